@@ -42,7 +42,8 @@ def waits_for_leaders(spec: Json, present: Collection[str]) -> bool:
 def why_failed(job: JobHistory, clock_stepped: bool) -> bool:
     """Whether a replica, too many workers, too many restarts or too much time are a reason, by any spec it has had."""
     if job.conditions()["Failed"].get("reason") == "TFJobInvalid":
-        return not job.pods and any(map(makes_no_sense, job.specs))
+        # Of pods that no status tells of, a new process with an older list of them can't know.
+        return "startTime" not in job.status and any(map(makes_no_sense, job.specs))
     well = {pod.replica for pod in job.pods.values() if pod.ended_well}
     failed = _may_have_failed(job)
     if any(kind != "Worker" for kind, _ in failed):

@@ -32,9 +32,8 @@ def plan_invalid(draft: Draft, problems: Sequence[str]) -> TFJobStatus:
     draft.conditions = Conditions(job.status.conditions, _moment(draft))
     report_created(draft)
     text = problems_text(problems)
-    # If the status can't be read either, its pods are the only sign that a job has started.
-    started = job.status.start_time is not None or (job.decode_error and draft.observed.pods)
-    if not started:
+    # Of a job whose status can't be read, or is yet to be written, its pods are the only sign that it has started.
+    if job.status.start_time is None and not draft.observed.pods:
         return _fail(draft, f"TFJob {draft.key} is invalid: {text}")
     message = f"TFJob {draft.key} is left alone until its spec is valid again: {text}"
     if draft.conditions.set(ConditionType.RUNNING, "Unknown", REASON_INVALID, message):

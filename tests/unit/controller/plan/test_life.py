@@ -67,6 +67,8 @@ def test_an_invalid_new_job_fails_with_its_problems_once() -> None:
     assert [(e.type, e.reason) for e in result.events] == [("Warning", "TFJobInvalid")]
     assert (result.status.phase, result.status.completion_time) == ("Failed", NOW)
     assert not [*result.creations("pods"), *result.creations("services")]
+    begun = planned(job, make_pod("Worker-0"), problems=problems)
+    assert (begun.status.phase, begun.changes_objects) == ("Unknown", False), "its first status was yet to be written"
     again = planned(with_status(job, result.status), services=(), problems=problems, now=after(60))
     assert not again.acts
     assert again.requeue_after is None
