@@ -54,7 +54,7 @@ def imported(where: str, importer: Json, scope: Scope) -> Made:
         raise ComponentError(f"{where}.importer.metadata: a placeholder there is not known here")
     name = uri.get("runtimeParameter")
     place = uri.get("constant") if name is None else member(where, scope.parameters, name)
-    if place is None:
+    if place is None or place == "":
         raise ComponentError(f"{where}.importer.artifactUri: it has no value")
     kind = importer.get("typeSchema", {}).get("schemaTitle", "system.Artifact")
     return Made((), {}, {"artifact": FromOutside(kind, (Artifact("", metadata),), place)})

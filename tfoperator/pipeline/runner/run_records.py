@@ -63,10 +63,14 @@ class RunOrigin(TypedDict, total=False):
     place: Mapping[str, str]
 
 
-def new_run(graph: Graph, run_id: str, context: LaunchContext, origin: RunOrigin) -> RunRecord:
-    """Return the record of a new run. Without `run_id` its id is the time, so that ids sort by it, and four digits."""
+def check_origin(origin: RunOrigin) -> None:
+    """Raise TypeError for names that are unknown."""
     if unknown := origin.keys() - RunOrigin.__annotations__.keys():
         raise TypeError(f"a run has no {' or '.join(sorted(unknown))}")
+
+
+def new_run(graph: Graph, run_id: str, context: LaunchContext, origin: RunOrigin) -> RunRecord:
+    """Return the record of a new run. Without `run_id` its id is the time, so that ids sort by it, and four digits."""
     now = context.clock.now()
     return RunRecord(
         run_id or f"{now:%Y%m%d-%H%M%S}-{context.random.getrandbits(16):04x}",

@@ -33,6 +33,7 @@ from tfoperator.pipeline.runner.run_records import (
     PipelineFailed,
     PipelineResult,
     RunOrigin,
+    check_origin,
     new_run,
     outcome_of,
     resumed_run,
@@ -101,6 +102,7 @@ class PipelineRunner:
         `source`, `parameters` and `place` are recorded with a new run. Raises ComponentError before anything is
         created, PipelineFailed, PipelineCancelled, StoreError.
         """
+        check_origin(origin)
         graph = _absolute(graph_of(pipeline))
         with closing(Home(self._place)) as home, home.store() as store, ExitStack() as stack:
             if run_id:
@@ -151,6 +153,7 @@ class PipelineRunner:
         ends it. The step's outcome is returned, not raised. Raises ComponentError before anything is created,
         StoreError.
         """
+        check_origin(origin)
         graph = _absolute(graph_of(pipeline))
         check_run_id(run_id)
         check_fixed(graph)

@@ -166,7 +166,7 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         "is no placeholder that is known here",
     ),
     "an import from nowhere": (
-        put("deploymentSpec/executors/exec-importer/importer", artifactUri={}),
+        put("deploymentSpec/executors/exec-importer/importer", artifactUri={"constant": ""}),
         "artifactUri: it has no value",
     ),
     "objects": (put("", defaultPipelineRoot="s3://bucket/x"), "defaultPipelineRoot"),

@@ -122,7 +122,7 @@ def test_a_run_is_recorded_without_what_is_not_given_and_refused_with_what_is_un
     with home_of(tmp_path).store() as store:
         assert [(run.source, run.parameters, run.place) for run in store.runs()] == [("", {}, {})]
     with pytest.raises(TypeError, match="resum"):
-        runner(tmp_path).run(one(tmp_path), resum="last")  # type: ignore[call-arg]
+        runner(tmp_path).run(one(tmp_path), resume="last", resum="last")  # type: ignore[call-arg]
 
 
 def test_only_a_run_of_the_same_pipeline_is_resumed(tmp_path: Path) -> None:
