@@ -33,15 +33,11 @@ class Replica:
         told = {"on_started_leading": self._lead, "on_new_leader": lambda leader: self.listen(leader)}
         self.elector = LeaderElector(lock, clock=clock, rng=random.Random(identity), **told, **options)
         self.running: InThread | None = None
-        self._leading: StopSignal | None = None
-        self._ended = False
+        self._leading: tuple[StopSignal, threading.Thread] | None = None
 
     def _lead(self, stop: StopSignal) -> None:
-        self._leading = stop
-        try:
-            self.work(stop)
-        finally:
-            self._ended = True
+        self._leading = stop, threading.current_thread()
+        self.work(stop)
 
     def wait_for_stop(self, stop: StopSignal) -> None:
         self.log.append("started")
@@ -70,9 +66,11 @@ class Replica:
 
     @property
     def must_wake(self) -> bool:
-        """Whether its work was told to stop and could, but has not got to it yet."""
-        told = self._leading is not None and self._leading.is_set()
-        return told and self.may_end.is_set() and not self._ended
+        """Whether its work was told to stop and could, but has not got to it yet, or has not said so."""
+        if self._leading is None:
+            return False
+        stop, thread = self._leading
+        return stop.is_set() and self.may_end.is_set() and thread.is_alive()
 
 
 class World:
