@@ -36,6 +36,13 @@ class _Size(msgspec.Struct, rename="pascal"):
     height: int = 0
 
 
+class _TerminalOutput(asyncio.StreamReaderProtocol):
+    """Reads a terminal, whose end is an error: without this, what is still to be read would be dropped for it."""
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - EIO, once all its programs have ended
+        super().connection_lost(None)
+
+
 class ExecProgram:
     """A running command, with pipes or in its own terminal. Belongs to the event loop."""
 
@@ -85,8 +92,8 @@ class ExecProgram:
         finally:
             os.close(theirs)
         loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
-        protocol = asyncio.StreamReaderProtocol(reader)
-        output, _ = await loop.connect_read_pipe(lambda: protocol, os.fdopen(os.dup(ours), "rb", buffering=0))
+        shown = _TerminalOutput(reader)
+        output, _ = await loop.connect_read_pipe(lambda: shown, os.fdopen(os.dup(ours), "rb", buffering=0))
         typed = asyncio.StreamReaderProtocol(asyncio.StreamReader())  # for its flow control: it reads nothing
         keyboard, _ = await loop.connect_write_pipe(lambda: typed, os.fdopen(os.dup(ours), "wb", buffering=0))
         return cls(process, asyncio.StreamWriter(keyboard, typed, None, loop), {STDOUT: reader}, ours, (output,))
@@ -125,8 +132,9 @@ class ExecProgram:
         """Close the terminal."""
         for transport in self._opened:
             transport.close()
-        if self._stdin is not None:
-            self._stdin.transport.abort()  # what the program has not read is lost
+        # What the program has not read is lost. A transport that has closed itself, for the program ended, can't abort.
+        if self._stdin and (self._stdin.transport.get_write_buffer_size() or not self._stdin.is_closing()):
+            self._stdin.transport.abort()
         if self._terminal is not None:
             os.close(self._terminal)
             self._terminal = None

@@ -170,13 +170,7 @@ async def _run(socket: web.WebSocketResponse, program: ExecProgram) -> None:
 
 
 async def _copy(reader: asyncio.StreamReader, write: Write) -> None:
-    while True:
-        try:
-            data = await reader.read(_PIECE_SIZE)
-        except OSError:  # all programs of the terminal have ended
-            return
-        if not data:
-            return
+    while data := await reader.read(_PIECE_SIZE):
         await write(data)
 
 

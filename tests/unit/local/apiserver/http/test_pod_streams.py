@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from aiohttp import WSMessage, WSMsgType
 
@@ -70,6 +71,21 @@ async def test_all_that_is_pasted_into_a_terminal_arrives() -> None:
     await running
     assert socket.sent[1].split() == [b"ready", str(pieces * size).encode()]
     assert socket.exit_code == 0
+
+
+@pytest.mark.parametrize("tty", [False, True])
+@pytest.mark.asyncio
+async def test_a_slow_client_gets_all_that_a_program_wrote_before_its_end(tmp_path: Path, tty: bool) -> None:
+    class SlowSocket(FakeSocket):
+        async def send_bytes(self, data: bytes) -> None:
+            await super().send_bytes(data)
+            while not ended.exists() or psutil.pid_exists(int(ended.read_text())):
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.1)  # the loop notices that the program's end of the terminal is closed
+
+    socket, ended = SlowSocket(), tmp_path / "pid"
+    await run(socket, "sh", "-c", f"echo first; head -c 50000 /dev/zero | tr '\\0' x; echo $$ > {ended}", tty=tty)
+    assert socket.sent[1].split() == [b"first", b"x" * 50_000]
 
 
 @pytest.mark.parametrize("tty", [False, True])
