@@ -33,6 +33,10 @@ def with_spec(**changes: Any) -> Json:
         (with_worker(restartPolicy="Sometimes"), ("restartPolicy", "Sometimes")),
         (with_containers(), ("Worker", "containers")),
         (with_containers({"name": "tensorflow"}), ("Worker", "containers[0]", "image")),
+        (
+            with_containers({**CONTAINER, "ports": [{"name": "http"}]}),
+            ("containers[0].ports[0].containerPort", "Required"),
+        ),
         (with_containers({**CONTAINER, "image": ""}), ("Worker", "containers[0]", "image")),
         (with_containers({**CONTAINER, "name": "other"}), ("Worker", "containers", "tensorflow")),
         (with_spec(tfReplicaSpecs=None), ("spec.tfReplicaSpecs",)),

@@ -38,9 +38,11 @@ _DROPPED = {*_TOLD, "usage", "lastReconcileTime", "lastUpdateTime", "lastTransit
 
 _SCALED = "pods have the new number of replicas when they are made again"
 _ROOM = "a PodGroup keeps its size while no pod of its needs room"
+_PORT = "spec.containers[0].ports[0].containerPort"
 _ENDED = "a job that has ended stays so, and what its end has deleted is not made again"
 BY_DESIGN = {
     "spec.cleanPodPolicy": _ENDED,
+    "spec.enableDynamicWorker": _ENDED,
     "spec.maxFailedWorkers": _ENDED,
     "spec.minSucceededWorkers": _ENDED,
     "spec.runPolicy.cleanPodPolicy": _ENDED,
@@ -53,6 +55,7 @@ BY_DESIGN = {
     "spec.runPolicy.suspend": "a TensorBoard stays while its job is suspended; a job created suspended has none yet",
     "spec.tfReplicaSpecs.Worker": _SCALED,
     "spec.tfReplicaSpecs.Worker.replicas": _SCALED,
+    f"spec.tfReplicaSpecs.Worker.template.{_PORT}": "a headless service keeps its port; programs go by TF_CONFIG",
     "spec.tfReplicaSpecs.Worker.restartPolicy": "the operator goes by the new policy; kubelets by that of the pod",
 }
 """Fields after whose change a job may differ from one that was created so, and why nothing need say it."""

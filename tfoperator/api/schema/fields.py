@@ -286,6 +286,7 @@ TABLE = Table(
         templates.PodTemplate: {"required": ["spec"]},
         templates.PodTemplateSpec: {"required": ["containers"]},
         templates.TemplateContainer: {"required": ["image", "name"]},
+        templates.TemplatePort: {"required": ["containerPort"]},
     },
     open_structs=frozenset(POD_TEMPLATE_FIELDS),
 )

@@ -46,12 +46,12 @@ POD_TEMPLATE_FIELDS: dict[type, dict[str, Field]] = {
         "schedulerName": Field("The scheduler of the pods."),
     },
     templates.TemplateContainer: {
-        "name": Field("Name of the container.", {"minLength": 1, "maxLength": MAX_NAME_LENGTH}),
+        "name": Field("Its name.", {"minLength": 1, "maxLength": MAX_NAME_LENGTH}),
         "image": Field("Container image.", {"minLength": 1}),
         "ports": Field("Its ports; tfjob-port (2222 if there is none) is TensorFlow's."),
     },
     templates.TemplatePort: {
-        "name": Field("Name of the port."),
-        "containerPort": Field("Number of the port.", {"minimum": 1, "maximum": 65535}),
+        "name": Field("Its name."),
+        "containerPort": Field("Its number.", {"minimum": 1, "maximum": 65535}),
     },
 }
