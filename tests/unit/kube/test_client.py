@@ -290,7 +290,7 @@ def test_who_we_are_and_whom_we_impersonate_goes_with_every_request(serve: Serve
 def test_a_log_is_followed_and_can_be_closed(serve: Serve, client_for: MakeClient) -> None:
     server = serve(stalls(b"step 1\nst"))
     options = {"follow": True, "previous": True, "tail_lines": 0}
-    log = client_for(server.url, request_timeout=0.05).pod_log("ns", "a", "tensorflow", **options)
+    log = client_for(server.url, request_timeout=1).pod_log("ns", "a", "tensorflow", **options)
     got: list[bytes] = []
     first = threading.Event()
 

@@ -106,12 +106,12 @@ def test_a_watch_that_is_cut_off_has_no_clean_end(client_for: MakeClient, ending
 def test_silence_beyond_the_read_deadline_is_an_error_but_without_bookmarks_not_before_the_watch_is_due(
     client_for: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = client_for(stalls(event("ADDED")), watch_read_deadline=0.1)
+    client = client_for(stalls(event("ADDED")), watch_read_deadline=0.5)
     watch = iter(client.watch(PODS, "", DECODE))
     next(watch)
     with pytest.raises(errors.DeadlineExceeded, match="no event and no bookmark"):
         next(watch)
-    monkeypatch.setattr(verbs, "WATCH_GRACE", 0.3)
+    monkeypatch.setattr(verbs, "WATCH_GRACE", 0.5)
     client = client_for(stalls(event("ADDED")), watch_read_deadline=0.01)
     watch = iter(client.watch(PODS, "", DECODE, WatchOptions(allow_watch_bookmarks=False, timeout_seconds=0)))
     next(watch)

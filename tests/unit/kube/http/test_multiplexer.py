@@ -135,7 +135,7 @@ def test_a_failed_create_is_not_repeated(answer: Handler, expected: type[errors.
 
 @pytest.mark.parametrize("never_ends", [silent, drips(b"HTTP/1.1 201 Created\r\nX: ")], ids=["silent", "dripping"])
 def test_a_server_that_never_comes_to_an_end_is_given_up(creating: Creating, never_ends: Handler) -> None:
-    _, creator = creating(never_ends, request_timeout=0.3, warmed=True)
+    _, creator = creating(never_ends, request_timeout=1, warmed=True)
     results = creator.create_chains([chain("a"), chain("warm-other")])
     assert isinstance(results[0][0], errors.DeadlineExceeded)
     assert results[1] == [None]
