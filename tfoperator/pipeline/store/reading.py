@@ -187,7 +187,8 @@ class Reads:
 
 def run_record(row: Any) -> RunRecord:
     """Return a row of RUNS as a value."""
-    run = msgspec.convert(json.loads(row.record), RunRecord)
+    known = {name: value for name, value in json.loads(row.record).items() if value is not None}
+    run = msgspec.convert(known, RunRecord)
     return run if row.term is None else msgspec.structs.replace(run, lease=Lease(*row[1:]))
 
 

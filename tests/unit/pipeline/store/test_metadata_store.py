@@ -109,6 +109,12 @@ def test_lineage_goes_up_and_down_and_not_in_circles(store: MetadataStore) -> No
     assert sorted(one.artifact.uri for one in down.next) == ["/a", "/b"]
 
 
+def test_a_run_is_listed_whose_record_has_no_value_of_a_member(store: MetadataStore) -> None:
+    nothing: Any = None
+    store.put_run(msgspec.structs.replace(run(), parameters=nothing))
+    assert store.runs() == [run()]
+
+
 def test_runs_are_listed_and_forgotten_but_not_what_they_made(store: MetadataStore) -> None:
     made(store)
     store.put_run(run("r2", "q"))
