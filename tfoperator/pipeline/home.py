@@ -21,8 +21,7 @@ from tfoperator.launcher import ComponentError, LaunchContext, LauncherError
 from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper, WorkDirectory
 from tfoperator.pipeline.lease import LEASE_SECONDS, LOCK, RunLease, kernel_id, kernel_lock
 from tfoperator.pipeline.local_paths import network_file_system
-from tfoperator.pipeline.object_logs import ObjectStepLogs
-from tfoperator.pipeline.step_logs import StepLogs
+from tfoperator.pipeline.step_logs import ObjectStepLogs, StepLogs
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.postgresql import database_url
 from tfoperator.pipeline.store.records import RunRecord

@@ -1,12 +1,28 @@
-"""What the steps of runs have logged: files of a directory."""
+"""What the steps of runs have logged: files of a directory, which may be copies of objects."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tfoperator.base.clock import Clock, Repetition, SystemClock
 from tfoperator.base.controlchars import without_controls
+from tfoperator.base.object_store import ObjectChanged, Objects, ObjectStoreError
+from tfoperator.launcher import ComponentError
+
+logger = logging.getLogger(__name__)
+
+_PERIOD = 5.0
+"""Seconds between two copies; as many times the duration of the last one as `_SHARE` says if that is more."""
+_SHARE = 20
+_LOOK_PERIOD = 2.0
+"""Seconds for which a reader does not ask again whether a log has grown."""
+_MAX_BYTES = 256 << 20
+"""A longer log is not read."""
+_MAX_READ = 20
+"""Logs that are only read, of which there is a copy: those that were looked at last."""
 
 
 class StepLogs:
@@ -62,3 +78,192 @@ class StepLogs:
 
     def remove(self, run_id: str) -> None:
         """Remove those of a run, and their positions, where others read them. Raises ObjectStoreError."""
+
+
+class ObjectStepLogs(StepLogs):
+    """Logs that are `objects`; the folder has copies of them, under the same keys. Thread-safe.
+
+    An object can't be appended to. A writer copies what has changed every few seconds, less often the longer a copy
+    takes, and a last time at its end; what a killed one had not copied yet is lost. The positions up to which logs were
+    read are copied after the logs: the successor of a killed writer may repeat lines, and leaves none out.
+    """
+
+    def __init__(self, objects: Objects, folder: Path, clock: Clock | None = None) -> None:
+        """Make no request."""
+        super().__init__(folder)
+        self._objects = objects
+        self._clock = clock or SystemClock()
+        self._copying = threading.Lock()  # held by the one copy at a time
+        self._lock = threading.Lock()  # guards the five below, and the files that are fetched
+        self._written: dict[Path, Path] = {}  # a log: the folder of its positions
+        self._looked: dict[Path, float] = {}
+        self._away = False  # whether the last request failed
+        self._abandoned = False
+        self._unread: set[Path] = set()  # logs of which it is not known what an earlier writer has left
+        self._copied: dict[Path, object] = {}  # what is there; of the thread alone once the log is in _written
+        self._copies = Repetition(self._copy, seconds=_PERIOD, clock=self._clock, name="log-copies")
+
+    def close(self) -> None:
+        """See `StepLogs`."""
+        self._copies.stop()
+        self._copy()
+        if self._away and self._written:
+            logger.warning("what steps have logged last is not at %s: it did not answer", self._objects)
+
+    def flush(self) -> None:
+        """See `StepLogs`. One try."""
+        self._copy()
+
+    def abandon(self) -> None:
+        """See `StepLogs`."""
+        self._abandoned = True
+
+    def check(self) -> None:
+        """See `StepLogs`. Of a store that does not answer it only warns."""
+        try:
+            if error := self._objects.check_writable():
+                self._warn(error)
+        except ObjectStoreError as error:
+            raise ComponentError(f"logs of steps can't be written: {error}") from None
+
+    def file(self, run_id: str, step: str) -> Path:
+        """See `StepLogs`."""
+        path = super().file(run_id, step)
+        now = self._clock.monotonic()
+        with self._lock:
+            if path in self._written or now < self._looked.get(path, now):
+                return path
+            self._looked[path] = now + _LOOK_PERIOD
+            if len(self._looked) > _MAX_READ:
+                oldest = min(self._looked, key=self._looked.__getitem__)
+                del self._looked[oldest]
+                if oldest not in self._written:
+                    oldest.unlink(missing_ok=True)
+        try:
+            self._fetch(path)
+        except ObjectStoreError as error:
+            if not (error.passing and path.exists()):
+                raise
+        return path
+
+    def append_to(self, run_id: str, step: str) -> Callable[[str], None]:
+        """See `StepLogs`. What an earlier writer has left, also of positions, is there before."""
+        log, positions = super().file(run_id, step), self.positions(run_id, step)
+        if log not in self._written:
+            try:
+                self._unread.add(log)
+                self._fetch(log)
+                self._unread.discard(log)
+                self._copied[log] = _version(log)
+                for one in self._objects.all(self._key(positions)):
+                    self._fetch(self._folder / one.key)
+                    self._copied[self._folder / one.key] = None
+            except OSError as error:
+                self._warn(error)
+            with self._lock:
+                self._written[log] = positions
+            self._copies.start()
+        return super().append_to(run_id, step)
+
+    def remove(self, run_id: str) -> None:
+        """See `StepLogs`. What a later run of this id writes is new."""
+        gone = self.run_folder(run_id)
+        with self._copying:  # a copy under way would bring them back
+            self._objects.delete([one.key for one in self._objects.all(f"runs/{run_id}")])
+            with self._lock:
+                self._written = {log: one for log, one in self._written.items() if not log.is_relative_to(gone)}
+                self._copied = {path: one for path, one in self._copied.items() if not path.is_relative_to(gone)}
+
+    def _fetch(self, path: Path) -> None:
+        """Bring the file of an object up to date; leave none if there is no object. Raises OSError."""
+        key = self._key(path)
+        found = self._objects.find(key)
+        if found is None:
+            path.unlink(missing_ok=True)
+            return
+        here = _version(path)
+        if here is not None and here[0] == found.size:
+            return
+        known = here[0] if here is not None and here[0] < found.size else 0
+        got = self._objects.get(key, last=found.size - known, limit=_MAX_BYTES)
+        data, begin = (b"", 0) if got is None else (got[0], got[1].size - len(got[0]))
+        with self._lock:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            now = path.stat().st_size if path.exists() else 0
+            if known == 0:
+                path.write_bytes(data)
+            elif begin <= now:  # if not, the log has been begun again meanwhile: the next look finds that
+                with path.open("ab") as stream:
+                    stream.write(data[now - begin :])
+
+    # The copies.
+
+    def _copy(self) -> float:
+        """Copy what has changed; return the seconds until the next copy."""
+        with self._copying:
+            began = self._clock.monotonic()
+            with self._lock:
+                written = {} if self._abandoned else dict(self._written)
+            failed = False
+            for log, positions in written.items():
+                try:
+                    self._copy_one(log, positions)
+                except OSError as error:
+                    self._warn(error)
+                    failed = True
+                    if isinstance(error, ObjectStoreError) and error.passing:
+                        break
+            self._away = failed
+            return _PERIOD if failed else max(_PERIOD, _SHARE * (self._clock.monotonic() - began))
+
+    def _copy_one(self, log: Path, positions: Path) -> None:
+        # Read before the log is copied: no position is beyond it then.
+        read = {one: one.read_bytes() for one in sorted(positions.glob("log-position*"))}
+        try:
+            if version := _version(log):
+                self._put(log, log, version)
+        except ObjectChanged:
+            if self._begins_with_what_is_there(log):  # what was fetched in vain, or written without an answer
+                self._unread.discard(log)
+                self._put(log, log, version)
+                return
+            with self._lock:
+                del self._written[log]
+            logger.warning(
+                "%s/%s has lines of an earlier runner: new ones are not added", self._objects, self._key(log)
+            )
+            return
+        for path in [one for one in list(self._copied) if one.parent == positions and one not in read]:
+            self._objects.delete([self._key(path)])
+            del self._copied[path]
+        for path, content in read.items():
+            self._put(path, content, content)
+
+    def _put(self, path: Path, content: bytes | Path, version: object) -> None:
+        if self._copied.get(path) != version:
+            self._objects.put(self._key(path), content, "create" if path in self._unread else "overwrite")
+            self._unread.discard(path)
+            self._copied[path] = version
+
+    def _begins_with_what_is_there(self, log: Path) -> bool:
+        found = self._objects.get(self._key(log), limit=_MAX_BYTES)
+        with log.open("rb") as lines:
+            return found is None or lines.read(len(found[0])) == found[0]
+
+    def _key(self, path: Path) -> str:
+        return path.relative_to(self._folder).as_posix()
+
+    def _warn(self, error: OSError) -> None:
+        with self._lock:
+            again, self._away = self._away, True
+        if not again:
+            logger.warning("logs of steps are not copied for the moment: %s", error)
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    """Return what changes with each line of a file; None if there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_size, found.st_mtime_ns

@@ -13,7 +13,7 @@ from tests.support.eventually import eventually
 from tests.support.fixtures import s3, s3_variables
 from tfoperator.base.object_store import Objects, ObjectStoreError
 from tfoperator.launcher import ComponentError
-from tfoperator.pipeline.object_logs import ObjectStepLogs
+from tfoperator.pipeline.step_logs import ObjectStepLogs
 
 __all__ = ["s3", "s3_variables"]
 
@@ -179,6 +179,21 @@ def test_who_has_lost_the_lease_writes_no_more(store: Objects, machine: Machine)
     add("cancelled")
     before.close()
     assert content(store) == {LOG: b"one\ntwo\n"}
+
+
+def test_a_log_that_was_removed_is_written_anew_by_a_later_run_of_its_name(store: Objects, machine: Machine) -> None:
+    one = machine()
+    one.append_to("r", "S")("the same")
+    one.flush()
+    kept = one.file("r", "S")
+    one.remove("r")
+    one.flush()
+    assert content(store) == {}
+    one.append_to("r", "S")
+    assert not kept.exists()
+    one.append_to("r", "S")("the same")
+    one.flush()
+    assert content(store) == {LOG: b"the same\n"}
 
 
 def test_a_log_that_the_store_refuses_keeps_no_other_from_it(
