@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.threads import InThread
 from tests.unit.pipeline.samples import DONE, ON_THE_WAY, diamond, fails, home_of, runner
 from tfoperator.launcher import (
     ComponentError,
@@ -54,6 +55,22 @@ def test_what_the_programs_own_handler_of_a_signal_raises_ends_the_launch(
     monkeypatch.setattr(InProcessComponentLauncher, "launch", fails(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         launch(tmp_path, "begin")
+
+
+def test_what_is_no_exception_ends_a_step_of_another_thread_as_one_does_unless_it_is_an_interruption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = (SystemExit(3), GeneratorExit(), KeyboardInterrupt())
+
+    def ends(run: str) -> str:
+        return str(InThread(lambda: launch(tmp_path, "begin", run)).result(60).state)
+
+    for number, error in enumerate(errors):
+        ON_THE_WAY["begin"] = fails(error)
+        assert ends(f"class-{number}") == ("cancelled" if number == 2 else "failed")
+    for number, error in enumerate(errors):
+        monkeypatch.setattr(InProcessComponentLauncher, "launch", fails(error))
+        assert ends(f"launcher-{number}") == ("cancelled" if number == 2 else "retryable")
 
 
 def test_steps_side_by_side_begin_one_run(tmp_path: Path) -> None:

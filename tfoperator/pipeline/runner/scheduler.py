@@ -102,12 +102,13 @@ class StepLaunch:
             return self._ended(StepState.RETRYABLE, str(error))
         except (PermanentFailure, ComponentError) as error:
             return self._ended(StepState.FAILED, str(error))
-        except BaseException as error:  # a class may raise anything, and the other steps go on
+        except BaseException as error:  # a launcher may raise anything, and the other steps go on
             if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
                 raise
             logger.exception("step %s: its launch failed", self.name)
             self.unfinished = True  # the record names the created object
-            return self._ended(StepState.RETRYABLE, f"{type(error).__name__}: {error}")
+            state = StepState.CANCELLED if isinstance(error, KeyboardInterrupt) else StepState.RETRYABLE
+            return self._ended(state, f"{type(error).__name__}: {error}")
         state = StepState.CACHED if result.cached else StepState.SUCCEEDED
         return self._ended(state, "", attempts=result.attempts, execution_id=result.execution_id)
 

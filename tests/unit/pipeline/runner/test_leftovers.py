@@ -6,10 +6,12 @@ import pytest
 from hack.s3_server import BUCKET
 from tests.support.fixtures import s3, s3_variables
 from tfoperator.base.object_store import Objects, ObjectStoreError
-from tfoperator.launcher import Execution
+from tfoperator.launcher import Execution, LaunchContext
 from tfoperator.launcher.core.component import Artifact
 from tfoperator.pipeline import Home, RunInProgress
 from tfoperator.pipeline.driver import publish
+from tfoperator.pipeline.lease import RunLease
+from tfoperator.pipeline.runner import leftovers
 from tfoperator.pipeline.runner.leftovers import clean_run, old_runs
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, RunRecord
@@ -70,6 +72,31 @@ def test_of_objects_too_only_what_lies_there_is_removed(s3: dict[str, str], tmp_
             clean_run(home, store, lost, outputs=True)
         assert [run.id for run in store.runs()] == ["lost"]
     assert [one.key for one in objects.all()] == ["a/o/many/x", "a/o/other/0", "elsewhere"]
+
+
+def test_a_run_is_taken_over_before_it_is_stopped_from_its_end_and_over_when_its_steps_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunRecord("r", "p", "running", str(tmp_path), "f", NOW, steps={"a": (), "b": ("a",)})
+    home, done = Home(tmp_path / "home"), list[tuple[str, ...]]()
+    monkeypatch.setattr(leftovers, "stop_recorded", lambda folder, *_: done.append(("stop", folder.name)))
+    monkeypatch.setattr(home.logs, "flush", lambda: done.append(("flush",)))
+    monkeypatch.setattr(RunLease, "release", lambda _: done.append(("release",)))
+    with home.store() as store:
+        store.put_run(run)
+        for step in run.steps:
+            store.begin_execution(run, ExecutionRecord(0, "r", step, "A", "RUNNING"), NOW)
+        for name in ("put_run", "publish"):
+            write = lambda run, *_, name=name: done.append((name, run.state, str(run.term)))  # noqa: E731
+            monkeypatch.setattr(store, name, write)
+        leftovers.stop_run(home, store, run, LaunchContext())
+    assert done == [
+        ("put_run", "running", "1"),
+        *[one for step in "ba" for one in (("stop", step), ("publish", "running", "1"))],
+        ("put_run", "cancelled", "1"),
+        ("flush",),
+        ("release",),
+    ]
 
 
 def test_old_runs_are_those_beyond_the_newest_that_are_over(tmp_path: Path) -> None:
