@@ -5,12 +5,17 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import random
 import stat
+import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
 _CHUNK = 64 * 1024
+_LOCK_PAUSE = 0.002
+"""Mean seconds between two tries to take a lock."""
 
 
 def local_path(uri: str) -> Path | None:
@@ -41,6 +46,22 @@ def take_lock(handle: int, *, shared: bool = False) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def hold_lock(path: Path, seconds: float = 0.0) -> BinaryIO | None:
+    """Return a file, made if necessary, that holds its lock until it is closed; None if another holds it for so long.
+
+    All who wait try equally often, so that none is passed for long. Raises OSError, as `take_lock` does.
+    """
+    end = time.monotonic() + seconds
+    with ExitStack() as opened:
+        stream = opened.enter_context(open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "rb"))
+        while not take_lock(stream.fileno()):
+            if time.monotonic() >= end:
+                return None
+            time.sleep(random.uniform(0.5, 1.5) * _LOCK_PAUSE)
+        opened.pop_all()
+        return stream
 
 
 def is_locked(path: Path) -> bool:

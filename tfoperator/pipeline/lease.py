@@ -11,14 +11,13 @@ import logging
 import os
 import secrets
 import socket
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO
 
 from tfoperator.base.clock import Clock, Elapsed, Repetition, StopSignal
-from tfoperator.base.files import take_lock
+from tfoperator.base.files import hold_lock
 from tfoperator.launcher import LauncherError, LaunchInProgress, OwnershipLost
 from tfoperator.pipeline.store.database import StoreError
 from tfoperator.pipeline.store.metadata_store import MetadataStore
@@ -39,21 +38,16 @@ class RunInProgress(LaunchInProgress):
 
 LOCK = "lock"
 """The file in a folder that a runner, or a step's launcher, holds locked while it is at work."""
-_LOCK_TRIES = 300
-_LOCK_PAUSE = 0.001
-"""A check of the lock (`is_locked`) holds it for two system calls: the number and interval of its taker's attempts."""
+_LOCK_SECONDS = 0.5
+"""Who checks the lock (`is_locked`) holds it for two system calls, for which its taker waits."""
 
 
-def kernel_lock(folder: Path, name: str) -> IO[bytes]:
+def kernel_lock(folder: Path, name: str) -> BinaryIO:
     """Return a file that holds the lock of a folder until it is closed. Raises RunInProgress, of a run or step."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    for _ in range(_LOCK_TRIES):
-        if take_lock(handle):
-            return os.fdopen(handle, "rb")
-        time.sleep(_LOCK_PAUSE)
-    os.close(handle)
-    raise RunInProgress(f"run {name} is under way: its runner holds {folder / LOCK}")
+    if (held := hold_lock(folder / LOCK, _LOCK_SECONDS)) is None:
+        raise RunInProgress(f"run {name} is under way: its runner holds {folder / LOCK}")
+    return held
 
 
 class RunLease:

@@ -3,11 +3,12 @@
 import errno
 import fcntl
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from tfoperator.base.files import take_lock
+from tfoperator.base.files import hold_lock, take_lock
 from tfoperator.cli.run_directory import logging_to
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.launcher import WorkDirectoryError
@@ -29,6 +30,9 @@ def test_a_lock_that_another_holds_is_not_taken(tmp_path: Path) -> None:
     with (tmp_path / "lock").open("wb") as one, (tmp_path / "lock").open("rb") as other:
         assert take_lock(one.fileno())
         assert not take_lock(other.fileno(), shared=True)
+        assert hold_lock(tmp_path / "lock", 0.01) is None
+    with hold_lock(tmp_path / "lock") or nullcontext() as held:
+        assert held is not None
 
 
 @pytest.mark.usefixtures("no_locks")

@@ -13,11 +13,11 @@ import secrets
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import msgspec
 
-from tfoperator.base.files import take_lock
+from tfoperator.base.files import hold_lock
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher.core.component import Artifact
 from tfoperator.launcher.core.errors import AlreadyFailed, LaunchInProgress, WorkDirectoryError
@@ -123,19 +123,16 @@ class WorkDirectory:
         self.path = path.absolute()
         self._keeper = keeper
         self._logs = self.path if keeper is None else keeper.logs
-        self._lock: int | None = None
+        self._lock: BinaryIO | None = None
 
     def __enter__(self) -> WorkDirectory:
         try:
             # Parameters may be secrets. Containers reach `tmp` through mounts, not by this path.
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            taken = take_lock(self._lock)
+            self._lock = hold_lock(self.path / _LOCK)
         except OSError as error:
-            self.__exit__()
             raise WorkDirectoryError(f"working directory {self.path}: {error.strerror}") from error
-        if not taken:
-            self.__exit__()
+        if self._lock is None:
             raise LaunchInProgress(
                 f"another launcher is at work in {self.path}: wait for it, or choose another working directory"
             )
@@ -143,7 +140,7 @@ class WorkDirectory:
 
     def __exit__(self, *_: object) -> None:
         if self._lock is not None:
-            os.close(self._lock)
+            self._lock.close()
             self._lock = None
 
     @property

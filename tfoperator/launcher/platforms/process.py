@@ -16,7 +16,7 @@ import subprocess
 import sys
 import venv
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
@@ -24,7 +24,7 @@ from typing import Any, Self
 import yaml
 
 from tfoperator.base.clock import StopSignal
-from tfoperator.base.files import take_lock
+from tfoperator.base.files import hold_lock
 from tfoperator.launcher.container.backend import Launch
 from tfoperator.launcher.container.launcher import ContainerComponentLauncher
 from tfoperator.launcher.core.component import ExecutorContainerSpec, ExecutorSpec, PlatformConfig
@@ -73,8 +73,8 @@ class ProcessBackend:
         """Start the process, or find that this launch did; return the name of its machine."""
         folder = self._folder(name)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _lock(folder) as handle:
-            if handle is not None and not (folder / "pid").exists():
+        with hold_lock(folder / "lock") or nullcontext() as held:
+            if held is not None and not (folder / "pid").exists():
                 variables = {**os.environ, **_own_python(folder), **self._environment}
                 try:
                     subprocess.run(
@@ -85,7 +85,7 @@ class ProcessBackend:
                         stdout=subprocess.DEVNULL,
                         stderr=subprocess.DEVNULL,
                         start_new_session=True,
-                        pass_fds=[handle],
+                        pass_fds=[held.fileno()],
                         check=False,
                     )
                 except (OSError, ValueError) as error:  # of the system: an argument that is too long, or has a NUL
@@ -146,8 +146,8 @@ class ProcessBackend:
         folder = self._folder(name)
         if not folder.is_dir():
             return False
-        with _lock(folder) as handle:
-            return handle is None
+        with hold_lock(folder / "lock") or nullcontext() as held:
+            return held is None
 
     def _forward(self, name: str, *, last: bool = False) -> None:
         """Pass on the lines that are new, and at the end the last one without a line end."""
@@ -207,16 +207,6 @@ class ProcessComponentLauncher(ContainerComponentLauncher):
     def _resolve_digest(self, image: str) -> str:
         """Return what a process is known by, beside its command: the image that it stands for, and this Python."""
         return f"process:{image}:{sys.implementation.cache_tag}"
-
-
-@contextmanager
-def _lock(folder: Path) -> Iterator[int | None]:
-    """Yield the handle of the lock, None if the process or a child of it has it."""
-    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        yield handle if take_lock(handle) else None
-    finally:
-        os.close(handle)
 
 
 def _own_python(folder: Path) -> dict[str, str]:

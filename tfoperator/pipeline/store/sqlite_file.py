@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import random
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from sqlalchemy import URL, Connection, create_engine, event
 
-from tfoperator.base.files import take_lock
+from tfoperator.base.files import hold_lock
 from tfoperator.pipeline.store.converting import convert
 from tfoperator.pipeline.store.database import Database, StoreError, make_tables
 from tfoperator.pipeline.store.tables import VERSION
 
 _BUSY_SECONDS = 30.0
 """How long a writer waits for others; a write takes milliseconds."""
-_TURN_SECONDS = 0.002
 
 
 class SQLiteFile(Database):
@@ -88,22 +84,16 @@ class SQLiteFile(Database):
         with turn, self._engine.connect().execution_options(write=write) as db, db.begin():
             yield db
 
-    @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Wait for the lock of writers, and hold it. All waiters try equally often, so that none is passed for long."""
+    def _turn(self) -> BinaryIO:
+        """Wait for the lock of writers; return the file that holds it until it is closed."""
         turn = self._path.with_suffix(".turn")
-        with ExitStack() as held:
-            try:
-                handle = os.open(turn, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-                held.callback(os.close, handle)
-                deadline = time.monotonic() + _BUSY_SECONDS
-                while not take_lock(handle):
-                    if time.monotonic() > deadline:
-                        raise StoreError(f"{self._path}: other writers hold it for {_BUSY_SECONDS:.0f} s")
-                    time.sleep(random.uniform(0.5, 1.5) * _TURN_SECONDS)
-            except OSError as error:
-                raise StoreError(f"{turn}: {error.strerror}") from error
-            yield
+        try:
+            held = hold_lock(turn, _BUSY_SECONDS)
+        except OSError as error:
+            raise StoreError(f"{turn}: {error.strerror}") from error
+        if held is None:
+            raise StoreError(f"{self._path}: other writers hold it for {_BUSY_SECONDS:.0f} s")
+        return held
 
     def changes(self) -> str:
         """See `Database`. By a connection of its own, which SQLite tells of the writes of all others."""
