@@ -48,9 +48,9 @@ class ExecutionRecord(msgspec.Struct, frozen=True):
 
 
 class Maker(msgspec.Struct, frozen=True):
-    """The producer of an artifact; `run_id` is empty if its run was removed."""
+    """The producer of an artifact; `run` is empty if it was removed."""
 
-    run_id: str
+    run: str
     step: str
 
 

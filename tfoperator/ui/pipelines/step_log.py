@@ -35,7 +35,7 @@ class StepLogTail:
         self._tail_lines = tail_lines
         self._file: tuple[int, int] | None = None  # device and inode of what it has begun to read
         self._position = 0
-        self._rest = b""
+        self._rest = 0  # bytes of a line without an end, which were read after the position
 
     def read(self) -> LogPiece:
         """Return the lines since the last call, at most a piece; nothing at the end, or while there is no file.
@@ -50,7 +50,7 @@ class StepLogTail:
                 self._file = (found.st_dev, found.st_ino)
                 begun = self._file == before and found.st_size >= self._position
                 if not begun:
-                    self._position, self._rest = tail_offset(stream, self._tail_lines), b""
+                    self._position, self._rest = tail_offset(stream, self._tail_lines), 0
                 stream.seek(self._position)
                 data = stream.read(_PIECE_BYTES)
         except FileNotFoundError:
@@ -58,13 +58,11 @@ class StepLogTail:
             return LogPiece(afresh=before is not None)
         except OSError as error:
             raise CannotRead(f"the log can't be read: {error.strerror}") from error
-        self._position += len(data)
-        pieces = (self._rest + data).split(b"\n")
-        self._rest = pieces.pop() if data else b""
-        while len(self._rest) > _MAX_LINE:
-            pieces.append(self._rest[:_MAX_LINE])
-            self._rest = self._rest[_MAX_LINE:]
-        if pieces == [b""] and not data:
-            pieces = []
+        whole = data.rfind(b"\n") + 1
+        if not whole and (len(data) >= _MAX_LINE or len(data) == self._rest):
+            whole = min(len(data), _MAX_LINE)
+        self._position += whole
+        self._rest = len(data) - whole
+        pieces = data[:whole].removesuffix(b"\n").split(b"\n") if whole else []
         lines = tuple(piece.decode(errors="replace") for piece in pieces)
         return LogPiece(lines, afresh=before is not None and not begun)

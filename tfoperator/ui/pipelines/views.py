@@ -59,7 +59,7 @@ def run_detail(facts: PipelineRunFacts) -> dict[str, Any]:
         "root": run.root,
         "source": run.source,
         "parameters": _values(run.parameters),
-        "picture": msgspec.to_builtins(arrange(run.steps)) if len(run.steps) <= MAX_DRAWN else None,
+        "picture": arrange(run.steps) if len(run.steps) <= MAX_DRAWN else None,
     }
 
 
@@ -89,7 +89,7 @@ def _execution(execution: ExecutionRecord | None, makers: Mapping[int, Maker]) -
     again = None
     if execution.state == "CACHED":
         made = (one for records in execution.outputs.values() for one in records)
-        again = next((_maker(makers[one.id]) for one in made if one.id in makers), None)
+        again = next((makers[one.id] for one in made if one.id in makers), None)
     return {
         "id": execution.id,
         "began": seconds(execution.began),
@@ -123,7 +123,6 @@ def _side(side: Mapping[str, tuple[ArtifactRecord, ...]], makers: Mapping[int, M
 
 
 def _artifact(record: ArtifactRecord, makers: Mapping[int, Maker]) -> dict[str, Any]:
-    maker = makers.get(record.id)
     return {
         "id": record.id,
         "type": record.type,
@@ -131,12 +130,8 @@ def _artifact(record: ArtifactRecord, makers: Mapping[int, Maker]) -> dict[str, 
         "state": record.state,
         "created": seconds(record.created),
         "properties": _values(record.properties),
-        "maker": None if maker is None else _maker(maker),
+        "maker": makers.get(record.id),
     }
-
-
-def _maker(maker: Maker) -> dict[str, Any]:
-    return {"run": maker.run_id, "step": maker.step}
 
 
 def _lineage(tree: Lineage) -> dict[str, Any]:
