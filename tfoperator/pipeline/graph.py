@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -117,15 +118,15 @@ def check_fixed(graph: Graph) -> None:
         )
 
 
-def in_order(pipeline: str, steps: Iterable[Step]) -> tuple[Step, ...]:
-    """Return the steps, each after its inputs' steps, else in the given order.
+def made_graph(name: str, root: str, steps: Sequence[Step], *, enable_cache: bool) -> Graph:
+    """Return the graph of some steps, each after its inputs' steps, else in the given order.
 
-    Raises ComponentError for a cycle, and for names that records can't have, or that iterations of loops would share.
+    Raises ComponentError for a cycle, and for names that are invalid, alike, or that iterations of loops would share.
     """
+    _check_names(name, steps)
     by_name = {step.name: step for step in steps}
-    _check_names(pipeline, by_name.values())
-    order = names_in_order(f"pipeline {pipeline}", {name: step.after for name, step in by_name.items()})
-    return tuple([by_name[name] for name in order])
+    order = names_in_order(f"pipeline {name}", {name: step.after for name, step in by_name.items()})
+    return Graph(name, root.rstrip("/"), tuple([by_name[name] for name in order]), enable_cache)
 
 
 def names_in_order(where: str, before: Mapping[str, Iterable[str]]) -> list[str]:
@@ -136,9 +137,17 @@ def names_in_order(where: str, before: Mapping[str, Iterable[str]]) -> list[str]
         raise ComponentError(f"{where}: its steps wait for each other: {' <- '.join(error.args[1])}") from None
 
 
-def _check_names(pipeline: str, steps: Collection[Step]) -> None:
+def _check_names(pipeline: str, steps: Sequence[Step]) -> None:
+    Component(pipeline, ExecutorSpec())  # names follow the same rules as those of components
+    count = Counter(step.name.casefold() for step in steps)  # some file systems (macOS), where logs are, ignore case
+    if alike := sorted({step.name for step in steps if count[step.name.casefold()] > 1}):
+        raise ComponentError(
+            f"pipeline {pipeline}: there is more than one {', '.join(alike)}, be it in another case: "
+            "tell them apart by instance_name, or with_id"
+        )
     depths = {step.name.casefold(): len(step.loops) for step in steps}
     for step in steps:
+        Component(step.name, step.executor_spec, exec_properties=step.exec_properties)  # checks it
         longest = _name(f"{pipeline}.{step.name}", (MAX_ITEMS - 1,) * len(step.loops))
         if len(longest) > _MAX_NAME:
             raise ComponentError(

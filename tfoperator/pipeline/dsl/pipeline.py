@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from tfoperator.launcher import Component, ComponentError, ExecutorSpec
+from tfoperator.launcher import ComponentError
 from tfoperator.pipeline.dsl.component import BaseComponent, Channel, ForEach
 from tfoperator.pipeline.dsl.standard_artifacts import type_name
-from tfoperator.pipeline.graph import FromOutside, Graph, Loop, Source, Step, in_order
+from tfoperator.pipeline.graph import FromOutside, Graph, Loop, Source, Step, made_graph
 from tfoperator.pipeline.values import COLLECT, ITEM, OUTPUT, Value, mapped
 
 
@@ -33,22 +32,13 @@ def graph_of(pipeline: Pipeline | Graph) -> Graph:
     """Return the pipeline as plain values, in an order in which it can run. Raises ComponentError."""
     if isinstance(pipeline, Graph):
         return pipeline
-    Component(pipeline.pipeline_name, ExecutorSpec())  # names follow the same rules as those of components
     if not pipeline.pipeline_root:
         raise ComponentError(f"pipeline {pipeline.pipeline_name} has no pipeline_root: where do outputs go?")
     if not pipeline.components:
         raise ComponentError(f"pipeline {pipeline.pipeline_name} has no components")
-    names = [component.id for component in pipeline.components]
-    count = Counter(map(str.casefold, names))  # case doesn't count on some file systems (macOS), where logs are
-    if alike := sorted({name for name in names if count[name.casefold()] > 1}):
-        raise ComponentError(
-            f"pipeline {pipeline.pipeline_name}: there is more than one {', '.join(alike)}, be it in another case: "
-            "tell them apart by instance_name, or with_id"
-        )
     loops = _Loops(pipeline)
     steps = [_step(component, loops) for component in pipeline.components]
-    ordered = in_order(pipeline.pipeline_name, steps)
-    return Graph(pipeline.pipeline_name, pipeline.pipeline_root.rstrip("/"), ordered, pipeline.enable_cache)
+    return made_graph(pipeline.pipeline_name, pipeline.pipeline_root, steps, enable_cache=pipeline.enable_cache)
 
 
 def _step(component: BaseComponent, loops: _Loops) -> Step:
@@ -56,8 +46,6 @@ def _step(component: BaseComponent, loops: _Loops) -> Step:
     placed = partial(loops.placed, component, own)
     inputs = {name: _source(component, name, channel, placed) for name, channel in component.inputs.items()}
     outputs = {name: type_name(parameter.type) for name, parameter in component.spec.OUTPUTS.items()}
-    known = {name: None if isinstance(one, Value) else one for name, one in component.exec_properties.items()}
-    Component(component.id, component.executor_spec, exec_properties=known)  # checks it
     return Step(
         component.id,
         type(component).__name__,

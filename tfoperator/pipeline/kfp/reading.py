@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from tfoperator.base.yamldata.reader import MAX_BYTES, YamlError, read_documents
-from tfoperator.launcher import Component, ComponentError, ExecutorSpec, PlatformConfig
+from tfoperator.launcher import ComponentError, PlatformConfig
 from tfoperator.launcher.component_file import parameter_values
 from tfoperator.launcher.core.component import Json
-from tfoperator.pipeline.graph import Graph, Loop, Source, Step, in_order
+from tfoperator.pipeline.graph import Graph, Loop, Source, Step, made_graph
 from tfoperator.pipeline.kfp.conditions import read_condition
 from tfoperator.pipeline.kfp.container import IRContainerSpec
 from tfoperator.pipeline.kfp.parts import (
@@ -76,7 +76,6 @@ class _Reading:
 
     def read(self, given: Mapping[str, str]) -> tuple[Graph, Json, Configs]:
         name, root = self._pipeline.get("pipelineInfo", {}).get("name", ""), self._pipeline.get("root", {})
-        Component(name, ExecutorSpec())  # names follow the same rules as those of components
         wanted, problems = definitions_of(root, "input", "parameters"), list[str]()
         examples = {key: type_of(f"root: {key}", one)[1] for key, one in wanted.items()}
         values = parameter_values(examples, given, problems)
@@ -93,7 +92,7 @@ class _Reading:
             raise ComponentError("\n".join(["its parameters are wrong:", *problems]))
         self._dag(root, Scope(parameters=values))
         place = self._pipeline.get("defaultPipelineRoot") or f"{name}-root"
-        graph = Graph(name, place.rstrip("/"), in_order(name, self._steps), enable_cache=True)
+        graph = made_graph(name, place, self._steps, enable_cache=True)
         if "://" in place.removeprefix("file://"):
             raise ComponentError(
                 f"defaultPipelineRoot {place}: these components read and write files; give a directory"
@@ -201,7 +200,6 @@ class _Reading:
             retry_of(where, task.get("retryPolicy")),
             task.get("cachingOptions", {}).get("enableCache", False),
         )
-        Component(where, spec, exec_properties=dict(step.exec_properties))  # checks it
         self._steps.append(step)
         for platform, config in configs_of(label, container, self._platforms.get(label, {})).items():
             self._configs[platform][where] = [config]
