@@ -63,13 +63,15 @@ class RunOrigin(TypedDict, total=False):
     place: Mapping[str, str]
 
 
-def check_origin(origin: RunOrigin) -> None:
-    """Raise TypeError for names that are unknown."""
-    if unknown := origin.keys() - RunOrigin.__annotations__.keys():
-        raise TypeError(f"a run has no {' or '.join(sorted(unknown))}")
-
-
-def new_run(graph: Graph, run_id: str, context: LaunchContext, origin: RunOrigin) -> RunRecord:
+def new_run(
+    graph: Graph,
+    run_id: str,
+    context: LaunchContext,
+    *,
+    source: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    place: Mapping[str, str] | None = None,
+) -> RunRecord:
     """Return the record of a new run. Without `run_id` its id is the time, so that ids sort by it, and four digits."""
     now = context.clock.now()
     return RunRecord(
@@ -80,18 +82,18 @@ def new_run(graph: Graph, run_id: str, context: LaunchContext, origin: RunOrigin
         graph.fingerprint(),
         now,
         steps={step.name: tuple(sorted(step.after)) for step in graph.steps},
-        source=origin.get("source") or "",
-        parameters=msgspec.to_builtins(origin.get("parameters") or {}, enc_hook=str),
-        place=dict(origin.get("place") or {}),
+        source=source or "",
+        parameters=msgspec.to_builtins(parameters or {}, enc_hook=str),
+        place=dict(place or {}),
     )
 
 
-def resumed_run(home: Home, store: MetadataStore, graph: Graph, wanted: str, orchestrator: str = "") -> RunRecord:
-    """Return the record of the run `wanted`, to resume it. Raises ComponentError if its pipeline was another one."""
-    run = home.find(store, wanted, graph.name)
-    if run.place.get(ORCHESTRATOR, "") != orchestrator:
+def resumed_run(home: Home, store: MetadataStore, wanted: str, new: RunRecord) -> RunRecord:
+    """Return the record of the run `wanted`, to resume it. Raises ComponentError if it would be another one `new`."""
+    run = home.find(store, wanted, new.pipeline)
+    if run.place.get(ORCHESTRATOR) != new.place.get(ORCHESTRATOR):
         raise ComponentError(f"run {run.id} is {run.place.get(ORCHESTRATOR) or 'a runner'}'s, which goes on with it")
-    if (run.pipeline, run.fingerprint) != (graph.name, graph.fingerprint()):
+    if (run.pipeline, run.fingerprint) != (new.pipeline, new.fingerprint):
         raise ComponentError(
             f"run {run.id} was of another pipeline, or of other parameters: go on with what it was begun with, or "
             "start a new run, which uses again what is the same"

@@ -33,7 +33,6 @@ from tfoperator.pipeline.runner.run_records import (
     PipelineFailed,
     PipelineResult,
     RunOrigin,
-    check_origin,
     new_run,
     outcome_of,
     resumed_run,
@@ -102,16 +101,13 @@ class PipelineRunner:
         `source`, `parameters` and `place` are recorded with a new run. Raises ComponentError before anything is
         created, PipelineFailed, PipelineCancelled, StoreError.
         """
-        check_origin(origin)
         graph = _absolute(graph_of(pipeline))
+        new = new_run(graph, run_id, self._context, **origin)
         with closing(Home(self._place)) as home, home.store() as store, ExitStack() as stack:
             if run_id:
                 check_run_id(run_id)
                 resume = run_id if store.run(run_id) is not None else resume
-            if resume:
-                run = resumed_run(home, store, graph, resume)
-            else:
-                run = new_run(graph, run_id, self._context, origin)
+            run = resumed_run(home, store, resume, new) if resume else new
             self._chooser.check_names([step.name for step in graph.steps])
             for step in graph.steps:  # all of them, before the first one starts
                 self._chosen(graph, step, "RUN", self._context).check()
@@ -153,8 +149,9 @@ class PipelineRunner:
         ends it. The step's outcome is returned, not raised. Raises ComponentError before anything is created,
         StoreError.
         """
-        check_origin(origin)
         graph = _absolute(graph_of(pipeline))
+        origin["place"] = {**(origin.get("place") or {}), ORCHESTRATOR: orchestrator}
+        new = new_run(graph, run_id, self._context, **origin)
         check_run_id(run_id)
         check_fixed(graph)
         if step not in (steps := {one.name: one for one in graph.steps}):
@@ -165,11 +162,7 @@ class PipelineRunner:
             store = stack.enter_context(home.store())
             ownership = stack.enter_context(home.lock(store, run_id, self._context, step=step, wait=True))
             begun = store.run(run_id)
-            if begun is not None:
-                run = resumed_run(home, store, graph, run_id, orchestrator)
-            else:
-                origin["place"] = {**(origin.get("place") or {}), ORCHESTRATOR: orchestrator}
-                run = new_run(graph, run_id, self._context, origin)
+            run = new if begun is None else resumed_run(home, store, run_id, new)
             run = msgspec.structs.replace(run, term=run.lease.term, step_terms={step: ownership.term})
             ownership.when_lost = partial(self._give_up, home)
             self._chooser.check_names([*steps])
