@@ -41,9 +41,15 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             yield Served(server, api, logs)
 
 
+@pytest.fixture(autouse=True)
+def every_thread_ends() -> Iterator[None]:
+    """But for a pool of the server, which stays."""
+    with no_threads_left(but=("apiserver-log",)):
+        yield
+
+
 @pytest.fixture
 def world(served: Served, tmp_path: Path) -> Iterator[ServedWorld]:
-    with no_threads_left(but=("apiserver-log",)):  # a pool of the server, which stays
-        world = ServedWorld(served, tmp_path)
-        yield world
-        world.logs.end_all()
+    world = ServedWorld(served, tmp_path)
+    yield world
+    world.logs.end_all()

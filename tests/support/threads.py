@@ -30,7 +30,7 @@ def no_threads_left(within: float = 60.0, *, but: tuple[str, ...] = ()) -> Itera
 
 @pytest.fixture(autouse=True)
 def every_thread_ends() -> Iterator[None]:
-    """For each test of a package whose conftest imports this."""
+    """For each test of a folder whose conftest imports this."""
     with no_threads_left():
         yield
 

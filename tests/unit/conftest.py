@@ -1,3 +1,3 @@
-from tests.support.fixtures import api, clock
+from tests.support.fixtures import api, clock, every_thread_ends
 
-__all__ = ["api", "clock"]
+__all__ = ["api", "clock", "every_thread_ends"]

@@ -6,10 +6,10 @@ import pytest
 import typer.main
 
 from tests.support.fixtures import postgres, postgres_process
-from tests.support.served import ServedWorld, served, world
+from tests.support.served import ServedWorld, every_thread_ends, served, world
 from tfoperator.cli.__main__ import main
 
-__all__ = ["Run", "Said", "Tell", "postgres", "postgres_process", "served", "world"]
+__all__ = ["Run", "Said", "Tell", "every_thread_ends", "postgres", "postgres_process", "served", "world"]
 
 
 class Said(NamedTuple):

@@ -50,6 +50,11 @@ class Server:
         exchange.hang_up()
 
 
+@pytest.fixture(autouse=True)
+def every_thread_ends() -> None:
+    """But for those that send a program's reports, which stay."""
+
+
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     one = Server(tmp_path)

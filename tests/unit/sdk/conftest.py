@@ -1,3 +1,3 @@
-from tests.support.served import served, world
+from tests.support.served import every_thread_ends, served, world
 
-__all__ = ["served", "world"]
+__all__ = ["every_thread_ends", "served", "world"]

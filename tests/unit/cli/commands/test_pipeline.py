@@ -13,7 +13,6 @@ import pytest
 
 from hack.postgres import PostgresServer
 from tests.support.eventually import eventually
-from tests.support.threads import no_threads_left
 from tests.unit.cli.conftest import Run
 from tfoperator.base.clock import SystemClock
 from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
@@ -53,8 +52,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     before = set(sys.modules)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    with no_threads_left():
-        yield tmp_path
+    yield tmp_path
     for name in {"two", "other", "odd"} & (set(sys.modules) - before):
         del sys.modules[name]
 

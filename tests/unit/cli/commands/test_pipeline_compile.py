@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.threads import no_threads_left
 from tests.unit.cli.conftest import Run
 
 FILE = """
@@ -43,8 +42,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "chain.py").write_text(FILE)
-    with no_threads_left():
-        yield tmp_path
+    yield tmp_path
     sys.modules.pop("chain", None)
 
 

@@ -4,12 +4,11 @@ import sys
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.threads import no_threads_left
 from tfoperator.cli.terminal.progress import StatusLine
 
 
 def test_what_is_quick_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with no_threads_left(), StatusLine("working", patience=30):
+    with StatusLine("working", patience=30):
         pass
     assert capsys.readouterr().err == ""
 
@@ -22,7 +21,7 @@ def test_what_takes_long_is_told_and_so_is_each_change(capsys: pytest.CaptureFix
         err += capsys.readouterr().err
         return text in err
 
-    with no_threads_left(), StatusLine("one", patience=0.05) as progress:
+    with StatusLine("one", patience=0.05) as progress:
         eventually(lambda: said("one"))
         progress.update("two")
         progress.update("two")
@@ -40,6 +39,6 @@ def test_on_a_terminal_it_is_a_spinner_that_leaves_nothing(monkeypatch: pytest.M
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
-    with no_threads_left(), StatusLine("waiting for [red]", patience=0.02):
+    with StatusLine("waiting for [red]", patience=0.02):
         eventually(lambda: "waiting for [red]" in terminal.getvalue())
     assert terminal.getvalue().endswith("\x1b[2K")

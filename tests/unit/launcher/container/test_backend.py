@@ -3,7 +3,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.support.eventually import eventually
-from tests.support.threads import no_threads_left
 from tests.unit.logs.lines.test_lines import stamp
 from tfoperator.base.clock import StopSignal, SystemClock
 from tfoperator.launcher.container.backend import Launch, LogForwarder, Mailbox
@@ -29,19 +28,18 @@ def test_lines_of_several_replicas_are_told_one_at_a_time(tmp_path: Path) -> Non
 
     context = LaunchContext(log=log)
     launch = Launch("step", "r", context, StopSignal(), WorkDirectory(tmp_path), Mailbox(context.clock))
-    with no_threads_left():
-        forwarders = [
-            launch.forward_log(
-                f"pod-{number}",
-                lambda _: Source([f"{stamp(1)} a\n{stamp(1, 1)} b\n".encode()], blocks=True),
-                prefix=f"[{number}] ",
-                key=f"-{number}",
-            )
-            for number in range(3)
-        ]
-        eventually(lambda: len(told) == 6, what="all lines are told")
-        for one in forwarders:
-            one.finish(0.1)
+    forwarders = [
+        launch.forward_log(
+            f"pod-{number}",
+            lambda _: Source([f"{stamp(1)} a\n{stamp(1, 1)} b\n".encode()], blocks=True),
+            prefix=f"[{number}] ",
+            key=f"-{number}",
+        )
+        for number in range(3)
+    ]
+    eventually(lambda: len(told) == 6, what="all lines are told")
+    for one in forwarders:
+        one.finish(0.1)
     assert sorted(told) == [f"[{number}] {text}" for number in range(3) for text in "ab"]
     assert not overlaps.is_set()
 
@@ -82,10 +80,9 @@ def test_a_cut_connection_loses_and_doubles_nothing() -> None:
         asked.append(since)
         return answers[min(len(asked), 2) - 1]
 
-    with no_threads_left():
-        one = follower(connect, told, kept.append)
-        eventually(lambda: told[-1:] == ["three"])
-        one.finish(0.1)
+    one = follower(connect, told, kept.append)
+    eventually(lambda: told[-1:] == ["three"])
+    one.finish(0.1)
     assert told == ["one", "two", "three"]
     assert asked[:2] == ["", "2025-12-31T23:59:59Z"]
     assert kept[-1] == stamp(1, 2)
@@ -94,11 +91,10 @@ def test_a_cut_connection_loses_and_doubles_nothing() -> None:
 def test_what_is_written_last_is_told_although_the_answer_had_ended_before() -> None:
     told: list[str] = []
     texts = [b"", b"early\n"]
-    with no_threads_left():
-        one = follower(lambda _: Source([b"".join(texts)]), told)
-        eventually(lambda: told == ["early"])
-        texts.append(b"last words without an end")
-        one.finish()
+    one = follower(lambda _: Source([b"".join(texts)]), told)
+    eventually(lambda: told == ["early"])
+    texts.append(b"last words without an end")
+    one.finish()
     assert told == ["early", "last words without an end"]
 
 
@@ -112,7 +108,6 @@ def test_a_log_that_can_not_be_read_or_does_not_end_holds_up_nothing() -> None:
     def bug(_: str) -> Source:
         raise RuntimeError("bug")
 
-    with no_threads_left():
-        for connect in (refuse, cut, bug):
-            follower(connect, []).finish(0.1)
-        follower(lambda _: Source([b"a\n"], blocks=True), []).finish(0.1)
+    for connect in (refuse, cut, bug):
+        follower(connect, []).finish(0.1)
+    follower(lambda _: Source([b"a\n"], blocks=True), []).finish(0.1)

@@ -9,7 +9,6 @@ import msgspec
 from tests.support import manifests
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi
-from tests.support.threads import no_threads_left
 from tests.unit.logs.lines.test_lines import stamp
 from tfoperator.api.names import replica_labels
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, decode_tfjob
@@ -50,15 +49,14 @@ def test_a_replica_whose_beginning_the_watch_has_not_told_by_the_jobs_end_has_it
     api.mute("pods")
     context = LaunchContext(log=lines.append, tell=lambda _: None, tmp_path="/shared")
     launch = Launch("step", "r", context, StopSignal(), WorkDirectory(tmp_path), Mailbox(context.clock))
-    with no_threads_left():
-        wait = TFJobWait(launch, ApiCalls(cast(Client, api), "default", launch), "step", job["metadata"]["uid"])
-        eventually(lambda: api.count("watch", "pods") == 1, what="the watch of pods is open")
-        for index in range(2):
-            labels = replica_labels("step", ReplicaType.WORKER, index, is_master=index == 0)
-            pod = manifests.pod(f"step-worker-{index}", labels, manifests.owner_reference(job, controller=True))
-            pod["metadata"]["namespace"] = "default"
-            api.put(PODS, pod | {"status": manifests.pod_status("Succeeded")})
-        end = wait.seen(decode_tfjob(msgspec.json.encode(job)))
-        wait.finish()
+    wait = TFJobWait(launch, ApiCalls(cast(Client, api), "default", launch), "step", job["metadata"]["uid"])
+    eventually(lambda: api.count("watch", "pods") == 1, what="the watch of pods is open")
+    for index in range(2):
+        labels = replica_labels("step", ReplicaType.WORKER, index, is_master=index == 0)
+        pod = manifests.pod(f"step-worker-{index}", labels, manifests.owner_reference(job, controller=True))
+        pod["metadata"]["namespace"] = "default"
+        api.put(PODS, pod | {"status": manifests.pod_status("Succeeded")})
+    end = wait.seen(decode_tfjob(msgspec.json.encode(job)))
+    wait.finish()
     assert end.exit_code == 0
     assert sorted(lines) == ["[worker-0] step-worker-0", "[worker-1] step-worker-1"]

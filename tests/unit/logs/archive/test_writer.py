@@ -14,7 +14,7 @@ from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
 from tests.support.fixtures import s3, s3_variables
-from tests.support.threads import InThread, no_threads_left, run_at_once
+from tests.support.threads import InThread, run_at_once
 from tests.unit.logs.archive.samples import JOB, JOB_UID, Source, ended, pod, running, waiting
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
@@ -108,10 +108,9 @@ in_directory = pytest.mark.parametrize("world", ["directory"], indirect=True)
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     if request.param == "bucket":
         request.getfixturevalue("s3")
-    with no_threads_left():
-        made = World(tmp_path / "archive" if request.param == "directory" else f"s3://{BUCKET}/{tmp_path.name}")
-        yield made
-        made.archive.close()
+    made = World(tmp_path / "archive" if request.param == "directory" else f"s3://{BUCKET}/{tmp_path.name}")
+    yield made
+    made.archive.close()
 
 
 def texts(record: ArchivedPod) -> dict[str, str | None]:
@@ -239,7 +238,7 @@ def test_who_stops_deletes_nothing_more(world: World) -> None:
 
 def test_a_node_that_never_answers_does_not_hold_up_who_stops(tmp_path: Path) -> None:
     # It accepts connections, and that is all.
-    with no_threads_left(), socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server(("127.0.0.1", 0)) as server:
         config = ClusterConfig(server=f"http://127.0.0.1:{server.getsockname()[1]}")
         with Client(config) as client:
             archive = LogArchive(client, open_place(tmp_path), BOUNDS)

@@ -7,7 +7,6 @@ import pytest
 
 from tests.support.cluster import Json, decode
 from tests.support.kueue_objects import QueueWorld, queue_world
-from tests.support.threads import no_threads_left
 from tests.unit.cli.conftest import Run, Said
 from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE
 from tfoperator.api.v1.types import TFJOBS
@@ -36,8 +35,7 @@ def kueue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueWorld]:
 
 
 @pytest.fixture
-def queues(kueue: QueueWorld, run: Run, tmp_path: Path) -> Iterator[Queues]:
-    with no_threads_left():
-        one = Queues(kueue.client, kueue.resource.version, kueue.server, tmp_path)
-        one.run = run
-        yield one
+def queues(kueue: QueueWorld, run: Run, tmp_path: Path) -> Queues:
+    one = Queues(kueue.client, kueue.resource.version, kueue.server, tmp_path)
+    one.run = run
+    return one
