@@ -74,30 +74,39 @@ class FakeWatch:
     def push(self, kind: str, obj: dict[str, Any]) -> None:
         self._events.put((kind, obj))
 
-    def end(self) -> None:
-        """What was pushed was all."""
-        self._events.put(_END)
+    def end(self, error: Exception | None = None) -> None:
+        """What was pushed was all, but for this error."""
+        self._events.put(error or _END)
 
     def close(self) -> None:
         self.closed = True
         self._events.put(_END)
 
     def __iter__(self) -> Iterator[WatchEvent[Any]]:
-        while True:
-            item = self._events.get()
-            if item is _END or self.closed:
-                return
-            kind, obj = item
-            version = obj["metadata"].get("resourceVersion", "")
-            if kind == "BOOKMARK":
-                ended = obj["metadata"].get("annotations", {}).get("k8s.io/initial-events-end") == "true"
-                yield WatchEvent(WatchEventType.BOOKMARK, resource_version=version, initial_events_end=ended)
-            else:
-                decoded = _decoded(obj, self._decode)
-                yield WatchEvent(WatchEventType(kind), object=decoded, resource_version=version)
+        return (event for batch in self.batches() for event in batch)
 
     def batches(self) -> Iterator[Sequence[WatchEvent[Any]]]:
-        return ([event] for event in self)
+        """What is there already comes together."""
+        item: Any = ()
+        while isinstance(item, tuple):
+            batch = []
+            while isinstance(item := self._events.get(), tuple):
+                batch.append(self._event(*item))
+                if self._events.empty():
+                    break
+            if self.closed:
+                return
+            if batch:
+                yield batch
+        if isinstance(item, Exception):
+            raise item
+
+    def _event(self, kind: str, obj: dict[str, Any]) -> WatchEvent[Any]:
+        version = obj["metadata"].get("resourceVersion", "")
+        if kind != "BOOKMARK":
+            return WatchEvent(WatchEventType(kind), object=_decoded(obj, self._decode), resource_version=version)
+        ended = obj["metadata"].get("annotations", {}).get("k8s.io/initial-events-end") == "true"
+        return WatchEvent(WatchEventType.BOOKMARK, resource_version=version, initial_events_end=ended)
 
 
 class FakeApi(ApiClient):
@@ -109,7 +118,7 @@ class FakeApi(ApiClient):
         self.graceful: set[str] = set()  # plurals whose deletes only set deletionTimestamp
         self._lock = threading.RLock()  # guards everything below and `calls`
         self._now = now or (lambda: datetime.now(UTC))
-        self._version = 1
+        self._version, self._oldest = 1, 0
         self._objects: dict[tuple[str, str, str], dict[str, Any]] = {}
         self._history: list[tuple[int, str, str, dict[str, Any]]] = []  # version, plural, event type, object
         self._watches: list[tuple[Resource, str, Selection, FakeWatch]] = []
@@ -161,6 +170,29 @@ class FakeApi(ApiClient):
         """Deliver the events of changes again, beginning with the next one."""
         with self._lock:
             self._muted.clear()
+
+    def compact(self) -> None:
+        """Forget history: a watch from before now has expired."""
+        with self._lock:
+            self._history.clear()
+            self._oldest = self._version
+
+    def send_bookmark(self) -> None:
+        with self._lock:
+            for *_, watch in self._watches:
+                watch.push("BOOKMARK", {"metadata": {"resourceVersion": str(self._version)}})
+
+    def end_watches(self, error: Exception | None = None, *, losing_events: bool = False) -> None:
+        """End every watch; with `losing_events`, what it had not delivered yet is lost."""
+        with self._lock:
+            watches, self._watches = self._watches, []
+        for *_, watch in watches:
+            watch.close() if losing_events else watch.end(error)
+
+    @property
+    def open_watches(self) -> int:
+        with self._lock:
+            return sum(not watch.closed for *_, watch in self._watches)
 
     def count(self, verb: str, resource: str = "", subresource: str | None = None) -> int:
         """How many such requests have arrived."""
@@ -322,6 +354,8 @@ class FakeApi(ApiClient):
                 watch.push("BOOKMARK", {"metadata": done})
             else:
                 after = int(options.resource_version or self._version)
+                if after < self._oldest:
+                    watch.end(api_error(410, "Expired"))
                 for version, plural, kind, obj in self._history:
                     if version > after and plural == resource.plural and _matches(obj, namespace, options):
                         watch.push(kind, obj)

@@ -23,9 +23,7 @@ class RestorableApi(FakeApi):
         """Become what the backup has; every watch ends, as when the server is started anew."""
         with self._lock:
             self._version, self._objects, self._history = copy.deepcopy(backup)
-            watches, self._watches = self._watches, []
-        for *_, watch in watches:
-            watch.end()
+        self.end_watches()
 
     def pass_version(self, version: int) -> None:
         """Much is written elsewhere, until this version is passed."""

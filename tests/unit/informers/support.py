@@ -1,18 +1,19 @@
-"""What the tests of informers share: objects, a clock that never waits, a scripted server, a server with a memory."""
+"""What the tests of informers share: objects, a clock that never waits, a scripted server, and one with a memory."""
 
-import itertools
-import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.support.fake_api import Call, FakeApi
 from tfoperator.kube.errors import KubeError, Status, StatusCause, StatusDetails, TransportError, error_from_status
-from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, Pod
+from tfoperator.kube.list_watch import ListWatch
+from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, Pod, decode_pod
 from tfoperator.kube.options import LIST_ALL, WATCH_FROM_NOW, ListOptions, WatchOptions
 from tfoperator.kube.reflector import Listed, News
-from tfoperator.kube.verbs import ListPage, WatchEvent, WatchEventType
+from tfoperator.kube.resources import PODS
+from tfoperator.kube.verbs import ListPage, WatchEvent, WatchEventType, WatchStream
 
 
 def pod(name: str, version: int | str = 1, *, namespace: str = "ns", uid: str = "", owner: str = "") -> Pod:
@@ -189,153 +190,39 @@ class Reader:
         return sorted(obj.metadata.name for obj in self.state.values())
 
 
-class LiveStream:
-    """A watch of `Server`: what is pushed comes out, until it is ended, broken or closed."""
-
-    def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[WatchEvent[Any] | Exception | None] = queue.SimpleQueue()
-        self.closed = threading.Event()
-        self.muted = False
-
-    def push(self, item: WatchEvent[Any] | Exception | None) -> None:
-        if not self.muted:
-            self._queue.put(item)
-
-    def batches(self) -> Iterator[Sequence[WatchEvent[Any]]]:
-        """What is there already comes together."""
-        while True:
-            items = [self._queue.get()]
-            while not self._queue.empty():
-                items.append(self._queue.get())
-            ends = (number for number, item in enumerate(items) if not isinstance(item, WatchEvent))
-            end = next(ends, None)
-            if self.closed.is_set():
-                return
-            if events := items[:end]:
-                yield events
-            if end is not None:
-                if isinstance(error := items[end], Exception):
-                    raise error
-                return
-
-    def close(self) -> None:
-        self.closed.set()
-        self._queue.put(None)
-
-
-class Server:
-    """A ListWatch over one collection that behaves as an API server does, with faults to be had on request."""
+class Server(ListWatch[Pod]):
+    """The pods of an API server, with faults to be had on request: `failures` are the answers to the next requests."""
 
     def __init__(self, *, watch_list: bool = True) -> None:
-        self._lock = threading.Lock()  # guards everything below
+        self.api = FakeApi()
+        super().__init__(self.api, PODS, "", decode_pod)
         self._watch_list = watch_list
-        self._version = 1
-        self._oldest = 1
-        self._objects: dict[str, Pod] = {}
-        self._history: list[tuple[int, WatchEvent[Any]]] = []
-        self._streams: list[LiveStream] = []
-        self._uids = itertools.count(1)
         self.failures: deque[Exception] = deque()
-        self.watches = 0
+        self.api.react(self._fail_if_asked)
 
-    # --- what the reflector calls
+    def watch(self, options: WatchOptions = WATCH_FROM_NOW) -> WatchStream[Pod]:
+        if options.send_initial_events and not self._watch_list:
+            raise api_error(422, "sendInitialEvents is forbidden")
+        return super().watch(options)
 
-    def list(self, options: ListOptions = LIST_ALL) -> ListPage[Any]:
-        with self._lock:
-            self._fail_if_asked()
-            return page(*sorted(self._objects.values(), key=lambda o: o.metadata.key), version=self._version)
-
-    def cancel(self) -> None:
-        pass
-
-    def watch(self, options: WatchOptions = WATCH_FROM_NOW) -> LiveStream:
-        with self._lock:
-            self._fail_if_asked()
-            self.watches += 1
-            stream = LiveStream()
-            if options.send_initial_events:
-                if not self._watch_list:
-                    raise api_error(422, "sendInitialEvents is forbidden")
-                for obj in self._objects.values():
-                    stream.push(added(obj))
-                stream.push(bookmark(self._version, initial_events_end=True))
-            elif int(options.resource_version) < self._oldest:
-                stream.push(api_error(410, "too old resource version", reason="Expired"))
-            else:
-                for version, event in self._history:
-                    if version > int(options.resource_version):
-                        stream.push(event)
-            self._streams.append(stream)
-            return stream
-
-    def _fail_if_asked(self) -> None:
+    def _fail_if_asked(self, _: Call) -> None:
         if self.failures:
             raise self.failures.popleft()
 
-    # --- what the world does
-
-    def put(self, name: str, **kwargs: str) -> Pod:
+    def put(self, name: str, *, namespace: str = "ns", owner: str = "") -> None:
         """Create or update."""
-        with self._lock:
-            self._version += 1
-            old = self._objects.get(f"ns/{name}")
-            uid = old.metadata.uid if old else f"uid-{next(self._uids)}"
-            obj = pod(name, self._version, uid=uid, **kwargs)
-            self._objects[obj.metadata.key] = obj
-            self._publish(modified(obj) if old else added(obj))
-            return obj
+        owners = [{"uid": owner, "controller": True}] if owner else []
+        self.api.put(PODS, {"metadata": {"name": name, "namespace": namespace, "ownerReferences": owners}})
 
     def remove(self, name: str) -> None:
-        with self._lock:
-            old = self._objects.pop(f"ns/{name}", None)
-            if old is not None:
-                self._version += 1
-                self._publish(deleted(pod(name, self._version, uid=old.metadata.uid)))
-
-    def _publish(self, event: WatchEvent[Any]) -> None:
-        self._history.append((self._version, event))
-        for stream in self._streams:
-            stream.push(event)
-
-    def send_bookmark(self) -> None:
-        with self._lock:
-            for stream in self._streams:
-                stream.push(bookmark(self._version))
-
-    def compact(self) -> None:
-        """Forget history: a watch from before now gets 410."""
-        with self._lock:
-            self._history.clear()
-            self._oldest = self._version
-
-    def end_watches(self, error: Exception | None = None, *, losing_events: bool = False) -> None:
-        """End every watch; with `losing_events`, what it had not delivered yet is lost."""
-        with self._lock:
-            for stream in self._streams:
-                if losing_events:
-                    stream.close()
-                else:
-                    stream.push(error)
-            self._streams.clear()
-
-    def mute_watches(self, muted: bool = True) -> None:
-        """Open watches go on without delivering anything: a connection that died without a word.
-
-        When they deliver again, what happened meanwhile is lost to them.
-        """
-        with self._lock:
-            for stream in self._streams:
-                stream.muted = muted
-
-    @property
-    def open_watches(self) -> int:
-        with self._lock:
-            return sum(1 for stream in self._streams if not stream.closed.is_set())
+        """If it is there."""
+        if name in self.api.names(PODS):
+            self.api.remove(PODS, "ns", name)
 
     @property
     def state(self) -> dict[str, str]:
-        with self._lock:
-            return {key: obj.metadata.resource_version for key, obj in self._objects.items()}
+        metas = [one["metadata"] for one in self.api.objects(PODS)]
+        return {f"{meta['namespace']}/{meta['name']}": meta["resourceVersion"] for meta in metas}
 
 
 class View:
@@ -366,7 +253,7 @@ class View:
 
     def on_update(self, old: Any, new: Any) -> None:
         self.calls.append(("update", new.metadata.name))
-        if self.objects.get(new.metadata.key) is not old:
+        if self.objects.get(new.metadata.key) != old:
             self.wrong.append(f"old of an update was never announced: {new.metadata.key}")
         self.objects[new.metadata.key] = new
         if self._updated is not None:

@@ -60,7 +60,7 @@ def test_start_starts_what_has_not_been_started(factory: SharedInformerFactory, 
     assert factory.wait_for_sync(5)
     assert pods.has_synced
     assert services.has_synced
-    assert client.servers[("pods", "", "", "")].watches == 1
+    assert client.servers[("pods", "", "", "")].api.count("watch") == 1
 
 
 def test_each_namespace_gets_a_watch_of_its_own_and_what_has_none_is_watched_once(client: Client) -> None:

@@ -44,7 +44,7 @@ def test_a_group_reads_tells_and_relists_as_one(group: InformerGroup[Pod], serve
     assert group.lister.find("n2/a") is None
     assert [obj.metadata.key for obj in group.lister.by_index(CONTROLLER_UID_INDEX, "u1")] == ["n1/a", "n2/b"]
     for server, namespace in zip(servers, ("n1", "n2"), strict=True):
-        server.mute_watches()
+        server.api.mute("pods")
         server.put("unseen", namespace=namespace)
     group.relist()
     eventually(lambda: len(group.lister.list()) == 4)

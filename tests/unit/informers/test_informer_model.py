@@ -61,19 +61,19 @@ class InformerMachine(RuleBasedStateMachine):
 
     @rule()
     def history_is_compacted(self) -> None:
-        self.server.compact()
+        self.server.api.compact()
 
     @rule()
     def bookmark_comes(self) -> None:
-        self.server.send_bookmark()
+        self.server.api.send_bookmark()
 
     @rule(error=st.sampled_from([None, TransportError("reset"), *map(api_error, (410, 429, 500))]))
     def watches_end(self, error: Exception | None) -> None:
-        self.server.end_watches(error)
+        self.server.api.end_watches(error)
 
     @rule()
     def watches_break_and_lose_events(self) -> None:
-        self.server.end_watches(losing_events=True)
+        self.server.api.end_watches(losing_events=True)
 
     @rule()
     def relist_is_requested(self) -> None:
@@ -119,7 +119,7 @@ class InformerMachine(RuleBasedStateMachine):
             self.no_handler_is_told_nonsense()
         finally:
             assert self.informer.stop(60)
-            assert self.server.open_watches == 0
+            assert self.server.api.open_watches == 0
             assert set(threading.enumerate()) <= self.threads_before
 
 

@@ -379,8 +379,8 @@ def test_stop_closes_the_open_watch_cuts_a_wait_short_and_cancels_a_request_that
     server = Server()
     reflector = Reflector(server, name="pods", clock=FakeClock())
     with stopped_at_the_end(reflector):
-        eventually(lambda: reflector._last_version and server.open_watches == 1)
-    assert server.open_watches == 0
+        eventually(lambda: reflector._last_version and server.api.open_watches == 1)
+    assert server.api.open_watches == 0
 
     clock, script = FakeClock(), Script(lists=[api_error(500, "boom")])
     with stopped_at_the_end(Reflector(script, name="pods", clock=clock, use_watch_list=False)):
