@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, eventually_holds
 from tests.support.in_cluster import (
     LIMIT,
     PROMETHEUS_IMAGE,
@@ -48,12 +48,11 @@ def test_the_digits_example_trains_across_pods(namespace: InCluster, network: st
     # The chief's pod stays, and with it the service that has its name.
     left = "digits" if network == "PerJob" else "digits-chief-0"
 
-    def cleaned_up() -> bool:
+    def cleaned_up() -> None:
         found = namespace.kubectl("get", "services", "-o", "name", "-l", "training.kubeflow.org/job-name=digits")
         assert found.split() == [f"service/{left}"]
-        return True
 
-    eventually(cleaned_up, within=LIMIT, every=0.3, what="services of pods that are gone have gone")
+    eventually_holds(cleaned_up, within=LIMIT, every=0.3, what="services of pods that are gone have gone")
 
 
 def test_a_program_is_told_of_many_replicas_by_their_whole_names(namespace: InCluster) -> None:
@@ -128,12 +127,11 @@ def test_a_tensorboard_is_reached_by_its_name(namespace: InCluster, tmp_path: Pa
     namespace.apply(job)
     name = job["metadata"]["name"]
 
-    def ready() -> bool:
+    def ready() -> None:
         board = namespace.get("tfjob", name).get("status", {}).get("tensorBoard", {})
         assert board.get("ready"), board
-        return True
 
-    eventually(ready, within=LIMIT, every=0.5, what="the page is ready")
+    eventually_holds(ready, within=LIMIT, every=0.5, what="the page is ready")
     namespace.wait(name, "Succeeded")
     # The job is over, its TensorBoard is not. Any pod may look at the page; its curves are those of the training.
     url = namespace.get("tfjob", name)["status"]["tensorBoard"]["url"]
@@ -258,12 +256,11 @@ def test_the_failure_of_one_ends_the_others_and_keeps_their_pods_and_logs(namesp
     namespace.kubectl.run("exec", "let-go-worker-1", "--", "sh", "-c", "kill -USR1 1")
     namespace.wait("let-go", "Failed")
 
-    def ended() -> bool:
+    def ended() -> None:
         status = namespace.get("pod", "let-go-worker-0")["status"]
         assert (status["phase"], status.get("reason")) == ("Failed", "DeadlineExceeded"), status
-        return True
 
-    eventually(ended, within=LIMIT, every=0.3, what="the kubelet ends the healthy worker")
+    eventually_holds(ended, within=LIMIT, every=0.3, what="the kubelet ends the healthy worker")
     assert namespace.kubectl("logs", "let-go-worker-0").split() == [marker, "saved"]
     assert namespace.pod_uids("let-go") == before
     namespace.wait_event("let-go", "SuccessfulStopPod")
@@ -275,12 +272,11 @@ def test_an_update_of_the_operator_disturbs_no_job(namespace: InCluster, deploye
     names = [f"long-{number}" for number in range(JOBS)]
     namespace.apply(*(shell_job(name, script) for name in names))
 
-    def all_run() -> bool:
+    def all_run() -> None:
         states = [job.get("status", {}).get("ready") for job in namespace.list("tfjobs")]
         assert states.count("1/1") == JOBS, states
-        return True
 
-    eventually(all_run, within=LIMIT, every=1, what=f"{JOBS} jobs run")
+    eventually_holds(all_run, within=LIMIT, every=1, what=f"{JOBS} jobs run")
     before = snapshot(namespace)
     deployed.kubectl("rollout", "restart", "deployment/tfoperator")
     deployed.wait_operator()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hack.cluster import Cluster
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually_holds
 from tests.support.in_cluster import LIMIT, PIPELINE_IMAGE, ROOT, InCluster, Json, pipeline_image
 from tests.support.node_pipeline import NodePipeline
 
@@ -161,12 +161,11 @@ def shown_in(namespace: InCluster, pod: str) -> str:
 def only_runners_are_left(namespace: InCluster, runners: int) -> None:
     """Of the steps there is neither a pod nor a TFJob; the pods of runners are kept by their Jobs."""
 
-    def left() -> bool:
+    def left() -> None:
         pods = [pod["metadata"]["name"] for pod in namespace.list("pods")]
         assert (len(pods), namespace.list("tfjobs")) == (runners, []), pods
-        return True
 
-    eventually(left, within=LIMIT, every=0.5, what="what the steps had is gone")
+    eventually_holds(left, within=LIMIT, every=0.5, what="what the steps had is gone")
 
 
 def lineage(namespace: InCluster, pipeline: NodePipeline, run: str) -> Json:

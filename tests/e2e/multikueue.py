@@ -14,7 +14,7 @@ from hack.controlplane import ControlPlane, control_plane
 from tests.e2e.queues import PATIENCE, Queues
 from tests.support.audit import AuditTrail, granted, wait_allowed
 from tests.support.cluster import Cluster, Json, decode, find
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, eventually_holds
 from tests.support.kubectl import Kubectl
 from tests.support.kueue import (
     ADMISSION_CHECKS,
@@ -106,14 +106,13 @@ class Joined:
     def wait_remote_gone(self, job: JobOnCluster) -> None:
         """Wait until nothing of it is left in the worker, its Workload neither."""
 
-        def gone() -> bool:
+        def gone() -> None:
             where = (self.worker.client, self.worker.namespace)
             assert find(where[0], TFJOBS, where[1], job.name) is None
             names = [one["metadata"]["name"] for one in where[0].list(WORKLOADS, where[1], decode).items]
             assert not [name for name in names if job.name in name], names
-            return True
 
-        eventually(gone, within=PATIENCE, every=0.1, what=f"nothing of {job.name} in the worker")
+        eventually_holds(gone, within=PATIENCE, every=0.1, what=f"nothing of {job.name} in the worker")
 
     def workload(self, job: JobOnCluster) -> Json:
         """The manager's Workload of the job, its name beside its spec and status; empty before there is one."""

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from tests.e2e.queues import Queues, queues_of, with_template
 from tests.support.cluster import Cluster, Json, decode
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, eventually_holds
 from tests.support.kueue import CLUSTER_QUEUES, PRIORITIES
 from tfoperator.api.queues import JOB_UID_LABEL, PRIORITY_LABEL
 from tfoperator.api.v1.types import TFJOBS
@@ -300,7 +300,7 @@ class Plan:
         queues = self._queues
         queues.client.patch(CLUSTER_QUEUES, "", self._queue, {"spec": {"stopPolicy": "None"}}, decode)
 
-        def at_rest() -> bool:
+        def at_rest() -> None:
             for workload in queues.client.list(WORKLOADS, queues.namespace, decode).items:
                 if workload["spec"].get("active") is False:
                     with suppress(NotFoundError):  # it was being deleted
@@ -323,10 +323,9 @@ class Plan:
             kept = [int(one["total"]) for each in status["flavorsReservation"] for one in each["resources"]]
             left = queues.client.list(WORKLOADS, queues.namespace, decode).items
             assert kept == [0], [(one["metadata"]["name"], one["metadata"].get("deletionTimestamp")) for one in left]
-            return True
 
         try:
-            eventually(at_rest, within=REST_SECONDS, every=0.2, what="all jobs have ended")
+            eventually_holds(at_rest, within=REST_SECONDS, every=0.2, what="all jobs have ended")
         except AssertionError as error:
             self.judge.broken.append(f"not at rest: {error}")
 

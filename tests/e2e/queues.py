@@ -16,7 +16,7 @@ from tests.e2e.gang import gang_job
 from tests.support.audit import Right, wait_allowed
 from tests.support.cli import Cli
 from tests.support.cluster import Cluster, Json, decode, find
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, eventually_holds
 from tests.support.kubectl import Kubectl
 from tests.support.kueue import (
     CLUSTER_QUEUES,
@@ -90,14 +90,13 @@ class Queues:
         self.create(CLUSTER_QUEUES, cluster_queue(name, cpu, name, **spec))
         self.create(LOCAL_QUEUES, {"metadata": {"name": name}, "spec": {"clusterQueue": name}})
 
-        def is_active() -> bool:
+        def is_active() -> None:
             found = find(self.client, LOCAL_QUEUES, self.namespace, name) or {}
             conditions = found.get("status", {}).get("conditions", ())
             assert any(one["type"] == "Active" and one["status"] == "True" for one in conditions), conditions
-            return True
 
         if active:
-            eventually(is_active, within=PATIENCE, every=0.05, what=f"{name} is active")
+            eventually_holds(is_active, within=PATIENCE, every=0.05, what=f"{name} is active")
         return name
 
     def submit(self, name: str, queue: str, *, labels: Json | None = None, **options: Any) -> JobOnCluster:
@@ -134,15 +133,14 @@ class Queues:
         """Wait until the job has no pods, and its conditions say that quota, or the suspension by Kueue, is why."""
         job.wait_pods(within=PATIENCE)
 
-        def is_said() -> bool:
+        def is_said() -> None:
             conditions = job.conditions()
             found = conditions.get("Admitted" if self.ours else "Suspended", {})
             assert found.get("status") == ("False" if self.ours else "True"), conditions
             suspended = conditions.get("Suspended", {}).get("status") == "True"
             assert suspended != self.ours, "waiting for quota and suspension by a person are shown as two"
-            return True
 
-        eventually(is_said, within=PATIENCE, every=0.1, what=f"{job.name} is held")
+        eventually_holds(is_said, within=PATIENCE, every=0.1, what=f"{job.name} is held")
 
     def workloads(self, job: JobOnCluster) -> list[Json]:
         options = ListOptions(label_selector=f"{JOB_UID_LABEL}={job.uid}")
@@ -159,13 +157,12 @@ class Queues:
     def wait_reserved(self, queue: str, cpu: int) -> None:
         """Wait until Kueue says that so many CPUs of the queue are given away."""
 
-        def reserved() -> bool:
+        def reserved() -> None:
             status = self.client.get(CLUSTER_QUEUES, "", queue, decode).get("status") or {}
             usage = [one["total"] for each in status.get("flavorsReservation") or () for one in each["resources"]]
             assert [int(one) for one in usage] == [cpu], usage
-            return True
 
-        eventually(reserved, within=PATIENCE, every=0.1, what=f"{cpu} CPUs of {queue} are given away")
+        eventually_holds(reserved, within=PATIENCE, every=0.1, what=f"{cpu} CPUs of {queue} are given away")
 
     def deployment(self, name: str) -> Json | None:
         return find(self.client, DEPLOYMENTS, self.namespace, name)

@@ -13,7 +13,7 @@ from hack.docker_engine import BUSYBOX_IMAGE, DockerEngine
 from tests.support import manifests
 from tests.support.cluster import decode, find
 from tests.support.docker_engine import traces
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, eventually_holds
 from tests.support.threads import no_threads_left
 from tfoperator.kube.resources import PODS, SERVICES, Resource
 from tfoperator.local.controlplane import ControlPlane
@@ -68,12 +68,11 @@ class Pods:
         """A pod's status as soon as it meets a condition."""
         last: list[Json] = []
 
-        def met() -> bool:
+        def met() -> None:
             last[:] = [self.status(name)]
             assert condition(last[0]), f"{last[0]}\n{self.log(name)}"
-            return True
 
-        eventually(met, within=LIMIT, what=f"pod {name}: {what}")
+        eventually_holds(met, within=LIMIT, what=f"pod {name}: {what}")
         return last[0]
 
     def end(self, name: str) -> Json:
@@ -274,16 +273,15 @@ def test_what_a_container_uses_is_measured(pods: Pods) -> None:
     pods.create("busy", shell("x=$(head -c 30000000 /dev/zero | tr '\\0' x); while :; do :; done"))
     pods.until("busy", lambda status: status.get("phase") == "Running", "running")
 
-    def measured() -> bool:
+    def measured() -> None:
         usage = pods.meter.read()
         assert usage is not None
         one = next((one for one in usage.containers if one.name.pod == "busy"), None)
         assert one is not None
         assert one.cpu > 0.05, one
         assert one.memory > 25 << 20, one
-        return True
 
-    eventually(measured, within=LIMIT, every=0.5, what="its use")
+    eventually_holds(measured, within=LIMIT, every=0.5, what="its use")
     pods.delete("busy")
     assert (pods.peaks.of_pod("default", "busy")["main"] >> 20) > 25
 

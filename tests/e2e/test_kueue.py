@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.queues import PATIENCE, Commands, Queues, node_selector, queues, with_template
 from tests.support.cluster import Json, decode
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, eventually_holds
 from tests.support.gang_schedulers import NODES, paper_node
 from tests.support.kueue import PRIORITIES, TOPOLOGIES
 from tests.support.operated import JobOnCluster
@@ -184,12 +184,11 @@ def test_kueues_webhook_adds_nothing_to_a_job_without_a_queue(queues: Queues) ->
 def test_a_job_whose_pods_do_not_run_in_time_gives_its_quota_back_and_tries_again(
     queues: Queues, never_ready: JobOnCluster
 ) -> None:
-    def evicted() -> bool:
+    def evicted() -> None:
         stats = queues.workload(never_ready)["status"].get("schedulingStats") or {}
         assert any(one["reason"] == "PodsReadyTimeout" for one in stats.get("evictions") or ()), stats
-        return True
 
-    eventually(evicted, within=PATIENCE, every=0.2, what="Kueue has lost its patience")
+    eventually_holds(evicted, within=PATIENCE, every=0.2, what="Kueue has lost its patience")
 
     def runs() -> bool:
         with suppress(NotFoundError):  # Kueue may let go of it just now, once more

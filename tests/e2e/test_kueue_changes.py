@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.queues import PATIENCE, Commands, Queues, node_selector, queues, with_template
 from tests.support.cluster import Json, decode
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, eventually_holds
 from tests.support.kueue import ADMISSION_CHECKS, PRIORITIES
 from tests.support.operated import JobOnCluster
 from tfoperator.api.queues import MAX_EXECUTION_LABEL, PRIORITY_LABEL, QUEUE_LABEL
@@ -277,11 +277,10 @@ def test_an_admission_check_decides_and_says_what_pods_get(queues: Queues, contr
         assert gpu in pod["spec"]["tolerations"]
         return
 
-    def is_told() -> bool:
+    def is_told() -> None:
         conditions = queues.workload(job)["status"]["conditions"]
         assert any((one["type"], one["reason"]) == ("Finished", "FailedToStart") for one in conditions), conditions
-        return True
 
-    eventually(is_told, within=PATIENCE, every=0.1, what="the Workload can't start")
+    eventually_holds(is_told, within=PATIENCE, every=0.1, what="the Workload can't start")
     assert not job.pods()
     queues.wait_reserved(queue, 0)

@@ -14,7 +14,7 @@ from hack.controlplane import ControlPlane
 from hack.s3_server import BUCKET
 from tests.support.cli import Cli, local_cli, replica, tfjob
 from tests.support.cluster import Cluster, decode
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, eventually_holds
 from tests.support.fake_kubelet import ContainerLog, FakeKubelet
 from tests.support.fixtures import s3, s3_variables
 from tests.support.operated import JobOnCluster, Operated
@@ -49,15 +49,14 @@ def logs_say(cli: Cli, text: str, *arguments: str, source: str = "") -> str:
     A pod that was told to go answers itself until it has gone, and then the archive does.
     """
 
-    def shown() -> bool:
+    def shown() -> None:
         done = cli.run("logs", *arguments)
         assert done.stdout == text, (done.stdout, done.stderr)
         assert source in done.stderr, done.stderr
         said.append(done.stderr)
-        return True
 
     said: list[str] = []
-    eventually(shown, every=0.2, what=f"logs {arguments}")
+    eventually_holds(shown, every=0.2, what=f"logs {arguments}")
     return said[-1]
 
 
@@ -135,15 +134,14 @@ class Node:
         """Wait until the archive has that as a log of the replica."""
         pattern = f"*/{job.name}-*/{job.pod_name(replica)}.*/tensorflow.log"
 
-        def kept() -> bool:
+        def kept() -> None:
             found = []
             for path in self.archive.glob(pattern):
                 with suppress(FileNotFoundError):  # a folder that is written anew is away for a moment
                     found.append(path.read_text())
             assert text in found, found
-            return True
 
-        eventually(kept, every=0.05, what=f"the log of {replica} is kept")
+        eventually_holds(kept, every=0.05, what=f"the log of {replica} is kept")
 
     def says(self, job: JobOnCluster, text: str, *arguments: str) -> None:
         """What `tfoperator logs` shows of the archive."""

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.support.cluster import tfjob
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, eventually_holds
 from tests.support.operated import Operated
 from tests.support.operator_process import free_port
 from tests.support.prometheus import COMPONENT, SELECTOR, Prometheus
@@ -106,13 +106,12 @@ def test_every_rule_is_healthy_and_nothing_critical_fires_while_all_is_well(prom
     critical = {name for name, rule in rules.items() if rule["labels"]["severity"] == "critical"}
     assert len(critical) >= 5
 
-    def nothing_critical() -> bool:
+    def nothing_critical() -> None:
         # A scrape that took longer than a second is one that an operator has not answered, until the next one.
         firing = critical & set(prometheus.firing())
         assert not firing, firing
-        return True
 
-    eventually(nothing_critical, every=0.2, what="nothing critical fires")
+    eventually_holds(nothing_critical, every=0.2, what="nothing critical fires")
 
 
 def test_every_metric_of_rules_and_dashboard_is_exported(prometheus: Prometheus) -> None:
@@ -145,13 +144,12 @@ def test_prometheus_understands_every_expression_of_the_dashboard_and_most_show_
     expressions = dashboard_expressions()
     assert len(expressions) > 50
 
-    def most_show_something() -> bool:
+    def most_show_something() -> None:
         # A rate needs two scrapes. What has not happened (a failed sync, a repair) has no samples.
         empty = [expression for expression in expressions if not prometheus.query(expression)]
         assert len(empty) < len(expressions) / 4, empty
-        return True
 
-    eventually(most_show_something, every=0.2, what="panels show something")
+    eventually_holds(most_show_something, every=0.2, what="panels show something")
 
 
 def test_alerts_fire_when_what_they_tell_of_happens(

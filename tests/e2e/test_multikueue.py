@@ -14,7 +14,7 @@ from tests.e2e.multikueue import RIGHTS_IN_WORKER, WORKER, Joined, TwoClusters, 
 from tests.e2e.queues import PATIENCE, Commands
 from tests.support.audit import granted
 from tests.support.cluster import Json, decode
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, eventually_holds
 from tests.support.kueue import CLUSTER_QUEUES
 from tests.support.operated import JobOnCluster
 from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE, not_carried
@@ -165,15 +165,14 @@ def test_a_job_that_the_worker_preempts_comes_back_there(plain: Joined) -> None:
 def test_a_worker_that_is_away_is_told_and_its_jobs_go_on(both: TwoClusters, plain: Joined, tell: Commands) -> None:
     job, remote = plain.running("lonely")
 
-    def is_told() -> bool:
+    def is_told() -> None:
         queue = plain.manager.sdk.get_job_queue(job.name)
         assert queue is not None
         assert queue.state is QueueState.ADMITTED
         assert "Kueue can't reach now (" in queue.problem, queue
-        return True
 
     with both.worker_away():
-        eventually(is_told, within=PATIENCE, every=0.2, what="the worker is away")
+        eventually_holds(is_told, within=PATIENCE, every=0.2, what="the worker is away")
         assert f"runs on cluster {WORKER}, which Kueue can't reach now" in tell("describe", "lonely").stdout
         late = plain.submit("late", Worker=1)
         plain.manager.wait_queue(late, QueueState.WAITING, f"ClusterQueue {plain.queue} is inactive")

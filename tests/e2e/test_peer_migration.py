@@ -9,7 +9,7 @@ import pytest
 from hack.controlplane import control_plane
 from tests.e2e.migration import OTHERS, TODAY, Migration, Objects, migration, play_all_running, replicas_of
 from tests.support.cluster import Json, tfjob
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, eventually_holds
 from tests.support.go_operator import USERS, WEBHOOKS
 from tests.support.operated import JobOnCluster, Operated
 from tfoperator.api.schema.crd import crd
@@ -60,12 +60,11 @@ def pod_fields(version: Json) -> set[str]:
 
 
 def wait_restarts(job: JobOnCluster, kind: str, counts: dict[str, int]) -> None:
-    def counted() -> bool:
+    def counted() -> None:
         found = job.status()["replicaStatuses"][kind].get("restartCounts") or {}
         assert found == counts, found
-        return True
 
-    eventually(counted, every=0.05, what=f"the restarts of {job.name}")
+    eventually_holds(counted, every=0.05, what=f"the restarts of {job.name}")
 
 
 def test_what_migrate_finds(there: Migration) -> None:

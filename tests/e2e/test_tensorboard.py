@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.cluster import Cluster, Json, decode, find, tfjob
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, eventually_holds
 from tests.support.operated import JobOnCluster, Operated
 from tfoperator.kube.errors import ForbiddenError
 from tfoperator.kube.resources import DEPLOYMENTS, NAMESPACES, PODS, SERVICES, Resource
@@ -84,14 +84,13 @@ def test_changes_of_the_spec_arrive_and_its_removal_removes_both(operated: Opera
     wait_for(job, SERVICES)
     job.patch_spec(tensorBoard={"image": "boards:2", "serviceType": "NodePort", "volumes": [], "volumeMounts": []})
 
-    def changed() -> bool:
+    def changed() -> None:
         pod = wait_for(job, DEPLOYMENTS)["spec"]["template"]["spec"]
         image = pod["containers"][0]["image"]
         assert (image, pod.get("volumes") or []) == ("boards:2", []), pod
         assert wait_for(job, SERVICES)["spec"]["type"] == "NodePort"
-        return True
 
-    eventually(changed, every=0.05, what="the change arrives")
+    eventually_holds(changed, every=0.05, what="the change arrives")
     assert wait_for(job, DEPLOYMENTS)["metadata"]["uid"] == before["metadata"]["uid"]
     job.patch_spec(tensorBoard={"serviceType": "ClusterIP"})
     eventually(lambda: wait_for(job, SERVICES)["spec"]["type"] == "ClusterIP", what="the type changes back")

@@ -12,7 +12,7 @@ from hack.faults.oracle.judge import judge
 from hack.faults.plan.attachments import Attachments
 from hack.faults.simulation.cluster import ClusterSimulator
 from tests.support.cluster import Cluster, tfjob
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, eventually_holds
 from tests.support.operator_process import OperatorProcess
 
 pytestmark = pytest.mark.controlplane
@@ -64,13 +64,12 @@ def test_a_leader_that_slept_past_its_lease_doubles_nothing(
         assert leader.process.returncode == 1
         operators = [*others, start_operator(*flags)]
 
-    def in_order() -> bool:
+    def in_order() -> None:
         simulator.make_progress()
         never, end = judge(simulator.journal())
         assert not never + end, [str(one) for one in never + end]
-        return True
 
-    eventually(in_order, every=0.1, what="every job is as its history has it")
+    eventually_holds(in_order, every=0.1, what="every job is as its history has it")
 
     def counted() -> bool:
         return all(cluster.job(f"round-{number}")["status"].get("restarts") == 2 for number in range(ROUNDS))

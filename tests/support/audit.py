@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from tests.support.cluster import Json, decode
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, eventually_holds
 from tfoperator.kube.resources import SUBJECT_ACCESS_REVIEWS
 from tfoperator.kube.verbs import ApiClient
 
@@ -74,12 +74,11 @@ class AuditTrail:
     def wait_used(self, rights: set[Right]) -> None:
         """Wait until each of these rights was used: a request is written down after its answer."""
 
-        def all_used() -> bool:
+        def all_used() -> None:
             missing = rights - self.used()
             assert not missing, missing
-            return True
 
-        eventually(all_used, every=0.2, what="every right is used")
+        eventually_holds(all_used, every=0.2, what="every right is used")
 
     def refused(self) -> list[str]:
         """What RBAC did not allow, or an admission plugin."""

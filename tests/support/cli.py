@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.support import manifests
 from tests.support.cluster import decode
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, eventually_holds
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
@@ -112,11 +112,10 @@ class CliProcess:
     def until(self, text: str, within: float = 60) -> None:
         """Wait until the output has some text."""
 
-        def said() -> bool:
+        def said() -> None:
             assert text in self.output, f"no {text!r} in:\n{self.output}"
-            return True
 
-        eventually(said, within=within, what=f"output of {text!r}")
+        eventually_holds(said, within=within, what=f"output of {text!r}")
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the command alone."""

@@ -26,3 +26,8 @@ def eventually(probe: Callable[[], T], *, within: float = 60.0, every: float = 0
         if time.monotonic() >= end:
             raise AssertionError(f"not within {within} s: {what or probe}; last seen: {last!r}")
         time.sleep(every)
+
+
+def eventually_holds(check: Callable[[], object], *, within: float = 60.0, every: float = 0.01, what: str = "") -> None:
+    """Call `check` until it raises no AssertionError any more; the same after `within` seconds."""
+    eventually(lambda: (check(), True), within=within, every=every, what=what or str(check))

@@ -16,7 +16,7 @@ from hack import debian, gobuild, images
 from hack.cluster import Cluster
 from tests.support import manifests
 from tests.support.cli import Cli
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually_holds
 from tests.support.kubectl import Kubectl
 
 Json = dict[str, Any]
@@ -81,12 +81,11 @@ class InCluster:
     def wait_event(self, job: str, reason: str) -> None:
         """Wait for an event of a job, which is written after what it is about."""
 
-        def told() -> bool:
+        def told() -> None:
             said = self.tfoperator("events", job).stdout
             assert reason in said, said
-            return True
 
-        eventually(told, within=LIMIT, every=0.5, what=f"event {reason} of {job}")
+        eventually_holds(told, within=LIMIT, every=0.5, what=f"event {reason} of {job}")
 
     def pod_uids(self, job: str) -> dict[str, str]:
         pods = self.list("pods", "-l", f"training.kubeflow.org/job-name={job}")
@@ -95,12 +94,11 @@ class InCluster:
     def wait_log(self, pod: str, text: str, within: float = LIMIT) -> None:
         """Wait for a line in the log of a pod, which may not be there yet."""
 
-        def said() -> bool:
+        def said() -> None:
             log = self.kubectl("logs", pod)
             assert text in log, log
-            return True
 
-        eventually(said, within=within, every=0.3, what=f"{text!r} in the log of {pod}")
+        eventually_holds(said, within=within, every=0.3, what=f"{text!r} in the log of {pod}")
 
 
 def shell_image(archive: Path) -> Path:

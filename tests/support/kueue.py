@@ -18,7 +18,7 @@ from hack import gobuild
 from hack.controlplane import ControlPlane
 from hack.processes import end_process, free_port, spawn, tail
 from tests.support.cluster import Cluster, Json, decode
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, eventually_holds
 from tests.support.kubectl import Kubectl
 from tests.support.operator_process import ask
 from tfoperator.base.clock import SystemClock
@@ -186,16 +186,15 @@ def _wait_discovered(kubectl: Kubectl, folder: Path) -> None:
     }
     versions = {version for version, _ in wanted}
 
-    def are_listed() -> bool:
+    def are_listed() -> None:
         listed = set()
         for version in versions:
             done = kubectl.run("get", "--raw", f"/apis/{_GROUP}/{version}")
             assert done.returncode == 0, done.stderr
             listed |= {(version, one["name"]) for one in json.loads(done.stdout)["resources"]}
         assert wanted <= listed, wanted - listed
-        return True
 
-    eventually(are_listed, every=0.1, what="Kueue's kinds are listed")
+    eventually_holds(are_listed, every=0.1, what="Kueue's kinds are listed")
 
 
 def _grant(kubectl: Kubectl, folder: Path) -> None:

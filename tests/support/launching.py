@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import manifests
 from tests.support.cluster import Cluster, Json, decode, find
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, eventually_holds
 from tests.support.threads import InThread
 from tfoperator.kube.resources import EVENTS, PODS
 from tfoperator.launcher import (
@@ -130,12 +130,11 @@ class PodPlayer(Cluster):
         self.client.create(EVENTS, self.namespace, manifests.event(about, reason, message, warning=True), decode)
 
     def is_gone(self, name: str, within: float = 60) -> None:
-        def gone() -> bool:
+        def gone() -> None:
             pod = find(self.client, PODS, self.namespace, name)
             assert pod is None, f"{name} is still there: {pod['metadata'].get('deletionTimestamp')}"
-            return True
 
-        eventually(gone, within=within, every=0.02)
+        eventually_holds(gone, within=within, every=0.02)
 
 
 def text_in(folder: Path, name: str, text: str) -> str:

@@ -6,7 +6,7 @@ import signal
 from collections import Counter
 from pathlib import Path
 
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, eventually_holds
 from tests.support.in_cluster import LIMIT, InCluster, Json, examples, packages_volume, process_of, volume_for
 
 RUN_LABEL = "batch.kubernetes.io/controller-uid"
@@ -95,13 +95,12 @@ class NodePipeline:
     def wait_begun(self, run: str, *who: str) -> None:
         """Wait until these replicas have begun."""
 
-        def begun() -> bool:
+        def begun() -> None:
             noted = self.notes("begins", run)
             assert set(who) <= noted.keys(), noted
-            return True
 
         try:
-            eventually(begun, within=LIMIT, every=0.1, what=f"{', '.join(who)} have begun")
+            eventually_holds(begun, within=LIMIT, every=0.1, what=f"{', '.join(who)} have begun")
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self._logs(f'-l={RUN_LABEL}={run}')}") from error
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from hack.pod_environment import variables
 from tests.support.cluster import Cluster, Json, decode, find, tfjob
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually, eventually_holds
 from tests.support.operator_process import OperatorProcess
 from tfoperator.api.names import job_selector
 from tfoperator.api.v1.types import TFJOBS
@@ -99,12 +99,11 @@ class JobOnCluster:
         return {str(event["reason"]) for event in self.events()}
 
     def wait_reasons(self, *reasons: str) -> None:
-        def told() -> bool:
+        def told() -> None:
             missing = set(reasons) - self.reasons()
             assert not missing, missing
-            return True
 
-        eventually(told, every=0.05, what=f"events {reasons}")
+        eventually_holds(told, every=0.05, what=f"events {reasons}")
 
     # Its pods and services.
 
@@ -117,23 +116,21 @@ class JobOnCluster:
     def wait_pods(self, *replicas: str, within: float = 60) -> dict[str, Json]:
         """Wait until there are pods for exactly these replicas."""
 
-        def there() -> bool:
+        def there() -> None:
             found = self.pods()
             assert set(found) == set(replicas), sorted(found)
-            return True
 
-        eventually(there, within=within, every=0.05, what=f"pods of {self.name}: {replicas}")
+        eventually_holds(there, within=within, every=0.05, what=f"pods of {self.name}: {replicas}")
         return self.pods()
 
     def wait_stopped(self, *replicas: str) -> dict[str, Json]:
         """Wait until the job's end has stopped exactly these replicas; the pods of all that are there."""
 
-        def stopped() -> bool:
+        def stopped() -> None:
             pods = self.pods()
             assert {name for name in pods if pods[name]["spec"].get("activeDeadlineSeconds") == 1} == set(replicas)
-            return True
 
-        eventually(stopped, every=0.05, what=f"stopped: {replicas}")
+        eventually_holds(stopped, every=0.05, what=f"stopped: {replicas}")
         return self.pods()
 
     def wait_services(self, *replicas: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually_holds
 
 
 @contextmanager
@@ -19,13 +19,12 @@ def no_threads_left(within: float = 60.0, *, but: tuple[str, ...] = ()) -> Itera
     before = set(threading.enumerate())
     yield
 
-    def ended() -> bool:
+    def ended() -> None:
         new = [thread.name for thread in threading.enumerate() if thread not in before]
         left = [name for name in new if not name.startswith(but)]
         assert not left, f"threads still running: {left}"
-        return True
 
-    eventually(ended, within=within, what="every thread started by the test has ended")
+    eventually_holds(ended, within=within, what="every thread started by the test has ended")
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.eventually import eventually
+from tests.support.eventually import eventually_holds
 from tests.support.jobs import write_kubeconfig
 from tests.support.served import ServedWorld
 from tests.support.tcp_proxy import TcpProxy
@@ -31,11 +31,10 @@ class Followed:
             self.seen.append((change.type.value, change.object.metadata.name if change.object else ""))
 
     def until(self, *expected: tuple[str, str]) -> None:
-        def same() -> bool:
+        def same() -> None:
             assert self.seen == list(expected)
-            return True
 
-        eventually(same)
+        eventually_holds(same)
 
     def end(self) -> None:
         self.follower.close()
