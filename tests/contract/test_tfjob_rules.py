@@ -148,10 +148,13 @@ WORDS = [
     ),
     (job({"PS": {}, "Worker": {}, "worker": {}}), ["names ", "orker more than once"]),
     (job({"Chief": {}, "Evaluator": {"template": None}}), ["Evaluator", "template", "is required"]),
-    (job_of("trainer"), ['one must be named "tensorflow", but there is only "trainer"']),
+    (job_of("trainer"), ["Worker", "containers", 'one must be named "tensorflow", but there is only "trainer"']),
     (
         job({"Worker": {}}, runPolicy={"managedBy": "me"}),
-        ['must be kubeflow.org/training-operator or kueue.x-k8s.io/multikueue, but is "me"'],
+        [
+            "spec.runPolicy.managedBy",
+            'must be kubeflow.org/training-operator or kueue.x-k8s.io/multikueue, but is "me"',
+        ],
     ),
     (
         job(

@@ -27,11 +27,9 @@ from tests.support.kueue import (
 )
 from tests.support.operated import JobOnCluster
 from tests.support.operator_process import OperatorProcess
-from tfoperator.api.queues import JOB_UID_LABEL
 from tfoperator.api.schema.crd import crd
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.api.workloads import WORKLOADS
-from tfoperator.kube import ListOptions
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
 
@@ -116,8 +114,7 @@ class Joined:
 
     def workload(self, job: JobOnCluster) -> Json:
         """The manager's Workload of the job, its name beside its spec and status; empty before there is one."""
-        options = ListOptions(label_selector=f"{JOB_UID_LABEL}={job.uid}")
-        found = self.manager.client.list(WORKLOADS, self.manager.namespace, decode, options).items
+        found = self.manager.workloads(job)
         return {**found[0], "name": found[0]["metadata"]["name"]} if found else {}
 
 

@@ -85,7 +85,8 @@ def test_jobs_older_than_the_rules_are_told_what_is_wrong_once_and_are_left_in_p
 ) -> None:
     with no_rules(cluster):
         jobs = {name: JobOnCluster(cluster, cluster.submit(manifest)) for name, (manifest, _) in ODD.items()}
-        set_status(cluster, "fog", {"conditions": "fine", "replicaStatuses": [], "startTime": "yesterday"})
+        status = {"status": {"conditions": "fine", "replicaStatuses": [], "startTime": "yesterday"}}
+        cluster.client.patch(TFJOBS, cluster.namespace, "fog", status, decode, subresource="status")
     operated = Operated(cluster, start_operator())
 
     for name, (_, word) in ODD.items():
@@ -129,7 +130,3 @@ def test_a_job_that_ran_before_the_rules_came_is_frozen_and_can_be_suspended(
     job.wait_pods()
     job.patch_spec(successPolicy="", runPolicy={"suspend": False})
     job.wait_pods("worker-0")
-
-
-def set_status(cluster: Cluster, name: str, status: Json) -> None:
-    cluster.client.patch(TFJOBS, cluster.namespace, name, {"status": status}, decode, subresource="status")

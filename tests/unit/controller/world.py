@@ -397,8 +397,9 @@ class World(SimulatedObjects):
             self.lost_numbers.add(job_restarts_before(pod))
 
     def _update(self, pod: Pod, *, meta: dict[str, Any] | None = None, **status: Any) -> None:
+        version = str(int(pod.metadata.resource_version) + 1)
         self.pods[pod.metadata.name] = Pod(
-            metadata=replace(pod.metadata, **(meta or {}), resource_version=_next(pod)),
+            metadata=replace(pod.metadata, **(meta or {}), resource_version=version),
             spec=pod.spec,
             status=replace(pod.status, **status),
         )
@@ -417,7 +418,3 @@ class World(SimulatedObjects):
 
     def changed(self) -> None:
         self._history.append(View(self.job, tuple(self.pods.values()), tuple(self.services.values())))
-
-
-def _next(pod: Pod) -> str:
-    return str(int(pod.metadata.resource_version) + 1)

@@ -45,10 +45,6 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def shell_lines(page: Path) -> list[str]:
-    return [line for block in blocks(page, "sh") for line in block.splitlines()]
-
-
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_each_relative_link_leads_to_a_file_and_to_a_heading_of_it(page: Path) -> None:
     broken = []
@@ -129,7 +125,7 @@ def test_each_block_says_what_it_is(page: Path) -> None:
 
 
 def test_the_targets_of_make_that_the_readme_names_exist() -> None:
-    named = re.findall(r"^make (\w+)", "\n".join(shell_lines(ROOT / "README.md")), re.MULTILINE)
+    named = re.findall(r"^make (\w+)", "\n".join(blocks(ROOT / "README.md", "sh")), re.MULTILINE)
     targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert named == ["run", "test"]
     assert set(named) <= set(targets)

@@ -1,6 +1,5 @@
 """The wait for a TFJob's end: whose logs are forwarded when two watches tell of one thing in either order."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,6 +8,7 @@ import msgspec
 from tests.support import manifests
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi
+from tests.unit.launcher.container.test_backend import Source
 from tests.unit.logs.lines.test_lines import stamp
 from tfoperator.api.names import replica_labels
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, decode_tfjob
@@ -22,22 +22,11 @@ from tfoperator.launcher.platforms.kubernetes.api_calls import ApiCalls
 from tfoperator.launcher.platforms.tfjob import TFJobWait
 
 
-class _Log:
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __iter__(self) -> Iterator[bytes]:
-        yield f"{stamp(1)} {self._text}\n".encode()
-
-    def close(self) -> None:
-        pass
-
-
 class _Api(FakeApi):
     """Every container has printed the name of its pod."""
 
-    def pod_log(self, namespace: str, pod: str, container: str, **_: Any) -> _Log:
-        return _Log(pod)
+    def pod_log(self, namespace: str, pod: str, container: str, **_: Any) -> Source:
+        return Source([f"{stamp(1)} {pod}\n".encode()])
 
 
 def test_a_replica_whose_beginning_the_watch_has_not_told_by_the_jobs_end_has_its_log_forwarded(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@ import importlib
 import inspect
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -30,14 +29,10 @@ def test_what_there_is_and_that_a_device_that_is_lost_is_left_out() -> None:
     assert machine.open == 0
 
 
-def without_package(name: str) -> Any:
-    raise ImportError(name)
-
-
 def test_without_the_package_it_matters_whether_there_are_devices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importlib, "import_module", without_package)
+    monkeypatch.setitem(sys.modules, "pynvml", None)
     monkeypatch.setattr(nvml, "_DEVICES", tmp_path / "gpus")
     with pytest.raises(NoGpus):
         Nvml()

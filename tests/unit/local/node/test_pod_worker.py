@@ -293,9 +293,14 @@ def test_a_pod_with_several_containers_ends_when_all_have(bench: Bench) -> None:
     bench.until("Succeeded")
 
 
-def test_stop_asks_waits_the_grace_period_and_kills(bench: Bench) -> None:
+@pytest.mark.parametrize("deleted", [True, False], ids=["its object is deleted", "its time is over"])
+def test_a_stopped_pod_gets_its_grace_period_and_no_more(bench: Bench, deleted: bool) -> None:
     worker, process = bench.start_stubborn(terminationGracePeriodSeconds=7)
-    assert worker.messages.stop()
+    bench.clock.pass_time(5, waiters=0)
+    if deleted:
+        assert worker.messages.stop()
+    else:
+        worker.messages.limit_time(1)
     eventually(lambda: process.signals == ["TERM"])
     bench.clock.pass_time(6.9)
     bench.clock.wait_for_waiters()
@@ -305,7 +310,7 @@ def test_stop_asks_waits_the_grace_period_and_kills(bench: Bench) -> None:
     assert process.signals == ["TERM", "KILL"]
     assert bench.phase() == "Failed"
     assert bench.terminated()["exitCode"] == 137
-    assert bench.api.finalised == ["p"]
+    assert bench.api.finalised == ["p"] * deleted
 
 
 def test_a_stopped_pod_is_not_restarted_and_its_object_stays_as_long_as_with_a_kubelet(bench: Bench) -> None:
@@ -421,19 +426,6 @@ def test_a_deadline_ends_a_pod_also_if_it_is_set_while_it_runs_and_keeps_object_
     [(*_, log)] = bench.logs.all()
     assert log.stopped
     assert b"".join(bench.logs.read(LogRequest("ns", "p", "tensorflow"))) == b"at work\n"
-
-
-def test_a_stopped_pod_gets_its_grace_period_and_no_more(bench: Bench) -> None:
-    worker, process = bench.start_stubborn(terminationGracePeriodSeconds=20)
-    bench.clock.pass_time(5, waiters=0)
-    worker.messages.limit_time(1)
-    eventually(lambda: process.signals == ["TERM"])
-    bench.clock.pass_time(19)
-    assert process.signals == ["TERM"]
-    bench.clock.pass_time(1)
-    bench.until("Failed")
-    assert process.signals == ["TERM", "KILL"]
-    assert bench.terminated()["exitCode"] == 137
 
 
 def test_a_deadline_ends_a_pod_that_waits_for_its_next_start(bench: Bench) -> None:

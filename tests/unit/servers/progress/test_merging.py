@@ -1,5 +1,4 @@
 from datetime import timedelta
-from typing import Any
 
 import msgspec
 from hypothesis import given
@@ -135,7 +134,8 @@ def test_whichever_process_receives_which_report_they_come_to_one_answer(
     stores: tuple[dict[str, ProgressReport], dict[str, ProgressReport]] = ({}, {})
     said: TrainingProgress | None = None
     everything: dict[str, ProgressReport] = {}
-    for one, to_first in zip(sorted(reports, key=_when), first, strict=False):
+    in_order = sorted(reports, key=lambda one: (one.time, one.step, one.percentage))
+    for one, to_first in zip(in_order, first, strict=False):
         store = stores[0 if to_first else 1]
         for kept in (store, everything):
             kept[one.replica] = overlaid(kept.get(one.replica), one)
@@ -148,7 +148,3 @@ def test_whichever_process_receives_which_report_they_come_to_one_answer(
     assert (said.replica, said.report_time, said.step) == (alone.replica, alone.report_time, alone.step)
     for store in stores:
         assert merged(job(said), store) == said  # so nobody has anything to write any more
-
-
-def _when(one: ProgressReport) -> tuple[Any, ...]:
-    return (one.time, one.step, one.percentage)
