@@ -44,6 +44,9 @@ class EventList:
     def reasons(self) -> list[str]:
         return [reason for _, reason, _ in self.events]
 
+    def told(self, reason: str) -> list[str]:
+        return [message for _, one, message in self.events if one == reason]
+
 
 class Harness:
     """Use as a context manager. Jobs live in namespace `ns`."""
@@ -132,6 +135,12 @@ class Harness:
         """Submit a job and sync it once; returns it as it was stored."""
         stored = self.submit(name, **what)
         self.sync(name)
+        return stored
+
+    def running(self, **what: Any) -> dict[str, Any]:
+        """Submit a job all of whose pods run; returns it as it was stored."""
+        stored = self.submit_and_sync(**what)
+        self.run_all()
         return stored
 
     def run_all(self) -> None:

@@ -52,25 +52,22 @@ def test_a_job_deleted_while_it_is_synced_leaves_nothing_behind_either(harness: 
 
 
 def test_who_edits_the_template_of_running_pods_is_told_once_that_they_keep_the_old_one(harness: Harness) -> None:
-    harness.submit_and_sync(Worker=2, PS=1)
-    harness.run_all()
+    harness.running(Worker=2, PS=1)
 
     def template(image: str) -> dict[str, Any]:
         return {"template": {"spec": {"containers": [{"name": "tensorflow", "image": image}]}}}
 
-    def told() -> list[str]:
-        return [message for _, reason, message in harness.recorder.events if reason == "TemplateChanged"]
-
     harness.api.edit(TFJOBS, "ns", "job", {"spec": {"tfReplicaSpecs": {"PS": {"restartPolicy": "Never"}}}})
     harness.sync()
-    assert told() == [], "no template was changed"
+    assert harness.recorder.told("TemplateChanged") == [], "no template was changed"
     for number, image in enumerate(("new", "newer"), 1):
         harness.api.edit(TFJOBS, "ns", "job", {"spec": {"tfReplicaSpecs": {"Worker": template(image)}}})
         harness.forget_calls()
         harness.sync(times=3)
-        assert len(told()) == number
+        assert len(harness.recorder.told("TemplateChanged")) == number
         assert set(harness.calls()) <= {("patch", "tfjobs")}, "it costs no call but that of the event"
-    assert told()[0].startswith("The pods of Worker are to be made otherwise, from another template for example.")
+    said = "The pods of Worker are to be made otherwise, from another template for example."
+    assert harness.recorder.told("TemplateChanged")[0].startswith(said)
 
 
 def test_a_template_that_is_edited_while_no_pod_runs_needs_no_word(harness: Harness) -> None:

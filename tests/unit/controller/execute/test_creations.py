@@ -229,8 +229,7 @@ def test_unmet_expectations_of_one_replica_type_do_not_hold_up_another(harness: 
 
 
 def test_a_pod_that_is_gone_while_another_is_still_awaited_is_not_judged_yet(harness: Harness) -> None:
-    job = harness.submit_and_sync(Worker=2, restart_policy="OnFailure")
-    harness.run_all()
+    job = harness.running(Worker=2, restart_policy="OnFailure")
     harness.expectations.expect_creations(expectation_key(job["metadata"]["uid"], "Worker", "pods"), 1)
     harness.api.remove(PODS, "ns", "job-worker-1")
     eventually(lambda: len(harness.informers.pods.lister.list()) == 1)

@@ -53,8 +53,7 @@ def test_a_pod_that_is_let_go_of_is_no_loss_although_its_end_is_seen_after_a_cha
     harness: Harness, error: Exception | None, away: dict[str, Any], back: dict[str, Any]
 ) -> None:
     """Nor if its deletion was answered with an error."""
-    harness.submit_and_sync(PS=1, Worker=2, restart_policy="OnFailure")
-    harness.run_all()
+    harness.running(PS=1, Worker=2, restart_policy="OnFailure")
     harness.api.mute("pods")
     if error is not None:
         harness.api.lose_answer(PODS, "ns", "job-worker-0", error)

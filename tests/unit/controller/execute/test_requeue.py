@@ -60,8 +60,7 @@ BY_POLICY = "ValidatingAdmissionPolicy 'night' with binding 'all' denied request
 @pytest.mark.parametrize("runs", [False, True])
 def test_who_denies_may_think_better_of_it(harness: Harness, denial: Exception, runs: bool) -> None:
     if runs:
-        harness.submit_and_sync(Worker=2, restart_policy="OnFailure")
-        harness.run_all()
+        harness.running(Worker=2, restart_policy="OnFailure")
         harness.api.remove(PODS, "ns", "job-worker-1")
     else:
         harness.submit(Worker=2)
@@ -70,17 +69,14 @@ def test_who_denies_may_think_better_of_it(harness: Harness, denial: Exception, 
     harness.sync()
     assert (harness.queue.num_requeues("ns/job"), harness.condition("Failed")) == (1, {})
     assert harness.condition("Running").get("status") != "Unknown"
-    [told] = [message for _, reason, message in harness.recorder.events if reason == "FailedCreatePod"]
+    [told] = harness.recorder.told("FailedCreatePod")
     assert "denied" in told
     harness.sync()
     assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]
 
 
 def test_a_running_job_gets_over_a_refusal_that_had_nothing_to_do_with_its_spec(harness: Harness) -> None:
-    uid = harness.submit_and_sync(restart_policy="OnFailure", Worker=2)["metadata"]["uid"]
-    for worker in ("job-worker-0", "job-worker-1"):
-        harness.play_kubelet(worker, "Running")
-    harness.sync()
+    uid = harness.running(restart_policy="OnFailure", Worker=2)["metadata"]["uid"]
     harness.api.remove(PODS, "ns", "job-worker-1")
     harness.catch_up()
     harness.api.fail("create", "pods", invalid("Pod is invalid"), times=2)

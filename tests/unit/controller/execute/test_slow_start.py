@@ -37,8 +37,7 @@ def test_what_fails_lets_all_others_go_first_its_type_too_and_what_is_not_tried_
 
 
 def test_a_replica_that_may_not_be_created_does_not_hold_up_the_others(harness: Harness) -> None:
-    harness.submit_and_sync(Chief=1, Evaluator=1, Worker=3, restart_policy="OnFailure")
-    harness.run_all()
+    harness.running(Chief=1, Evaluator=1, Worker=3, restart_policy="OnFailure")
     harness.api.fail("create", "pods", DENIED, times=100, name="job-evaluator-0")
     for lost in ("job-evaluator-0", "job-worker-1"):
         harness.api.remove(PODS, "ns", lost)
@@ -51,8 +50,7 @@ def test_a_replica_that_may_not_be_created_does_not_hold_up_the_others(harness: 
 
 @pytest.mark.parametrize("workers", [2, 3])
 def test_a_failed_pod_that_may_not_be_deleted_does_not_hold_up_its_own_type(harness: Harness, workers: int) -> None:
-    harness.submit_and_sync(Worker=workers, restart_policy="OnFailure")
-    harness.run_all()
+    harness.running(Worker=workers, restart_policy="OnFailure")
     harness.api.fail("delete", "pods", DENIED, times=100, name="job-worker-0")
     harness.play_kubelet("job-worker-0", "Failed", exit_code=1)
     harness.api.remove(PODS, "ns", "job-worker-1")

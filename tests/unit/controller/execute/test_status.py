@@ -17,7 +17,7 @@ def test_a_status_that_the_api_server_refuses_is_told_of_once_by_an_event(harnes
     refusal = api_error(422, "Invalid", "spec.tfReplicaSpecs: replica types are ..." + "x" * 2000)
     harness.api.fail("patch", "tfjobs", refusal, times=3)
     harness.sync(times=3)
-    told = [message for _, reason, message in harness.recorder.events if reason == "StatusRefused"]
+    told = harness.recorder.told("StatusRefused")
     assert len(told) == 1
     assert "replica types are" in told[0]
     assert len(told[0]) <= 1024

@@ -8,14 +8,9 @@ from tfoperator.api.names import ANNOTATION_STOPPED
 from tfoperator.kube.resources import PODS
 
 
-def events(harness: Harness, reason: str) -> list[str]:
-    return [message for _, what, message in harness.recorder.events if what == reason]
-
-
 def fail_worker_1(harness: Harness, workers: int = 3) -> None:
     """A job whose worker 1 fails, as the cache shows it."""
-    harness.submit_and_sync(Worker=workers)
-    harness.run_all()
+    harness.running(Worker=workers)
     harness.play_kubelet("job-worker-1", "Failed", exit_code=1)
 
 
@@ -28,14 +23,14 @@ def test_they_stay_with_a_deadline_and_one_event_tells(harness: Harness) -> None
         assert pods[name]["spec"]["activeDeadlineSeconds"] == 1
         assert pods[name]["metadata"]["annotations"][ANNOTATION_STOPPED] == "job-failed"
     assert "activeDeadlineSeconds" not in pods["job-worker-1"]["spec"]
-    [message] = events(harness, "SuccessfulStopPod")
+    [message] = harness.recorder.told("SuccessfulStopPod")
     assert message.startswith("Stopped 2 pods: job-worker-0, job-worker-2, because the job has ended")
     harness.forget_calls()
     harness.sync()
     harness.play_kubelet("job-worker-0", "Failed", exit_code=143)
     harness.sync()
     assert not harness.calls("patch", "delete", "create")
-    assert len(events(harness, "SuccessfulStopPod")) == 1
+    assert len(harness.recorder.told("SuccessfulStopPod")) == 1
     assert harness.status()["replicaStatuses"]["Worker"]["failed"] == 1
     assert harness.queue.num_requeues("ns/job") == 0
 
@@ -45,7 +40,7 @@ def test_a_cache_that_does_not_show_it_stops_and_tells_of_nobody_twice(harness: 
     harness.api.mute("pods")
     for _ in range(3):
         harness.controller.sync_tfjob("ns/job")
-    assert len(events(harness, "SuccessfulStopPod")) == 1
+    assert len(harness.recorder.told("SuccessfulStopPod")) == 1
     assert harness.queue.num_requeues("ns/job") > 0, "the cache will show it"
 
 
@@ -63,13 +58,13 @@ def test_a_refusal_is_told_once_and_tried_again(harness: Harness, refusal: Excep
     for _ in range(3):
         harness.sync()
         assert harness.queue.num_requeues("ns/job") > 0
-    [message] = events(harness, "FailedStopPod")
+    [message] = harness.recorder.told("FailedStopPod")
     assert message.startswith("Error stopping pods: ")
     assert "(and 1 more)" in message
     assert harness.condition("Failed")["reason"] == "TFJobFailed"
-    assert not events(harness, "SuccessfulStopPod")
+    assert not harness.recorder.told("SuccessfulStopPod")
     harness.sync()
-    assert len(events(harness, "SuccessfulStopPod")) == 1
+    assert len(harness.recorder.told("SuccessfulStopPod")) == 1
     assert harness.queue.num_requeues("ns/job") == 0
 
 
@@ -81,7 +76,7 @@ def test_a_pod_that_has_begun_since_it_was_seen_pending_is_not_deleted(harness: 
     harness.controller.sync_tfjob("ns/job")
     assert harness.api.count("delete", "pods") == 1
     assert len(harness.api.names(PODS)) == 2
-    assert not events(harness, "FailedDeletePod")
+    assert not harness.recorder.told("FailedDeletePod")
     assert harness.queue.num_requeues("ns/job") > 0
 
 
@@ -90,17 +85,17 @@ def test_the_end_is_written_before_it_is_told_and_before_anything_is_stopped(har
     harness.api.fail("patch", "tfjobs", api_error(503), times=1)
     harness.sync()
     assert not harness.api.count("patch", "pods")
-    assert not events(harness, "TFJobFailed")
+    assert not harness.recorder.told("TFJobFailed")
     harness.sync(times=2)
     assert harness.api.count("patch", "pods") == 2
-    assert len(events(harness, "TFJobFailed")) == 1
+    assert len(harness.recorder.told("TFJobFailed")) == 1
 
 
 def test_a_pod_that_has_gone_meanwhile_needs_no_stopping(harness: Harness) -> None:
     fail_worker_1(harness, workers=2)
     harness.api.fail("patch", "pods", api_error(404, "NotFound", "gone"))
     harness.sync()
-    assert not events(harness, "FailedStopPod")
+    assert not harness.recorder.told("FailedStopPod")
     assert harness.queue.num_requeues("ns/job") > 0
     harness.sync()
-    assert len(events(harness, "SuccessfulStopPod")) == 1
+    assert len(harness.recorder.told("SuccessfulStopPod")) == 1

@@ -12,17 +12,13 @@ NAME = "job-tensorboard"
 BOARD = {"tensorBoard": {"logDir": "gs://bucket/logs"}}
 
 
-def warnings(harness: Harness) -> list[str]:
-    return [message for kind, reason, message in harness.recorder.events if reason == "FailedTensorBoard"]
-
-
 @pytest.mark.parametrize("resource", [DEPLOYMENTS, SERVICES])
 def test_a_foreign_object_in_the_way_is_reported_once_and_the_job_trains_on(harness: Harness, resource: Any) -> None:
     harness.api.put(resource, {"metadata": {"name": NAME, "namespace": "ns", "labels": {}}})
     harness.submit(Worker=1, spec=BOARD)
     harness.sync(times=3)
-    assert len(warnings(harness)) == 1
-    assert f"{resource.kind} ns/{NAME} is in the way" in warnings(harness)[0]
+    [told] = harness.recorder.told("FailedTensorBoard")
+    assert f"{resource.kind} ns/{NAME} is in the way" in told
     assert harness.queue.num_requeues("ns/job") > 0
     harness.play_kubelet("job-worker-0", "Running")
     harness.sync()
@@ -43,7 +39,7 @@ def test_a_refusal_is_told_once_though_its_words_change_and_does_not_hurt_the_tr
         harness.api.fail("create", "deployments", api_error(code, reason, f"{words} {number}"))
     harness.submit(Worker=1, spec=BOARD)
     harness.sync(times=3)
-    [told] = warnings(harness)
+    [told] = harness.recorder.told("FailedTensorBoard")
     assert told.endswith("number 1")
     assert harness.api.names(PODS) == ["job-worker-0"]
     assert not harness.condition("Failed")

@@ -97,8 +97,7 @@ def test_a_write_that_only_we_remember_does_not_hold_up_those_that_follow() -> N
 
 
 def test_a_pod_that_only_the_cache_misses_is_not_counted_as_lost(harness: Harness) -> None:
-    harness.submit_and_sync(Worker=2, restart_policy="OnFailure")
-    harness.run_all()
+    harness.running(Worker=2, restart_policy="OnFailure")
     # What a new leader sees whose pod informer is behind its job informer.
     indexer = harness.informers.pods.informers[0].indexer
     pod = harness.informers.pods.lister.find("ns/job-worker-1")
@@ -111,8 +110,7 @@ def test_a_pod_that_only_the_cache_misses_is_not_counted_as_lost(harness: Harnes
 
 
 def test_pods_that_are_known_to_be_gone_are_not_asked_about_while_they_cannot_be_made(harness: Harness) -> None:
-    harness.submit_and_sync(Worker=5, restart_policy="OnFailure")
-    harness.run_all()
+    harness.running(Worker=5, restart_policy="OnFailure")
     for index in range(1, 5):
         harness.api.remove(PODS, "ns", f"job-worker-{index}")
     harness.api.fail("create", "pods", api_error(403, "Forbidden", "exceeded quota"), times=3)
@@ -135,8 +133,7 @@ def test_pods_that_are_known_to_be_gone_are_not_asked_about_while_they_cannot_be
 
 
 def test_a_pod_that_may_have_been_made_is_asked_about_again(harness: Harness) -> None:
-    harness.submit_and_sync(Worker=2, restart_policy="OnFailure")
-    harness.run_all()
+    harness.running(Worker=2, restart_policy="OnFailure")
     harness.api.remove(PODS, "ns", "job-worker-1")
     harness.api.fail("create", "pods", api_error(403, "Forbidden", "exceeded quota"))
     harness.api.fail("create", "pods", api_error(504, "Timeout"))

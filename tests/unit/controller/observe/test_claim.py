@@ -113,7 +113,7 @@ def test_an_orphan_that_may_not_be_adopted_does_not_hold_up_the_job(harness: Har
     harness.run_all()
     assert harness.condition("Running")["status"] == "True"
     harness.sync()
-    told = [message for _, reason, message in harness.recorder.events if reason == "FailedClaim"]
+    told = harness.recorder.told("FailedClaim")
     assert len(told) == 1
     assert told[0].startswith("Service ns/job-worker-5 is labelled as one of this job: not adopted")
     assert "denied by policy" in told[0]
@@ -124,8 +124,7 @@ def test_an_orphan_that_may_not_be_adopted_does_not_hold_up_the_job(harness: Har
 
 @pytest.mark.parametrize("refusal", [REFUSALS[0], REFUSALS[1]])
 def test_a_pod_that_may_not_be_released_holds_up_its_own_replica_only(harness: Harness, refusal: Exception) -> None:
-    harness.submit_and_sync(Worker=2, restart_policy="OnFailure")
-    harness.run_all()
+    harness.running(Worker=2, restart_policy="OnFailure")
     harness.api.fail("patch", "pods", refusal, times=100)
     # One is still in the cache, and the cache has lost the other, for it has no label of ours any more.
     harness.api.edit(PODS, "ns", "job-worker-0", {"metadata": {"labels": {names.LABEL_JOB_NAME: "debug"}}})
@@ -146,8 +145,7 @@ def test_services_and_deployments_of_other_names_are_somebody_elses(
     harness: Harness, resource: Resource, labels: dict[str, str]
 ) -> None:
     """Who exposes a pod or a deployment by kubectl gives the new service its labels."""
-    harness.submit_and_sync(Worker=1)
-    harness.run_all()
+    harness.running(Worker=1)
     made = harness.api.put(resource, {"metadata": {"name": "mine", "namespace": "ns", "labels": labels}})
     harness.forget_calls()
     harness.sync()
@@ -167,13 +165,8 @@ def test_a_service_of_another_replicas_name_is_not_adopted_in_its_place(harness:
 # Pods whose labels somebody changed: the cache loses sight of them, or takes them for another replica.
 
 
-def running(harness: Harness) -> None:
-    harness.submit_and_sync(Worker=2, restart_policy="OnFailure")
-    harness.run_all()
-
-
 def test_a_pod_without_our_label_is_released_not_waited_for(harness: Harness) -> None:
-    running(harness)
+    harness.running(Worker=2, restart_policy="OnFailure")
     harness.api.mute("pods")
     harness.api.edit(PODS, "ns", "job-worker-1", {"metadata": {"labels": {LABEL_OPERATOR_NAME: None}}})
     # What a watch with a selector makes of that.
@@ -186,7 +179,7 @@ def test_a_pod_without_our_label_is_released_not_waited_for(harness: Harness) ->
 
 @pytest.mark.parametrize("index", ["none", "0"])
 def test_a_pod_that_stands_for_another_replica_now_is_not_taken_for_unseen(harness: Harness, index: str) -> None:
-    running(harness)
+    harness.running(Worker=2, restart_policy="OnFailure")
     harness.api.edit(PODS, "ns", "job-worker-1", {"metadata": {"labels": {LABEL_REPLICA_INDEX: index}}})
     harness.sync()
     if index == "none":
