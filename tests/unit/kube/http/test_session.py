@@ -114,15 +114,19 @@ def test_a_429_is_raised_if(
     assert len(server.requests) == asked
 
 
+def check_that_close_ends_the_wait(client: Client, clock: FakeClock) -> None:
+    call = InThread(lambda: read(client))
+    clock.wait_for_waiters()
+    client.close()
+    with pytest.raises(ClientClosed):
+        call.result()
+
+
 def test_close_ends_the_wait_for_a_retry(serve: Serve, client_for: MakeClient) -> None:
     clock = FakeClock()
     server = serve(refuse(1, 429, Retry_After="30"))
     with client_for(server.url, clock=clock) as client:
-        call = InThread(lambda: read(client))
-        clock.wait_for_waiters()
-        client.close()
-        with pytest.raises(ClientClosed):
-            call.result()
+        check_that_close_ends_the_wait(client, clock)
     assert len(server.requests) == 1
 
 
@@ -178,11 +182,7 @@ def test_watches_do_not_wait_for_the_rate_limiter_and_close_ends_the_wait_for_it
         read(client)
         for _ in range(5):
             assert list(client.watch(PODS, "", DECODE)) == []
-        call = InThread(lambda: read(client))
-        clock.wait_for_waiters()
-        client.close()
-        with pytest.raises(ClientClosed):
-            call.result()
+        check_that_close_ends_the_wait(client, clock)
 
 
 def test_an_attempt_without_an_answer_is_observed(client_for: MakeClient) -> None:

@@ -24,9 +24,8 @@ __all__ = ["s3", "s3_variables"]
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Path:
-    made = tmp_path / "work"
-    made.mkdir()
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("work")
     (made / "train.py").write_text("print(1)\n")
     return made
 

@@ -69,10 +69,8 @@ def replica(tmp_path: Path) -> Replica:
 
 
 @pytest.fixture
-def work(tmp_path: Path) -> Path:
-    made = tmp_path / "work"
-    made.mkdir()
-    return made
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("work")
 
 
 def contents(folder: Path) -> dict[bytes, bytes | str]:

@@ -16,11 +16,9 @@ from tfoperator.sdk.workdir.packing import pack
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that is not git's."""
-    made = tmp_path / "work"
-    made.mkdir()
-    return made
+    return tmp_path_factory.mktemp("work")
 
 
 def fill(folder: Path, *names: str) -> None:

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,17 +8,13 @@ from tfoperator.local.runtime.process.records import kill_recorded
 
 
 @pytest.fixture
-def volume(tmp_path: Path) -> Path:
-    volume = tmp_path / "volume"
-    volume.mkdir()
-    return volume
+def volume(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("volume")
 
 
 @pytest.fixture
-def records(tmp_path: Path) -> Path:
-    records = tmp_path / "records"
-    records.mkdir()
-    return records
+def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("records")
 
 
 @pytest.fixture
@@ -59,17 +56,14 @@ def test_a_link_of_somebody_else_is_used_if_it_leads_there_and_left(
     assert at.readlink() == volume
 
 
-@pytest.mark.parametrize("by_pod", [True, False])
+@pytest.mark.parametrize("end", [lambda links: links.release("pod"), MountLinks.close])
 def test_a_link_within_a_volume_goes_before_the_link_to_that_volume(
-    links: MountLinks, at: Path, records: Path, tmp_path: Path, volume: Path, by_pod: bool
+    links: MountLinks, at: Path, records: Path, tmp_path: Path, volume: Path, end: Callable[[MountLinks], None]
 ) -> None:
     links.make("pod", at, volume)
     links.make("pod", at / "cache", tmp_path)
     assert (volume / "cache").is_symlink()
-    if by_pod:
-        links.release("pod")
-    else:
-        links.close()
+    end(links)
     assert list(volume.iterdir()) == []
     assert not at.is_symlink()
     assert list(records.iterdir()) == []
