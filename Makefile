@@ -38,7 +38,7 @@ test: $(VENV)/dev.stamp  ## static checks, and each test that needs no root, no 
 
 test-all: $(VENV)/dev.stamp  ## everything: `make test`, then real control planes, nodes, peers and faults; Debian, as root; half an hour
 	@$(MAKE) --jobs=2 $(if $(KUBERNETES),,$(filter-out $(RUN_BEFORE),test) tools) controlplane
-	$(PYTEST) $(if $(KUBERNETES),$(REAL) -m controlplane,tests --ignore=tests/hack -m "full or page")
+	$(PYTEST) $(if $(KUBERNETES),$(REAL) -m controlplane,tests -m "full or page")
 	$(if $(KUBERNETES),,$(BIN)/python -m hack.enumeration --quick --jobs $(JOBS))
 
 test-python:  ## unit tests under another Python, in an environment of its own: make test-python PYTHON=python3.14
@@ -64,8 +64,8 @@ imports: $(VENV)/dev.stamp  ## import-linter: imports point down only
 unit: $(VENV)/dev.stamp  ## unit tests only
 	$(PYTEST) tests/unit
 
-tools: $(VENV)/dev.stamp  ## tests of what is in hack/: benchmarks, faults, releases
-	$(PYTEST) tests/hack
+tools: $(VENV)/dev.stamp  ## tests of what is in hack/ that need no real control plane: benchmarks, faults, releases
+	$(PYTEST) tests/hack -m "not full"
 
 contract: $(VENV)/dev.stamp controlplane  ## one suite on the embedded and on the real API server
 	$(PYTEST) tests/contract

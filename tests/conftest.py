@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _is_full(item: pytest.Item) -> bool:
-    """Whether it needs more than pip installs, or is neither a unit test, nor of the contract, nor a journey."""
+    """Whether it needs more than pip installs, or is of a cluster or from end to end, and not a journey."""
     if item.get_closest_marker("controlplane"):
         return True
     if item.get_closest_marker("page"):
@@ -50,7 +50,7 @@ def _is_full(item: pytest.Item) -> bool:
     if item.get_closest_marker("postgresql"):
         return not postgres.is_installed()
     folder = item.nodeid.split("/")[1]
-    return folder not in ("unit", "contract") and item.get_closest_marker("journey") is None
+    return folder not in ("unit", "contract", "hack") and item.get_closest_marker("journey") is None
 
 
 def _has_chromium() -> bool:
