@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hack.controlplane import ControlPlane, control_plane
+from tests.support.audit import audit_policy
 from tests.support.cluster import Cluster
 from tests.support.docker_engine import docker_engine
 from tests.support.operated import Operated
@@ -30,15 +31,7 @@ SQUEEZED_USER = "squeezed"
 COUNTED_USER = "counted"
 """A user (and the operator's own, beside it) whose every request the API server writes to its audit log."""
 
-AUDIT_POLICY = f"""
-apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-- level: Metadata
-  users: [{COUNTED_USER}, "{OPERATOR_USER}"]
-- level: None
-"""
+AUDIT_POLICY = audit_policy(COUNTED_USER, OPERATOR_USER)
 
 
 @pytest.fixture(scope="session")

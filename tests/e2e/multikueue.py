@@ -12,7 +12,7 @@ from typing import Any
 
 from hack.controlplane import ControlPlane, control_plane
 from tests.e2e.queues import PATIENCE, Queues
-from tests.support.audit import AuditTrail, granted, wait_allowed
+from tests.support.audit import AuditTrail, audit_policy, granted, wait_allowed
 from tests.support.cluster import Cluster, Json, decode, find
 from tests.support.eventually import eventually, eventually_holds
 from tests.support.kubectl import Kubectl
@@ -46,19 +46,9 @@ RIGHTS_IN_WORKER: list[Json] = [
         "resources": ["workloads"],
         "verbs": ["get", "list", "watch", "create", "delete"],
     },
+    {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads/status"], "verbs": ["patch"]},
 ]
 """Rules of that user: docs/kueue.md has them."""
-
-_AUDIT_POLICY = f"""
-apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-- level: Metadata
-  users: ["{MULTIKUEUE_USER}"]
-- level: None
-"""
-
 
 _CONFIGURATION: Json = {"waitForPodsReady": None, "multiKueue": {"gcInterval": "2s"}}
 
@@ -148,7 +138,7 @@ def two_clusters(folder: Path) -> Iterator[TwoClusters]:
     with ExitStack() as stack:
         users = {KUEUE_USER: KUEUE_GROUPS}
         worker = stack.enter_context(
-            control_plane(users={**users, MULTIKUEUE_USER: KUEUE_GROUPS}, audit_policy=_AUDIT_POLICY)
+            control_plane(users={**users, MULTIKUEUE_USER: KUEUE_GROUPS}, audit_policy=audit_policy(MULTIKUEUE_USER))
         )
         manager = stack.enter_context(control_plane(users=users))
         clients = {

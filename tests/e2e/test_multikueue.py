@@ -19,7 +19,9 @@ from tests.support.kueue import CLUSTER_QUEUES
 from tests.support.operated import JobOnCluster
 from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE, not_carried
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
+from tfoperator.api.workloads import WORKLOADS
 from tfoperator.kube.errors import InvalidError, NotFoundError
+from tfoperator.kube.resources import Resource
 from tfoperator.sdk import JobElsewhere, QueueState
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400)]
@@ -183,8 +185,29 @@ def test_a_worker_that_is_away_is_told_and_its_jobs_go_on(both: TwoClusters, pla
     plain.wait_remote_gone(late)
 
 
-def test_kueue_needs_these_rights_in_the_worker_and_no_others(both: TwoClusters, plain: Joined) -> None:
-    job, remote = plain.running("rights")
+def test_the_manager_stops_a_job_and_lets_it_go_on_with_these_rights_in_the_worker_and_no_others(
+    both: TwoClusters, plain: Joined, tell: Commands
+) -> None:
+    manager, (job, _) = plain.manager, plain.running("rights")
+    workload = plain.workload(job)["name"]
+    assert f"Kueue's way: kubectl patch workloads.kueue.x-k8s.io {workload}" in tell("suspend", "rights", code=1).stderr
+
+    def change(resource: Resource, namespace: str, name: str, **spec: object) -> None:
+        manager.client.patch(resource, namespace, name, {"spec": spec}, decode)
+
+    change(CLUSTER_QUEUES, "", plain.queue, stopPolicy="HoldAndDrain")
+    plain.wait_remote_gone(job)
+    job.wait("Suspended", within=PATIENCE)
+    change(CLUSTER_QUEUES, "", plain.queue, stopPolicy="None")
+    plain.worker.wait_running(plain.remote(job), "worker-0")
+    job.wait("Running", within=PATIENCE)
+    change(WORKLOADS, manager.namespace, workload, active=False)
+    plain.wait_remote_gone(job)
+    job.wait("Suspended", within=PATIENCE)
+    manager.wait_queue(job, QueueState.INACTIVE)
+    change(WORKLOADS, manager.namespace, workload, active=True)
+    remote = plain.remote(job)
+    plain.worker.wait_running(remote, "worker-0")
     remote.play("Succeeded", "worker-0")
     job.wait("Succeeded", within=PATIENCE)
     plain.wait_remote_gone(job)

@@ -24,6 +24,13 @@ class Right(NamedTuple):
     verb: str
 
 
+def audit_policy(*users: str) -> str:
+    """Every request of these users is written to the log, once it is answered."""
+    rules = [{"level": "Metadata", "users": users}, {"level": "None"}]
+    policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules}
+    return json.dumps(policy)
+
+
 VERSION = Right("", "/version", "get")
 """Everybody has it, by the cluster role system:public-info-viewer."""
 

@@ -111,9 +111,6 @@ def _command(verb: str, error: JobNotFound | JobAlreadyExists | JobFailed | JobQ
 def _queue_hint(error: JobQueued) -> str:
     """Return how to get the requested effect through Kueue."""
     queue, in_namespace = error.queue, f"-n {error.namespace}"
-    if queue.cluster:
-        # Kueue would remove it there, report here that it runs, and keep its quota.
-        return f"MultiKueue has it run on cluster {queue.cluster}. To stop it, delete it: {_command('delete', error)}"
     if error.active and queue.state is not QueueState.INACTIVE and queue.workload:
         return f"Kueue runs it when there is room. See what it waits for: {_command('describe', error)}"
     label = f"{JOB_UID_LABEL}={error.job.metadata.uid}"
