@@ -9,6 +9,7 @@ import pytest
 
 from hack.controlplane import ControlPlane, control_plane
 from tests.support.audit import audit_policy
+from tests.support.cli import Cli
 from tests.support.cluster import Cluster
 from tests.support.docker_engine import docker_engine
 from tests.support.operated import Operated
@@ -44,11 +45,13 @@ def plane() -> Iterator[ControlPlane]:
         yield running
 
 
-@pytest.fixture(scope="session")
-def admin(plane: ControlPlane) -> Iterator[Client]:
+def admin_of(plane: ControlPlane) -> Iterator[Client]:
     with Client(load_config(str(plane.kubeconfig))) as client:
         Cluster(client).install_crd(crd())
         yield client
+
+
+admin = pytest.fixture(scope="session")(admin_of)
 
 
 @pytest.fixture
@@ -89,3 +92,11 @@ def operated(
     flags = (f"--namespace={cluster.namespace}", *operator_flags)
     with OperatorProcess(plane.kubeconfig, folder, "operator", *flags) as operator:
         yield Operated(cluster, operator.wait_ready())
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[Cli]:
+    """The command line, with a control plane of its own."""
+    cli = Cli(tmp_path, XDG_STATE_HOME=str(tmp_path / "state"))
+    yield cli
+    cli.run("local", "down", "--now")

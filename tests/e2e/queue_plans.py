@@ -264,16 +264,12 @@ class Plan:
         if name := self._some_workload():
             self._queues.client.delete(WORKLOADS, self._queues.namespace, name)
 
-    def _set_active(self, name: str, active: bool) -> None:
-        self._queues.client.patch(WORKLOADS, self._queues.namespace, name, {"spec": {"active": active}}, decode)
-
     def _deactivate(self) -> None:
         if name := self._some_workload():
-            self._set_active(name, self._rng.random() < 0.5)
+            self._queues.set_active(name, self._rng.random() < 0.5)
 
     def _drain(self) -> None:
-        policy = self._rng.choice(("HoldAndDrain", "None", "None"))
-        self._queues.client.patch(CLUSTER_QUEUES, "", self._queue, {"spec": {"stopPolicy": policy}}, decode)
+        self._queues.set_stop_policy(self._queue, self._rng.choice(("HoldAndDrain", "None", "None")))
 
     def _kill(self, who: str) -> None:
         """Kill it; it starts again at once or some steps later."""
@@ -298,13 +294,13 @@ class Plan:
     def _rest(self) -> None:
         """Nothing disturbs the jobs any more: all come to their end, and no quota is kept."""
         queues = self._queues
-        queues.client.patch(CLUSTER_QUEUES, "", self._queue, {"spec": {"stopPolicy": "None"}}, decode)
+        queues.set_stop_policy(self._queue, "None")
 
         def at_rest() -> None:
             for workload in queues.client.list(WORKLOADS, queues.namespace, decode).items:
                 if workload["spec"].get("active") is False:
                     with suppress(NotFoundError):  # it was being deleted
-                        self._set_active(workload["metadata"]["name"], True)
+                        self._queues.set_active(workload["metadata"]["name"], True)
             jobs = list(queues.client.list(TFJOBS, queues.namespace, decode).items)
             for job in jobs:
                 if job["spec"]["runPolicy"].get("suspend"):

@@ -99,6 +99,12 @@ class Queues:
             eventually_holds(is_active, within=PATIENCE, every=0.05, what=f"{name} is active")
         return name
 
+    def set_stop_policy(self, queue: str, policy: str) -> None:
+        self.client.patch(CLUSTER_QUEUES, "", queue, {"spec": {"stopPolicy": policy}}, decode)
+
+    def set_active(self, workload: str, active: bool) -> None:
+        self.client.patch(WORKLOADS, self.namespace, workload, {"spec": {"active": active}}, decode)
+
     def submit(self, name: str, queue: str, *, labels: Json | None = None, **options: Any) -> JobOnCluster:
         """A job each of whose replicas asks for a CPU; `options` as in `gang_job`."""
         return self.submit_manifest(self.manifest(name, queue, labels=labels, **options))

@@ -9,19 +9,17 @@ import pytest
 
 from hack.controlplane import ControlPlane, control_plane
 from hack.gobuild import kubernetes_version
-from tests.e2e.conftest import AUDIT_POLICY, OPERATOR_GROUPS, OPERATOR_USER
+from tests.e2e.conftest import AUDIT_POLICY, OPERATOR_GROUPS, OPERATOR_USER, admin_of
 from tests.e2e.gang import Gang, GangKind, KubeSchedulerTests, gang, gang_job, gang_of_module
 from tests.support.audit import AuditTrail, Right
-from tests.support.cluster import Cluster, Json, decode
+from tests.support.cluster import Json, decode
 from tests.support.eventually import eventually
 from tests.support.gang_schedulers import NODES, kubernetes_scheduler, paper_node
 from tests.support.operated import JobOnCluster
 from tfoperator.api.names import LABEL_JOB_NAME
-from tfoperator.api.schema.crd import crd
 from tfoperator.controller import KUBERNETES_POD_GROUPS
 from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.client import Client
-from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.kube.resources import PODS, PRIORITY_CLASSES
 
@@ -48,11 +46,7 @@ def plane() -> Iterator[ControlPlane]:
         yield one
 
 
-@pytest.fixture(scope="module")
-def admin(plane: ControlPlane) -> Iterator[Client]:
-    with Client(load_config(str(plane.kubeconfig))) as client:
-        Cluster(client).install_crd(crd())
-        yield client
+admin = pytest.fixture(scope="module")(admin_of)
 
 
 def switch_on(plane: ControlPlane, gates: str) -> None:

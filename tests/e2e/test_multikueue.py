@@ -13,15 +13,12 @@ import pytest
 from tests.e2e.multikueue import RIGHTS_IN_WORKER, WORKER, Joined, TwoClusters, two_clusters
 from tests.e2e.queues import PATIENCE, Commands
 from tests.support.audit import granted
-from tests.support.cluster import Json, decode
+from tests.support.cluster import Json
 from tests.support.eventually import eventually, eventually_holds
-from tests.support.kueue import CLUSTER_QUEUES
 from tests.support.operated import JobOnCluster
 from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE, not_carried
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
-from tfoperator.api.workloads import WORKLOADS
 from tfoperator.kube.errors import InvalidError, NotFoundError
-from tfoperator.kube.resources import Resource
 from tfoperator.sdk import JobElsewhere, QueueState
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400)]
@@ -151,9 +148,9 @@ def test_what_is_left_behind_is_told(plain: Joined, tell: Commands, tmp_path: Pa
 
 def test_a_job_that_the_worker_preempts_comes_back_there(plain: Joined) -> None:
     job, remote = plain.running("preempted")
-    plain.worker.client.patch(CLUSTER_QUEUES, "", plain.queue, {"spec": {"stopPolicy": "HoldAndDrain"}}, decode)
+    plain.worker.set_stop_policy(plain.queue, "HoldAndDrain")
     eventually(lambda: not remote.pods(), within=PATIENCE, every=0.05, what="it has let go of its pod")
-    plain.worker.client.patch(CLUSTER_QUEUES, "", plain.queue, {"spec": {"stopPolicy": "None"}}, decode)
+    plain.worker.set_stop_policy(plain.queue, "None")
 
     def has_succeeded_there() -> bool:
         with suppress(NotFoundError):  # a manager that hears in time of the preemption makes the job there anew
@@ -191,21 +188,17 @@ def test_the_manager_stops_a_job_and_lets_it_go_on_with_these_rights_in_the_work
     manager, (job, _) = plain.manager, plain.running("rights")
     workload = plain.workload(job)["name"]
     assert f"Kueue's way: kubectl patch workloads.kueue.x-k8s.io {workload}" in tell("suspend", "rights", code=1).stderr
-
-    def change(resource: Resource, namespace: str, name: str, **spec: object) -> None:
-        manager.client.patch(resource, namespace, name, {"spec": spec}, decode)
-
-    change(CLUSTER_QUEUES, "", plain.queue, stopPolicy="HoldAndDrain")
+    manager.set_stop_policy(plain.queue, "HoldAndDrain")
     plain.wait_remote_gone(job)
     job.wait("Suspended", within=PATIENCE)
-    change(CLUSTER_QUEUES, "", plain.queue, stopPolicy="None")
+    manager.set_stop_policy(plain.queue, "None")
     plain.worker.wait_running(plain.remote(job), "worker-0")
     job.wait("Running", within=PATIENCE)
-    change(WORKLOADS, manager.namespace, workload, active=False)
+    manager.set_active(workload, False)
     plain.wait_remote_gone(job)
     job.wait("Suspended", within=PATIENCE)
     manager.wait_queue(job, QueueState.INACTIVE)
-    change(WORKLOADS, manager.namespace, workload, active=True)
+    manager.set_active(workload, True)
     remote = plain.remote(job)
     plain.worker.wait_running(remote, "worker-0")
     remote.play("Succeeded", "worker-0")

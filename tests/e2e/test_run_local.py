@@ -25,13 +25,6 @@ from tfoperator.kube.config.loading import load_config
 from tfoperator.local.identity import identify
 
 
-@pytest.fixture
-def cli(tmp_path: Path) -> Iterator[Cli]:
-    cli = Cli(tmp_path, XDG_STATE_HOME=str(tmp_path / "state"))
-    yield cli
-    cli.run("local", "down", "--now")
-
-
 def status(cli: Cli) -> dict[str, object]:
     return json.loads(cli.run("local", "status", "-o", "json").stdout)
 

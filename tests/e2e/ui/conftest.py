@@ -1,14 +1,12 @@
 """A browser for all tests of a file, and the page on a stage of its own for each."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
 from hack.chromium import running_chromium
 from tests.support.browsing import Shown
-from tests.support.cli import Cli
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +28,3 @@ def local(browser: Browser) -> Iterator[Shown]:
     made = Shown(browser, local=True)
     yield made
     made.server.stop()
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Iterator[Cli]:
-    """The command line, with a control plane of its own."""
-    cli = Cli(tmp_path, XDG_STATE_HOME=str(tmp_path / "state"))
-    yield cli
-    cli.run("local", "down", "--now")
