@@ -17,7 +17,7 @@ from tfoperator.controller.plan.held_resources import program_of, termination_of
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.plan.replicas import ENDED_STATES, Replica, ReplicaGroup, ReplicaState, restarts_so_far
 from tfoperator.controller.plan.restart import Ending
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.objects import ContainerStateTerminated, Pod
 
 RULE_TIMEOUT = 120.0
 """Seconds after which a container that still waits for its restart, beside others that run, gets a new pod: a kubelet
@@ -29,15 +29,20 @@ def restarts_by_kubelet(policy: RestartPolicy, options: PlanOptions) -> bool:
     return policy is RestartPolicy.ON_FAILURE or (policy is RestartPolicy.EXIT_CODE and options.restart_rules)
 
 
+def end_before_wait(pod: Pod | None) -> ContainerStateTerminated | None:
+    """Return how the container `tensorflow` has ended, if it waits for its kubelet to start it again."""
+    program = program_of(pod)
+    waits = program is not None and program.state is not None and program.state.waiting is not None
+    return termination_of(program, last=True) if waits else None
+
+
 def judge_running(replica: Replica, pod: Pod, so_far: int, noted: int, now: datetime) -> bool:
     """Judge a replica whose pod runs, after `so_far` restarts of which `noted` are recorded.
 
     Returns whether it waits for its restart. If not, it runs.
     """
-    program = program_of(pod)
-    waits = program is not None and program.state is not None and program.state.waiting is not None
-    ended = termination_of(program)
-    end = termination_of(program, last=True) if ended is None and waits else ended
+    ended = termination_of(program_of(pod))
+    end = ended or end_before_wait(pod)
     if end is None or end.exit_code == 0:
         return False
     replica.restart(so_far, noted, str(Ending(end.exit_code, end.reason, infrastructure=False)))

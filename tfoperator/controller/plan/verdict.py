@@ -19,6 +19,7 @@ from tfoperator.api.int_or_percent import allowed, required
 from tfoperator.api.job_conditions import ACTIVE_TOO_LONG, BACKOFF_LIMIT_REACHED, PROGRESS_DEADLINE_EXCEEDED
 from tfoperator.api.v1.types import OnStall, ReplicaType, SuccessPolicy, TFJob
 from tfoperator.base.clock import seconds_between
+from tfoperator.controller.plan.in_place import end_before_wait
 from tfoperator.controller.plan.observed import Observed, PlanOptions
 from tfoperator.controller.plan.progress import NOT_WATCHED, Stall
 from tfoperator.controller.plan.replicas import JobRestart, ReplicaGroup, ReplicaState
@@ -144,9 +145,16 @@ def absent_leaders(job: TFJob, groups: Sequence[ReplicaGroup]) -> tuple[ReplicaT
 
 
 def _has_too_many_restarts(known: Situation) -> bool:
-    """Return whether there were more restarts than `backoffLimit` allows."""
+    """Return whether there were more restarts than `backoffLimit` allows, or a kubelet is about to make one too many.
+
+    What kubelets restart by the pod's own policy is counted once it runs again.
+    """
     limit = known.job.spec.policy.backoff_limit
-    return limit is not None and 0 <= limit < known.restart.number + sum(group.restarts for group in known.groups)
+    if limit is None or limit < 0:
+        return False
+    by_policy = [replica for group in known.groups if not group.in_place for replica in group.replicas]
+    due = sum(one.state is ReplicaState.RUNNING and end_before_wait(one.pod) is not None for one in by_policy)
+    return limit < known.restart.number + sum(group.restarts for group in known.groups) + due
 
 
 def _is_fatal(job: TFJob, groups: Sequence[ReplicaGroup], group: ReplicaGroup) -> bool:

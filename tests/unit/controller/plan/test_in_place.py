@@ -116,10 +116,19 @@ def test_an_exit_is_counted_and_told_once_and_the_pod_stays(
 
 
 @pytest.mark.parametrize(
-    ("limit", "state", "restarts"), [(1, WAITS, 1), (1, ContainerState(), 2), (2, ContainerState(), 3)]
+    ("limit", "state", "restarts", "options"),
+    [
+        (1, WAITS, 1, ("ExitCode", "InPlace")),
+        (1, ContainerState(), 2, ("ExitCode", "InPlace")),
+        (2, ContainerState(), 3, ("ExitCode", "InPlace")),
+        (1, WAITS, 1, ("OnFailure", "Recreate")),
+    ],
 )
-def test_the_failure_that_ends_the_job_is_not_counted(limit: int, state: ContainerState, restarts: int) -> None:
-    job = started(in_place(backoffLimit=limit))
+def test_the_failure_that_ends_the_job_is_not_counted(
+    limit: int, state: ContainerState, restarts: int, options: tuple[str, str]
+) -> None:
+    policy, mode = options
+    job = started(in_place(policy, restartMode=mode, backoffLimit=limit))
     ended = planned(job, make_pod("Worker-0"), pod(state, ENDED, restarts=restarts))
     assert ended.is_true(ConditionType.FAILED)
     assert ended.status.restarts == limit
