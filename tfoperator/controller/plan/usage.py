@@ -153,7 +153,7 @@ class _Course:
             self.spans.append((UsagePhase.SCHEDULING, self._now))
         if self.source == "Reports":
             # A report that is older than the pods is of the programs before a suspension.
-            began = self._report_time if self._report_time > created else None
+            began = self._report_time if self._report_time >= created else None
         else:
             began = self._begun(needed)
         if began is None:

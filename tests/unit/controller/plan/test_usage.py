@@ -155,14 +155,14 @@ def test_an_end_that_the_server_has_refused(pods: tuple[Pod, ...], left: dict[st
 
 def test_percent_tell_where_no_steps_do() -> None:
     life = Life(forgets=False)
-    life.report(20, percentage=10)
-    life.sync(20, *both(bound=5, began=8))
+    life.report(5, percentage=10)  # in the second in which their pods were made
+    life.sync(20, *both(bound=5, began=5, created=after(5)))
     life.sync(50, worker(0, bound=5, began=8), worker(1, bound=40, began=45, restarts_before=1))
     life.report(70, percentage=10)
     life.sync(70, *both(bound=5, began=8))
     life.report(80, percentage=11)
     life.sync(80, *both(bound=5, began=8))
-    assert life.seconds(80)["lost"] == 30
+    assert life.seconds(80) == {"queued": 5, "training": 45, "lost": 30}
 
 
 @eyes
