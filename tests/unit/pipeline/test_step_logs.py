@@ -24,11 +24,6 @@ LOG, POSITION = "runs/r/logs/S.log", "runs/r/steps/S/log-position"
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def store(s3: dict[str, str], tmp_path: Path) -> Objects:
     return Objects(f"s3://{BUCKET}/{tmp_path.name}")
 
