@@ -1,6 +1,6 @@
 """Writes the schemas of the built-in kinds that the embedded API server has: their fields, without Kubernetes' texts.
 
-Writes the names of a pod template's members, too, which `tfoperator validate` knows.
+Writes the fields of a pod template, at every depth, too, which `tfoperator validate` knows.
 
 python hack/builtin_schemas.py     reads the module that `make controlplane` fetches, and writes one schema per line
 """
@@ -8,6 +8,7 @@ python hack/builtin_schemas.py     reads the module that `make controlplane` fet
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -40,10 +41,20 @@ def kinds(schemas: dict[str, Any]) -> str:
 
 
 def pod_fields(schemas: dict[str, Any]) -> str:
-    """The names of the members of a pod template, of its spec and of a container."""
-    return document(
-        {name: sorted(schemas[CORE + name]["properties"]) for name in ("Container", "PodSpec", "PodTemplateSpec")}
-    )
+    """The fields of a pod template and of all types in it, each with its type: `Probe`, or `[]EnvVar` for a list.
+
+    The type is "" for what has no fields: strings, numbers, lists and maps of them. There are no maps of others.
+    """
+    found = reachable(schemas, [CORE + "PodTemplateSpec"])
+    types = {name.rpartition(".")[2]: one["properties"] for name, one in found.items() if "properties" in one}
+
+    def type_of(field: Any) -> str:
+        reference = re.search(r'"[^"]+[.](\w+)"}', json.dumps(field))
+        if not reference or reference[1] not in types:
+            return ""
+        return f"[]{reference[1]}" if field.get("type") == "array" else reference[1]
+
+    return document({name: {field: type_of(one) for field, one in of.items()} for name, of in types.items()})
 
 
 def document(members: dict[str, Any]) -> str:

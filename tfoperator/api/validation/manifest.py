@@ -18,7 +18,7 @@ from tfoperator.api.problems import Problem, Severity, member, shown
 from tfoperator.api.structure import drop_wrong, members, type_problems, unknown_members
 from tfoperator.api.v1.types import TFJOBS, TFJob, TFJobSpec, decode_tfjob
 from tfoperator.api.validation.job import validate
-from tfoperator.api.validation.pod_fields import CONTAINER_FIELDS, POD_SPEC_FIELDS, POD_TEMPLATE_FIELDS, shape_problems
+from tfoperator.api.validation.pod_fields import pod_types, shape_problems
 from tfoperator.api.validation.warnings import validate_grace
 from tfoperator.kube.objects import ObjectMeta
 
@@ -70,7 +70,14 @@ def _unknown_warnings(manifest: Mapping[str, Any]) -> Iterator[Problem]:
     if isinstance(metadata, dict):
         yield from _unknown_in(metadata, {*members(ObjectMeta), *_UNREAD_METADATA}, "metadata")
     for path, template in _templates(manifest):
-        yield from _unknown_in_template(path, template)
+        yield from _unknown_in_pod(template, "PodTemplateSpec", path)
+    types = pod_types()
+    parts = {**types["Container"], **types["PodSpec"], "volume": "Volume"}  # what they take over from a pod, by name
+    for path in ("checkpoint", "tensorBoard"):
+        owner = manifest["spec"].get(path) if isinstance(manifest.get("spec"), dict) else None
+        for name, value in owner.items() if isinstance(owner, dict) else ():
+            if kind := parts.get(name):
+                yield from _unknown_in_pod(value, kind, f"spec.{path}.{name}")
 
 
 def _templates(manifest: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -82,18 +89,16 @@ def _templates(manifest: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any
             yield f"spec.tfReplicaSpecs[{key}].template", template
 
 
-def _unknown_in_template(path: str, template: dict[str, Any]) -> Iterator[Problem]:
-    yield from _unknown_in(template, POD_TEMPLATE_FIELDS, path)
-    spec = template.get("spec")
-    if not isinstance(spec, dict):
-        return
-    path = member(path, "spec")
-    yield from _unknown_in(spec, POD_SPEC_FIELDS, path)
-    for group in ("initContainers", "containers"):
-        containers = spec.get(group)
-        for position, container in enumerate(containers if isinstance(containers, list) else ()):
-            if isinstance(container, dict):
-                yield from _unknown_in(container, CONTAINER_FIELDS, f"{path}.{group}[{position}]")
+def _unknown_in_pod(value: object, kind: str, path: str) -> Iterator[Problem]:
+    """Yield the unknown fields, at every depth, of a value of this type of Kubernetes."""
+    if kind.startswith("[]") and isinstance(value, list):
+        for position, item in enumerate(value):
+            yield from _unknown_in_pod(item, kind[2:], f"{path}[{position}]")
+    elif isinstance(value, dict) and (known := pod_types().get(kind)):
+        yield from _unknown_in(value, known, path)
+        for name, child in value.items():
+            if inner := known.get(name):
+                yield from _unknown_in_pod(child, inner, member(path, name))
 
 
 def _unknown_in(value: dict[str, Any], known: Collection[str], path: str) -> Iterator[Problem]:
@@ -154,8 +159,12 @@ def _spec_members() -> Mapping[str, list[str]]:
                 descend(value, f"{path}[...]")
 
     visit(TFJobSpec, "spec")
-    for name in CONTAINER_FIELDS - {"name", "resources", "restartPolicy", "securityContext"}:
-        found.setdefault(name, []).append("spec.tfReplicaSpecs[...].template.spec.containers[...]")
-    for name in POD_SPEC_FIELDS - {"activeDeadlineSeconds", "restartPolicy", "resources", "os", "priority"}:
-        found.setdefault(name, []).append("spec.tfReplicaSpecs[...].template.spec")
+    spec = "spec.tfReplicaSpecs[...].template.spec"
+    for kind, path, ambiguous in (
+        ("Container", f"{spec}.containers[...]", {"name", "resources", "restartPolicy", "securityContext"}),
+        ("PodSpec", spec, {"activeDeadlineSeconds", "restartPolicy", "resources", "os", "priority"}),
+        ("VolumeMount", f"{spec}.containers[...].volumeMounts[...]", {"name"}),
+    ):
+        for name in pod_types()[kind].keys() - ambiguous:
+            found.setdefault(name, []).append(path)
     return found

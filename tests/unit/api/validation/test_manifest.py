@@ -7,7 +7,7 @@ from hack import builtin_schemas
 from tests.unit.api.samples import TEMPLATE, tfjob
 from tests.unit.api.validation.complaints import CONTAINERS, WORKER, complaints, warnings, with_template
 from tfoperator.api import errors, validate_manifest
-from tfoperator.api.validation.pod_fields import POD_FIELDS, POD_SPEC_FIELDS, shape_problems
+from tfoperator.api.validation.pod_fields import POD_FIELDS, pod_types, shape_problems
 from tfoperator.local.apiserver.display.openapi import BUILTIN_SCHEMAS
 
 
@@ -15,7 +15,7 @@ def test_both_tables_of_built_in_fields_are_what_the_tool_writes_from_one_releas
     schemas = json.loads(BUILTIN_SCHEMAS.read_text())
     assert BUILTIN_SCHEMAS.read_text() == builtin_schemas.kinds(schemas)
     assert POD_FIELDS.read_text() == builtin_schemas.pod_fields(schemas)
-    assert POD_SPEC_FIELDS & {"schedulingGroup", "workloadRef"} == {"schedulingGroup"}
+    assert pod_types()["PodSpec"].keys() & {"schedulingGroup", "workloadRef"} == {"schedulingGroup"}
 
 
 @pytest.mark.parametrize(
@@ -62,6 +62,12 @@ def test_a_bad_template_is_refused(change: dict[str, Any], found: str) -> None:
             {"resources": {"limits": {"cpu": 0.5, "memory": "8 GB"}}},
             'resources.limits[memory]: must be a quantity such as 4, 500m or 8Gi, but is "8 GB"',
         ),
+        ({"env": [{"name": "A=B"}]}, 'env[0].name: must not contain =, but is "A=B"'),
+        ({"env": [{"value": "b"}]}, "env[0].name: is required"),
+        (
+            {"volumeMounts": [{"name": "v", "mountPath": "/"}]},
+            'volumeMounts[0].name: "v" is none of the template\'s volumes',
+        ),
         ({"ports": [{"containerPort": "8"}]}, 'ports[0].containerPort: must be a whole number, but is the string "8"'),
     ],
 )
@@ -75,14 +81,10 @@ def test_what_people_write_into_a_container_is_good() -> None:
         "command": ["python", "train.py"],
         "env": [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
         "resources": {"limits": {"cpu": 0.5, "memory": "8Gi", "nvidia.com/gpu": 1}, "requests": {"cpu": 1e-3}},
-        "volumeMounts": [{"name": "data", "mountPath": "/data", "readOnly": True}],
+        "volumeMounts": [{"name": n, "mountPath": "/x", "readOnly": True} for n in ("data", "tfoperator-checkpoint")],
     }
-    manifest = with_template(
-        {
-            "spec.volumes": [{"name": "data", "emptyDir": {}}],
-            **{f"spec.containers.0.{name}": value for name, value in container.items()},
-        }
-    )
+    volumes = {"spec.volumes": [{"name": "data", "emptyDir": {}}]}
+    manifest = with_template(volumes | {f"spec.containers.0.{name}": value for name, value in container.items()})
     assert validate_manifest(manifest) == ()
 
 
@@ -93,9 +95,7 @@ def test_a_template_must_be_there(template: object) -> None:
     assert found in (f"{WORKER}.template: is required", f"{CONTAINERS}: must have at least one container")
 
 
-def test_nulls_in_a_template_count_as_absent_metadata_of_servers_is_known_and_the_pods_own_policy_has_no_effect() -> (
-    None
-):
+def test_nulls_in_a_template_are_absent_metadata_of_servers_is_known_and_the_pods_own_policy_has_no_effect() -> None:
     template = {
         "metadata": {"creationTimestamp": None, "labels": None},
         "spec": {"containers": [{**TEMPLATE["spec"]["containers"][0], "ports": None}], "initContainers": None},
@@ -188,11 +188,6 @@ IN_POD_SPEC = "it belongs in spec.tfReplicaSpecs[...].template.spec"
         (tfjob({"Worker": {}}, cleanPodPolicy="All"), "spec.cleanPodPolicy", "it belongs in spec.runPolicy"),
         (tfjob({"Worker": {"backoffLimit": 1}}), f"{WORKER}.backoffLimit", "it belongs in spec.runPolicy"),
         (tfjob({"Worker": {}}, runpolicy={}), "spec.runpolicy", "did you mean runPolicy?"),
-        (
-            tfjob({"Worker": {}}, runPolicy={"backofLimit": 1}),
-            "spec.runPolicy.backofLimit",
-            "did you mean backoffLimit?",
-        ),
         (tfjob({"Worker": {"image": "x"}}), f"{WORKER}.image", IN_CONTAINERS),
         (
             tfjob({"Worker": {}}, cleanPodPolcy=""),
@@ -213,3 +208,29 @@ IN_POD_SPEC = "it belongs in spec.tfReplicaSpecs[...].template.spec"
 def test_an_unknown_member_is_a_warning_with_a_hint(manifest: dict[str, Any], field: str, hint: str) -> None:
     assert errors(validate_manifest(manifest)) == ()
     assert warnings(manifest) == [f"{field}: is unknown and will be ignored{'; ' * bool(hint)}{hint}"]
+
+
+def test_an_unknown_member_is_found_at_every_depth() -> None:
+    container = {
+        "env": [{"name": "A", "vale": "b"}, {"name": "B", "valueFrom": {"secretkeyRef": {}}}],
+        "volumeMounts": [{"name": "v", "mountpath": "/x"}],
+        "resources": {"limit": {"cpu": 1}, "limits": {"example.com/any": 1}},
+    }
+    changes = {"metadata": {"lable": {}}, "spec.volumes": [{"name": "v", "emptydir": {}, "mountPath": ""}]}
+    manifest = with_template(changes | {f"spec.containers.0.{name}": value for name, value in container.items()})
+    manifest["spec"] |= {"checkpoint": {"volume": {"nfs": {"serve": ""}}}, "tensorBoard": {"env": [{"nam": "A"}]}}
+    found = {
+        problem.field.replace(f"{WORKER}.template.", ""): problem.message for problem in validate_manifest(manifest)
+    }
+    assert found["spec.containers[0].volumeMounts[0].mountPath"] == "is required"
+    assert {field: text.rpartition(" ")[2] for field, text in found.items() if "is unknown and" in text} == {
+        "metadata.lable": "labels?",
+        "spec.volumes[0].emptydir": "emptyDir?",
+        "spec.volumes[0].mountPath": f"{IN_CONTAINERS.split()[-1]}.volumeMounts[...]",
+        "spec.containers[0].env[0].vale": "value?",
+        "spec.containers[0].env[1].valueFrom.secretkeyRef": "secretKeyRef?",
+        "spec.containers[0].volumeMounts[0].mountpath": "mountPath?",
+        "spec.containers[0].resources.limit": "limits?",
+        "spec.checkpoint.volume.nfs.serve": "server?",
+        "spec.tensorBoard.env[0].nam": "name?",
+    }
