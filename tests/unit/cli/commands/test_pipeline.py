@@ -93,8 +93,9 @@ def closed(line: str) -> None:
 
 
 def test_exit_codes_tell_what_to_do(run: Run, two: str) -> None:
-    busy = run("pipeline", "run", two, "--param", "number=-1", "--attempts", "1", code=75)
-    assert "--resume" in busy.err
+    options = ("--param", "number=-1", "--attempts", "1", "--containers", "process")
+    busy = run("pipeline", "run", two, *options, code=75)
+    assert "tfoperator pipeline run two.py --containers process --resume 2" in busy.err
     assert "\x1b" not in busy.err
     bad = run("pipeline", "run", two, "--param", "number=-2", code=1)
     assert "First: component First failed: exit code 1: ValueError: bad number" in bad.err

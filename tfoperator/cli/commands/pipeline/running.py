@@ -116,7 +116,9 @@ def run(
         for line in result_lines(result):
             note(line)
     if code == EXIT_RETRYABLE or result.state in ("interrupted", "cancelled"):
-        note(f"Go on with it: tfoperator pipeline run {file} --resume {result.run_id}, with the same parameters")
+        where = f" --containers {containers.value}" if containers is not Containers.DOCKER else ""
+        again = f"tfoperator pipeline run {file}{where} --resume {result.run_id}"
+        note(f"Go on with it: {again}, with the same parameters and other options")
     raise typer.Exit(code)
 
 

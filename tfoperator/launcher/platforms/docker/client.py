@@ -31,8 +31,9 @@ def connect_docker(url: str = "") -> DockerClient:
         return DockerClient(base_url=url) if url else docker.from_env()
     except (DockerException, OSError) as error:
         raise PlatformUnavailable(
-            f"no Docker engine answers at {where}: {error}. Is it running? Without one, launch pods of a control plane "
-            'on this machine: eval "$(tfoperator local up)", then --launcher kubernetes'
+            f"no Docker engine answers at {where}: {error}. Is it running? Without one: as processes of this machine, "
+            "with `launch --launcher process` or `pipeline run --containers process`; or, after "
+            'eval "$(tfoperator local up)", as pods of a control plane on it, with kubernetes in place of process'
         ) from error
 
 
