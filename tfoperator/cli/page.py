@@ -95,7 +95,7 @@ def is_local(client: Client) -> bool:
 
 def checked_home(place: str) -> Path | str:
     """Return a directory, or a valid URL. Raises ComponentError."""
-    if "://" not in place:
+    if place and "://" not in place:
         return Path(place).absolute()
     from tfoperator.pipeline import Home
 

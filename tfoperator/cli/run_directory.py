@@ -17,7 +17,7 @@ import msgspec
 import yaml
 
 from tfoperator.base.files import take_lock
-from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
+from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.terminal.output import note
 from tfoperator.local.private_files import check_own, private_opener, write_private
 
@@ -47,7 +47,7 @@ def make_run_dir(wanted: Path | None, job: str) -> Path:
     except (FileExistsError, NotADirectoryError) as error:
         raise CliError(f"{error.filename}: is not a directory", _DIRECTORY_HINT) from None
     except OSError as error:
-        raise CliError(f"{error.filename}: {error.strerror}", _DIRECTORY_HINT, exit_code=EXIT_FAILED) from None
+        raise CliError(f"{error.filename}: {error.strerror}", _DIRECTORY_HINT) from None
 
 
 def _new_run_dir(job: str) -> Path:
@@ -66,7 +66,7 @@ def _new_run_dir(job: str) -> Path:
             continue
         _point_latest_to(path)
         return path
-    raise CliError(f"{RUNS}: can't find a free name for the run directory", exit_code=EXIT_FAILED)
+    raise CliError(f"{RUNS}: can't find a free name for the run directory")
 
 
 def _point_latest_to(path: Path) -> None:
@@ -113,7 +113,7 @@ def logging_to(path: Path) -> Iterator[None]:
     except OSError as error:
         if handler is not None:
             handler.close()
-        raise CliError(f"{path}: {error.strerror}", _DIRECTORY_HINT, exit_code=EXIT_FAILED) from None
+        raise CliError(f"{path}: {error.strerror}", _DIRECTORY_HINT) from None
     handler.setFormatter(TextFormatter())
     if not taken:
         handler.close()

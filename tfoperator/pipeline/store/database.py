@@ -16,7 +16,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import GenericFunction
 
 from tfoperator.base.clock import Elapsed, StopSignal, SystemClock
-from tfoperator.launcher import LauncherError
+from tfoperator.launcher import ComponentError, LauncherError
 from tfoperator.pipeline.store.tables import MLMD_SCHEMA, VERSION, metadata, mlmd_env
 
 T = TypeVar("T")
@@ -40,6 +40,10 @@ class StoreError(LauncherError):
     """The metadata can't be read or written; the message names the store. `passing`: a retry may succeed."""
 
     passing = False
+
+
+class UnusablePlace(StoreError, ComponentError):
+    """There is no store, and none can be made there: the place is bad input."""
 
 
 def named(name: str) -> str:

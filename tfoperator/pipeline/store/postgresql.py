@@ -98,8 +98,10 @@ class PostgreSQL(Database):
 def database_url(place: str) -> tuple[str, str] | None:
     """Return libpq's URL of `postgresql://HOST/DB?folder=LOGS`, and the folder; None for a directory.
 
-    Raises ComponentError for other URLs.
+    Raises ComponentError for other URLs, and for an empty text.
     """
+    if not place:
+        raise ComponentError("the place of pipelines' records is empty: name a directory, such as .")
     if "://" not in place:
         return None
     if not place.startswith(("postgresql://", "postgres://")):

@@ -12,7 +12,7 @@ from sqlalchemy import URL, Connection, create_engine, event
 
 from tfoperator.base.files import hold_lock
 from tfoperator.pipeline.store.converting import convert
-from tfoperator.pipeline.store.database import Database, StoreError, make_tables
+from tfoperator.pipeline.store.database import Database, StoreError, UnusablePlace, make_tables
 from tfoperator.pipeline.store.tables import VERSION
 
 _BUSY_SECONDS = 30.0
@@ -49,15 +49,24 @@ class SQLiteFile(Database):
         super().__init__(str(path), engine, read_only=read_only)
 
     def _prepare(self) -> None:
+        if not self._read_only and not self._path.exists():
+            self._begin()
         try:
-            if not self._read_only and not self._path.exists():
-                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                with self._turn(), suppress(FileExistsError):
-                    self._path.touch(0o600, exist_ok=False)  # parameters may be secrets
             self._path.stat()
         except OSError as error:
             raise StoreError(f"{self._path}: {error.strerror}") from error
         super()._prepare()
+
+    def _begin(self) -> None:
+        folder = self._path.parent
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._hold(), suppress(FileExistsError):
+                self._path.touch(0o600, exist_ok=False)  # parameters may be secrets
+        except OSError as error:
+            odd = isinstance(error, FileExistsError | NotADirectoryError)
+            why = "it is not a directory" if odd else error.strerror
+            raise UnusablePlace(f"the records of pipelines can't be in {folder}: {why}") from error
 
     def _make(self) -> None:
         with self._turn(), self._engine.connect() as db:
@@ -86,12 +95,13 @@ class SQLiteFile(Database):
 
     def _turn(self) -> BinaryIO:
         """Wait for the lock of writers; return the file that holds it until it is closed."""
-        turn = self._path.with_suffix(".turn")
         try:
-            held = hold_lock(turn, _BUSY_SECONDS)
+            return self._hold()
         except OSError as error:
-            raise StoreError(f"{turn}: {error.strerror}") from error
-        if held is None:
+            raise StoreError(f"{self._path}: {error.strerror}") from error
+
+    def _hold(self) -> BinaryIO:
+        if (held := hold_lock(self._path.with_suffix(".turn"), _BUSY_SECONDS)) is None:
             raise StoreError(f"{self._path}: other writers hold it for {_BUSY_SECONDS:.0f} s")
         return held
 
