@@ -14,6 +14,10 @@ _MISSING_FILE = re.compile(
     r"|program '(?P<command>[^']+)' not found on PATH"
     r"|^(?:\S*sh|/bin/\S+): (?:line )?(?:\d+: )?(?P<word>[^\s:]+): (?:command )?not found$"  # of a shell
 )
+# Whatever else keeps a container from starting, such as a variable that is too long, has the same exit codes.
+_BAD_COMMAND = re.compile(
+    r"can't start .*\[Errno (?:2|8|13)\]|\bexec: |[Ee]xec format|[Cc]annot execute|not found|: Permission denied$"
+)
 _NO_SPACE_MESSAGE = "No space left on device"
 """The operating system's message, in every language's traceback."""
 # TensorFlow's message when Keras' fit hands the shares of several workers to an operation that takes one tensor.
@@ -119,7 +123,8 @@ def _about_the_end(facts: JobFacts, words: Sequence[str], *, repeated: bool) -> 
 
 def _about_codes(facts: JobFacts, exit_codes: Sequence[int | None], words: Sequence[str], repeated: int) -> str:
     """Return the usual remedy for failures with these exit codes; "" if it was given already."""
-    if any(code in (126, 127) for code in exit_codes):
+    unstarted = any(code in (126, 127) for code in exit_codes)
+    if unstarted and (not words or any(map(_BAD_COMMAND.search, words))):
         return (
             "A container's `command` must exist on this machine (relative paths start where you are) or, with "
             "--runtime docker and in a cluster, in its image, and be executable."

@@ -235,6 +235,19 @@ def test_a_file_that_is_only_in_the_image_is_named(code: int, line: str, missing
     assert "--workdir" in advice
 
 
+@pytest.mark.parametrize(
+    ("line", "about"),
+    [
+        ("tfoperator: can't start '/etc' in /x: [Errno 13] Permission denied: '/etc'", "a container's `command`"),
+        ("sh: 1: ./train: Permission denied", "a container's `command`"),
+        ("tfoperator: [Errno 17] File exists: '/x/FILE'", "correct what the log says"),
+        ("tfoperator: can't start 'true' in /x: embedded null byte", "correct what the log says"),
+    ],
+)
+def test_a_command_is_blamed_only_where_it_is_what_could_not_be_run(line: str, about: str) -> None:
+    assert f"Next: {about}" in text(report(failed("worker-0", run(127, 0, line))))
+
+
 @pytest.mark.parametrize("line", ["error 404: not found", "ValueError: label not found", "HTTP: page: not found"])
 def test_not_everything_that_is_not_found_is_a_file(line: str) -> None:
     [advice] = report(failed("worker-0", run(1, 0, line))).advice
