@@ -27,7 +27,7 @@ from tfoperator.cli.commands.ui import ui
 from tfoperator.cli.commands.validate import validate
 from tfoperator.cli.option_groups import flat
 from tfoperator.cli.program_job import is_program
-from tfoperator.cli.terminal.errors import EXIT_INTERRUPTED, EXIT_USAGE, CliError, complain
+from tfoperator.cli.terminal.errors import EXIT_INTERRUPTED, CliError, complain
 from tfoperator.cli.terminal.output import note
 from tfoperator.cli.terminal.stdio import discard_unwritable, prepare
 
@@ -115,7 +115,8 @@ def run_app(arguments: Sequence[str]) -> int:
         # Typer itself reports usage errors, aborts and broken pipes, and ends each of them with SystemExit.
         make_app()(list(arguments), prog_name="tfoperator")
     except SystemExit as done:
-        if done.code == EXIT_USAGE:
+        # By its name, since new releases of Typer have a class of their own in place of Click's.
+        if type(done.__context__).__name__ == "NoSuchOption":
             _explain(arguments)
         return done.code if isinstance(done.code, int) else 0
     except KeyboardInterrupt:
@@ -137,10 +138,10 @@ def _about_arguments(error: Exception, arguments: Sequence[str]) -> Exception:
 
 
 def _explain(arguments: Sequence[str]) -> None:
-    """Print a hint after a usage error that Typer has reported."""
+    """Print a hint after the error of an unknown option, which Typer has reported."""
     programs = [word for word in arguments if is_program(word)]
-    command = "submit" if "submit" in arguments else "run"
-    if command in arguments and programs and "--" not in arguments:
+    command = next((word for word in arguments if not word.startswith("-")), "")
+    if command in ("run", "submit") and programs and "--" not in arguments:
         note(f"Options of {programs[0]} itself come after --: tfoperator {command} {programs[0]} -- --epochs 3")
 
 

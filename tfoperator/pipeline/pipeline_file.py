@@ -122,7 +122,7 @@ def _called(path: str, call: Callable[[], Any]) -> Any:
     except ComponentError as error:
         raise ComponentError(f"{path}: {error}") from error
     except (Exception, SystemExit) as error:
-        if isinstance(error, SyntaxError):
+        if isinstance(error, SyntaxError) and error.filename:  # no place is known where the file is not text
             raise ComponentError(f"{error.filename}:{error.lineno}: {error.msg}") from error
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame.lineno for frame in frames if Path(frame.filename).name == Path(path).name]

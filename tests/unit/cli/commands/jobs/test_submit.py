@@ -179,3 +179,5 @@ def test_what_can_not_travel_is_refused(
 def test_options_of_the_program_itself_have_their_place(run: Tell, work: Path) -> None:
     said = run("submit", "src/train.py", "--epochs", "3", code=2)
     assert "Options of src/train.py itself come after --: tfoperator submit src/train.py -- --epochs 3" in said.err
+    for words in (("run", "src/train.py", "--workers", "x"), ("pipeline", "run", "src/train.py", "--epochs", "3")):
+        assert "come after" not in run(*words, code=2).err
