@@ -107,7 +107,10 @@ def parameters_of(job: Mapping[str, Any]) -> dict[str, str]:
     specs = job["spec"].get("tfReplicaSpecs") or {}
     lead: Mapping[str, Any] = next((specs[kind] for kind in (*_LEADS, *specs) if specs.get(kind)), {})
     containers = ((lead.get("template") or {}).get("spec") or {}).get("containers") or [{}]
-    words = [str(word).replace("$$", "$") for word in containers[0].get("args") or ()]
+    command = [str(word) for word in containers[0].get("command") or ()]
+    program = (at + 1 for at, word in enumerate(command) if word.endswith(".py") or command[at - 1 : at] == ["-m"])
+    behind = command[next(program, len(command)) :]
+    words = [str(word).replace("$$", "$") for word in (*behind, *(containers[0].get("args") or ()))]
     return {name: _short(value) for name, value in _parsed(words).items()}
 
 

@@ -25,6 +25,8 @@ from tfoperator.sdk.states import was_stopped
 )
 def test_arguments_as_parameters(args: list[str], found: dict[str, str]) -> None:
     assert parameters_of(ProgramJob(name="a", command=["python", "a.py"], args=args, ps=1).manifest()) == found
+    for program in (["python", "-u", "a.py"], ["python", "-m", "a"]):  # written into `command`, as manifests do
+        assert parameters_of(ProgramJob(name="a", command=[*program, *args[:1]], args=args[1:]).manifest()) == found
 
 
 def test_of_pods_with_one_name_the_last_is_kept_and_who_was_stopped_is_called_so() -> None:
