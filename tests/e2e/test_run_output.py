@@ -113,8 +113,7 @@ def test_an_early_interrupt_shows_no_traceback(cli: Cli) -> None:
 
 @pytest.mark.parametrize("said", ["job.yaml: is not a", "job.yaml/below: is not a", "/proc/x: No such file or"])
 def test_a_logs_dir_that_can_not_be_is_explained(cli: Cli, said: str) -> None:
-    job = cli.write(tfjob("quick", Worker=replica("true")))
-    done = cli.run("run", job, "--logs-dir", said.partition(":")[0], code=2)
+    done = cli.run("run", cli.write(tfjob("a", Worker=replica("true"))), "--logs-dir", said.partition(":")[0], code=2)
     assert f"{said} directory" in done.stderr
     assert "--logs-dir" in done.stderr
 

@@ -73,7 +73,7 @@ def _variable_and_mount_problems(
                 yield Problem(f"{where}.name", f"must not contain =, but is {shown(name)}")
             # No more than a warning: the settings of accelerators, and webhooks, add volumes.
             if field == "volumeMounts" and name and name not in volumes and not name.startswith("tfoperator-"):
-                yield warning(f"{where}.name", f"{shown(name)} is none of the template's volumes")
+                yield warning(f"{where}.name", f"{shown(name)} is no volume of the template")
 
 
 def is_cpu_image(image: str) -> bool:

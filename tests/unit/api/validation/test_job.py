@@ -56,6 +56,8 @@ def test_a_generated_name_counts_with_what_the_server_appends() -> None:
         ({}, ": must have at least one of PS, Worker, Chief, Master, Evaluator"),
         ({"Eval": {}}, "[Eval]: is not a replica type; the types are PS, Worker, Chief, Master, Evaluator"),
         ({"Worker": None}, "[Worker]: must not be null"),
+        ({"Worker": {"template": None}}, "[Worker].template: is required"),
+        ({"Worker": {"template": {}}}, "[Worker].template.spec.containers: must have at least one container"),
         ({"Worker": {}, "worker": {}}, ": names Worker more than once: Worker and worker"),
         (
             {"chief": {}, "Master": {}},
@@ -70,9 +72,7 @@ def test_a_generated_name_counts_with_what_the_server_appends() -> None:
     ],
 )
 def test_bad_replicas_are_refused(replicas: dict[str, Any], found: str) -> None:
-    job = tfjob(replicas)
-    for problems in (validate_manifest(job), validate(job_of(job))):
-        assert [str(problem) for problem in errors(problems)] == [f"spec.tfReplicaSpecs{found}"]
+    assert complaints(tfjob(replicas)) == [f"spec.tfReplicaSpecs{found}"]
 
 
 @pytest.mark.parametrize(

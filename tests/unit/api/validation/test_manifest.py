@@ -28,7 +28,6 @@ def test_both_tables_of_built_in_fields_are_what_the_tool_writes_from_one_releas
         ({"spec.containers.0.name": "t"}, f'{CONTAINERS}: one must be named "tensorflow", but there is only "t"'),
         ({"spec.containers.0.image": 3}, f"{CONTAINERS}[0].image: must be a string, but is the number 3"),
         ({"spec.containers": {}}, f"{CONTAINERS}: must be a list, but is an object"),
-        ({"spec": []}, f"{WORKER}.template.spec: must be an object, but is a list"),
         (
             {"spec.initContainers": [{"name": "tensorflow", "image": "x"}]},
             f'{CONTAINERS}[0].name: "tensorflow" is the name of another container, too',
@@ -64,10 +63,8 @@ def test_a_bad_template_is_refused(change: dict[str, Any], found: str) -> None:
         ),
         ({"env": [{"name": "A=B"}]}, 'env[0].name: must not contain =, but is "A=B"'),
         ({"env": [{"value": "b"}]}, "env[0].name: is required"),
-        (
-            {"volumeMounts": [{"name": "v", "mountPath": "/"}]},
-            'volumeMounts[0].name: "v" is none of the template\'s volumes',
-        ),
+        ({"volumeMounts": [{"name": "tfoperator-x"}]}, "volumeMounts[0].mountPath: is required"),
+        ({"volumeMounts": [{"name": "v", "mountPath": "/"}]}, 'volumeMounts[0].name: "v" is no volume of the template'),
         ({"ports": [{"containerPort": "8"}]}, 'ports[0].containerPort: must be a whole number, but is the string "8"'),
     ],
 )
@@ -81,18 +78,11 @@ def test_what_people_write_into_a_container_is_good() -> None:
         "command": ["python", "train.py"],
         "env": [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
         "resources": {"limits": {"cpu": 0.5, "memory": "8Gi", "nvidia.com/gpu": 1}, "requests": {"cpu": 1e-3}},
-        "volumeMounts": [{"name": n, "mountPath": "/x", "readOnly": True} for n in ("data", "tfoperator-checkpoint")],
+        "volumeMounts": [{"name": "data", "mountPath": "/data", "readOnly": True}],
     }
     volumes = {"spec.volumes": [{"name": "data", "emptyDir": {}}]}
     manifest = with_template(volumes | {f"spec.containers.0.{name}": value for name, value in container.items()})
     assert validate_manifest(manifest) == ()
-
-
-@pytest.mark.parametrize("template", [None, {}])
-def test_a_template_must_be_there(template: object) -> None:
-    job = tfjob({"Worker": {"template": template}})
-    (found,) = complaints(job)
-    assert found in (f"{WORKER}.template: is required", f"{CONTAINERS}: must have at least one container")
 
 
 def test_nulls_in_a_template_are_absent_metadata_of_servers_is_known_and_the_pods_own_policy_has_no_effect() -> None:
@@ -162,13 +152,10 @@ def test_what_is_missing_because_its_type_is_wrong_is_said_once() -> None:
     [
         ({}, ["apiVersion: is required and must be kubeflow.org/v1", "kind: is required and must be TFJob"]),
         (
-            {"apiVersion": "v1", "kind": "Pod"},
-            ['apiVersion: must be kubeflow.org/v1, but is "v1"', 'kind: must be TFJob, but is "Pod"'],
-        ),
-        (
-            {"apiVersion": 1, "kind": "TFJob", "metadata": {"labels": {"a": 1}}},
+            {"apiVersion": 1, "kind": "Pod", "metadata": {"labels": {"a": 1}}},
             [
                 "apiVersion: must be kubeflow.org/v1, but is 1",
+                'kind: must be TFJob, but is "Pod"',
                 "metadata.labels[a]: must be a string, but is the number 1",
             ],
         ),
@@ -197,11 +184,6 @@ IN_POD_SPEC = "it belongs in spec.tfReplicaSpecs[...].template.spec"
         (tfjob({"Worker": {}}, zzz=1), "spec.zzz", ""),
         (tfjob({"Worker": {}}) | {"tfReplicaSpecs": {}}, "tfReplicaSpecs", "it belongs in spec"),
         (with_template({"spec.volume": []}), f"{WORKER}.template.spec.volume", "did you mean volumes?"),
-        (
-            with_template({"spec.containers.0.imagePullPolicys": ""}),
-            f"{CONTAINERS}[0].imagePullPolicys",
-            "did you mean imagePullPolicy?",
-        ),
         (with_template({"containers": []}), f"{WORKER}.template.containers", IN_POD_SPEC),
     ],
 )
@@ -211,26 +193,19 @@ def test_an_unknown_member_is_a_warning_with_a_hint(manifest: dict[str, Any], fi
 
 
 def test_an_unknown_member_is_found_at_every_depth() -> None:
-    container = {
-        "env": [{"name": "A", "vale": "b"}, {"name": "B", "valueFrom": {"secretkeyRef": {}}}],
-        "volumeMounts": [{"name": "v", "mountpath": "/x"}],
-        "resources": {"limit": {"cpu": 1}, "limits": {"example.com/any": 1}},
+    env, limits = [{"name": "A", "valueFrom": {"secretkeyRef": {}}}], {"example.com/a": 1}
+    changes = {
+        "metadata": {"lable": {}},
+        "spec.volumes": [{"name": "v", "mountPath": ""}],
+        "spec.containers.0.env": env,
     }
-    changes = {"metadata": {"lable": {}}, "spec.volumes": [{"name": "v", "emptydir": {}, "mountPath": ""}]}
-    manifest = with_template(changes | {f"spec.containers.0.{name}": value for name, value in container.items()})
+    manifest = with_template(changes | {"spec.containers.0.resources": {"limits": limits}})
     manifest["spec"] |= {"checkpoint": {"volume": {"nfs": {"serve": ""}}}, "tensorBoard": {"env": [{"nam": "A"}]}}
-    found = {
-        problem.field.replace(f"{WORKER}.template.", ""): problem.message for problem in validate_manifest(manifest)
-    }
-    assert found["spec.containers[0].volumeMounts[0].mountPath"] == "is required"
-    assert {field: text.rpartition(" ")[2] for field, text in found.items() if "is unknown and" in text} == {
-        "metadata.lable": "labels?",
-        "spec.volumes[0].emptydir": "emptyDir?",
-        "spec.volumes[0].mountPath": f"{IN_CONTAINERS.split()[-1]}.volumeMounts[...]",
-        "spec.containers[0].env[0].vale": "value?",
-        "spec.containers[0].env[1].valueFrom.secretkeyRef": "secretKeyRef?",
-        "spec.containers[0].volumeMounts[0].mountpath": "mountPath?",
-        "spec.containers[0].resources.limit": "limits?",
-        "spec.checkpoint.volume.nfs.serve": "server?",
-        "spec.tensorBoard.env[0].nam": "name?",
+    unknown = [line.split(": is unknown and will be ignored; ") for line in warnings(manifest) if "unknown" in line]
+    assert {field.removeprefix(f"{WORKER}.template."): hint for field, hint in unknown} == {
+        "metadata.lable": "did you mean labels?",
+        "spec.volumes[0].mountPath": f"{IN_CONTAINERS}.volumeMounts[...]",
+        "spec.containers[0].env[0].valueFrom.secretkeyRef": "did you mean secretKeyRef?",
+        "spec.checkpoint.volume.nfs.serve": "did you mean server?",
+        "spec.tensorBoard.env[0].nam": "did you mean name?",
     }

@@ -93,8 +93,7 @@ def closed(line: str) -> None:
 
 
 def test_exit_codes_tell_what_to_do(run: Run, two: str) -> None:
-    options = ("--param", "number=-1", "--attempts", "1", "--containers", "process")
-    busy = run("pipeline", "run", two, *options, code=75)
+    busy = run("pipeline", "run", two, "--param", "number=-1", "--attempts", "1", "--containers=process", code=75)
     assert "tfoperator pipeline run two.py --containers process --resume 2" in busy.err
     assert "\x1b" not in busy.err
     bad = run("pipeline", "run", two, "--param", "number=-2", code=1)
@@ -127,7 +126,6 @@ def test_what_was_put_out_is_removed_unless_another_run_uses_it(run: Run, two: s
         ("def create_pipeline():\n    return 1 / 0", [], r"odd\.py:2: ZeroDivisionError"),
         ("def create_pipeline(:", [], r"odd\.py:1: "),
         ("x = 1\0", [], r"odd\.py: SyntaxError: source code string cannot contain null bytes"),
-        ("import nothing_of_this_name", [], r"odd\.py:1: ModuleNotFoundError"),
         ("import sys\nsys.exit(0)", [], r"odd\.py:2: SystemExit: 0"),
         (FILE, ["--param", "x=1"], "no parameter 'x'; there are number, other"),
         (FILE, ["--param", "number=many"], "is int by default, but is 'many'"),

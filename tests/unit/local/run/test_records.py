@@ -24,9 +24,9 @@ from tfoperator.sdk.states import was_stopped
     ],
 )
 def test_arguments_as_parameters(args: list[str], found: dict[str, str]) -> None:
-    assert parameters_of(ProgramJob(name="a", command=["python", "a.py"], args=args, ps=1).manifest()) == found
-    for program in (["python", "-u", "a.py"], ["python", "-m", "a"]):  # written into `command`, as manifests do
-        assert parameters_of(ProgramJob(name="a", command=[*program, *args[:1]], args=args[1:]).manifest()) == found
+    for split, words in ((0, ["a.py"]), (1, ["-u", "a.py"]), (1, ["-m", "a"])):  # manifests may have all in `command`
+        job = ProgramJob(name="a", command=["python", *words, *args[:split]], args=args[split:], ps=1)
+        assert parameters_of(job.manifest()) == found
 
 
 def test_of_pods_with_one_name_the_last_is_kept_and_who_was_stopped_is_called_so() -> None:
