@@ -133,10 +133,21 @@ def test_the_operator_has_its_own_help_and_starts_without_the_command_lines_libr
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("arguments", ["crd", "--help"])
-def test_a_full_disk_behind_the_output_is_no_bug(arguments: str, unbuffered: str) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "full", "code", "told"),
+    [
+        (["crd"], "stdout", 1, "tfoperator: can't write any more: No space left on device\n"),
+        (["--help"], "stdout", 1, "tfoperator: can't write any more: No space left on device\n"),
+        (["run", "absent.yaml"], "stderr", 2, ""),
+        (["run", "--wrong"], "stderr", 2, ""),
+    ],
+)
+def test_a_full_disk_is_no_bug_behind_the_output_and_nothing_behind_standard_error(
+    arguments: list[str], full: str, code: int, told: str, unbuffered: str
+) -> None:
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
-    with open("/dev/full", "w") as full:
-        command = [sys.executable, "-m", "tfoperator", arguments]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=environment, text=True, check=False)
-    assert (done.returncode, done.stderr) == (1, "tfoperator: can't write any more: No space left on device\n")
+    with open("/dev/full", "w") as disk:
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, full: disk}
+        command = [sys.executable, "-m", "tfoperator", *arguments]
+        done = subprocess.run(command, **streams, env=environment, text=True, check=False)
+    assert (done.returncode, done.stderr or done.stdout) == (code, told)

@@ -38,6 +38,13 @@ class CliError(Exception):
         super().__init__(message)
 
 
+def output_lost(error: OSError, consequence: str, hint: str, *, exit_code: int = EXIT_FAILED) -> CliError:
+    """Return the message that standard output could not be written any more, and what became of the rest."""
+    return CliError(
+        f"can't write to standard output any more ({error.strerror}){consequence}", hint, exit_code=exit_code
+    )
+
+
 def explained(error: Exception) -> CliError | None:
     """Return an error of a lower layer as a message for users; None if a user can't fix it."""
     match error:

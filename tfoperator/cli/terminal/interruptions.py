@@ -19,13 +19,25 @@ class Interruptions:
 
     The third signal ends the process at once; the guardian process removes its containers. A signal that
     is ignored stays so: `nohup` and a shell's background jobs rely on it. For the main thread only.
+
+    Without `interrupt`, they are counted until `pass_on` says what to call.
     """
 
-    def __init__(self, interrupt: Callable[[], None]) -> None:
-        self._interrupt = interrupt
+    def __init__(self, interrupt: Callable[[], None] | None = None) -> None:
+        self._early = 0
+        self._interrupt = interrupt or self._count
         self._gone = False
         self.signals: list[int] = []
         """The received signals, in order."""
+
+    def pass_on(self, interrupt: Callable[[], None]) -> None:
+        """Call this from now on, and for what has been counted."""
+        self._interrupt = interrupt
+        for _ in range(self._early):
+            interrupt()
+
+    def _count(self) -> None:
+        self._early += 1
 
     def hang_up(self) -> None:
         """Record that the output can't be written. A closed terminal causes both SIGHUP and this; it counts once."""

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def prepare() -> None:
-    """Make standard output and error accept any text. Call once, before the first line is printed."""
+    """Make standard output and error accept any text. Call once, before the first line is printed.
+
+    What standard error can't take is lost without an error: an exit code is about the command.
+    """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by the parent process: `>&-`
@@ -29,6 +32,8 @@ def prepare() -> None:
             if isinstance(stream.buffer, io.RawIOBase):
                 stream.flush()
                 setattr(sys, name, _unbuffered(stream))
+    if not isinstance(sys.stderr, FragileStream):
+        setattr(sys, "stderr", FragileStream(sys.stderr))  # noqa: B010 - to mypy it is no TextIO
 
 
 def _unbuffered(stream: io.TextIOWrapper) -> io.TextIOWrapper:

@@ -52,6 +52,11 @@ class RunDisplay(Listener):
         """Set the callback for standard output that can't be written any more."""
         self._stream.when_lost(callback)
 
+    @property
+    def error(self) -> OSError | None:
+        """Why standard output was lost."""
+        return self._stream.error
+
     def __enter__(self) -> RunDisplay:
         if self._live_wanted:
             from rich.console import Console

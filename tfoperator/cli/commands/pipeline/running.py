@@ -1,7 +1,7 @@
 """`tfoperator pipeline run|stop|clean`: the commands that change something.
 
-Exit codes of `run`: 0 every step succeeded, 1 one failed permanently, 75 a retry may help, 2 the input is
-invalid, 130 and 143 interrupted.
+Exit codes of `run`: 0 every step succeeded, 1 one failed permanently or standard output can't be written, 75 a retry
+may help, 2 the input is invalid, 130 and 143 interrupted.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ from tfoperator.cli.commands.pipeline.opening import (
 )
 from tfoperator.cli.option_groups import single_values
 from tfoperator.cli.page import checked_home, served_page
-from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError
+from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError, output_lost
 from tfoperator.cli.terminal.interruptions import Interruptions, in_thread
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, print_object, say
 
 if TYPE_CHECKING:
+    from tfoperator.cli.views.pipeline_progress import RunDisplay
     from tfoperator.pipeline import PipelineResult, PipelineRunner
     from tfoperator.pipeline.pipeline_file import LoadedPipeline
 
@@ -119,6 +120,10 @@ def run(
         where = f" --containers {containers.value}" if containers is not Containers.DOCKER else ""
         again = f"tfoperator pipeline run {file}{where} --resume {result.run_id}"
         note(f"Go on with it: {again}, with the same parameters and other options")
+    if display.error is not None:
+        stopped = ": the run was stopped" if result.state == "cancelled" else ""
+        hint = f"What a step has logged: tfoperator pipeline logs {result.run_id} STEP"
+        raise output_lost(display.error, stopped, hint, exit_code=code or EXIT_FAILED)
     raise typer.Exit(code)
 
 
@@ -192,7 +197,7 @@ def load(
 
 
 def _run(
-    runner: PipelineRunner, display: Any, loaded: LoadedPipeline, options: dict[str, Any]
+    runner: PipelineRunner, display: RunDisplay, loaded: LoadedPipeline, options: dict[str, Any]
 ) -> tuple[int, PipelineResult]:
     from tfoperator.pipeline import PipelineCancelled, PipelineFailed
 
@@ -202,6 +207,8 @@ def _run(
         try:
             return 0, runner.run(loaded.pipeline, **options)
         except PipelineCancelled as error:
-            return 128 + interruptions.signals[-1] if interruptions.signals else EXIT_INTERRUPTED, error.result
+            if interruptions.signals:
+                return 128 + interruptions.signals[-1], error.result
+            return EXIT_INTERRUPTED if display.error is None else EXIT_FAILED, error.result
         except PipelineFailed as error:
             return EXIT_RETRYABLE if error.retryable else EXIT_FAILED, error.result
