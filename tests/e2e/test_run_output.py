@@ -36,24 +36,21 @@ def shell(cli: Cli, command: str, **environment: str) -> subprocess.CompletedPro
     )
 
 
-def test_a_reader_that_has_seen_enough_ends_the_run_in_order(cli: Cli) -> None:
+@pytest.mark.parametrize(
+    ("end", "error"), [("| grep -m 1 serving", "Broken pipe"), ("> /dev/full", "No space left on device")]
+)
+def test_a_reader_that_has_seen_enough_or_a_full_disk_ends_the_run_in_order(cli: Cli, end: str, error: str) -> None:
     tick = "trap 'echo asked to stop; exit 0' TERM; while true; do echo serving; sleep 0.1; done"
     cli.write(tfjob("long", Worker=replica("sh", "-c", tick)))
-    done = shell(cli, "$T run job.yaml | grep -m 1 serving; exit ${PIPESTATUS[0]}")
+    done = shell(cli, f"$T run job.yaml {end}; exit ${{PIPESTATUS[0]}}")
     assert done.returncode == 1
-    assert "can't write to standard output any more (Broken pipe): the job was stopped" in done.stderr
+    assert f"can't write to standard output any more ({error}): the job was stopped" in done.stderr
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
-    log = cli.folder / ".tfoperator/runs/latest/logs/default/long-worker-0/tensorflow/0.log"
-    assert "asked to stop" in log.read_text()
-
-
-def test_a_full_standard_output_is_explained(cli: Cli) -> None:
-    cli.write(tfjob("long", Worker=replica("sh", "-c", NOTED)))
-    done = shell(cli, "$T run job.yaml > /dev/full")
-    assert done.returncode == 1
-    assert "No space left on device" in done.stderr
-    assert "internal error" not in done.stderr
+    latest = cli.folder / ".tfoperator/runs/latest"
+    logs = [log.read_text() for log in latest.glob("logs/default/long-worker-0/tensorflow/0.log")]
+    assert any("asked to stop" in log for log in logs) is (error == "Broken pipe"), "a full disk is seen at the start"
+    assert json.loads((latest / "result.json").read_text())["exitCode"] == 1
 
 
 def test_a_closed_standard_output_does_not_matter(cli: Cli) -> None:
@@ -84,7 +81,7 @@ def test_a_terminal_that_is_closed_ends_the_run_in_order(cli: Cli) -> None:
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 128 + signal.SIGHUP
     result = json.loads((cli.folder / ".tfoperator/runs/latest/result.json").read_text())
-    assert result["outcome"] == "Interrupted"
+    assert (result["outcome"], result["exitCode"]) == ("Interrupted", 128 + signal.SIGHUP)
     assert "asked to stop" in Path(cli.folder, result["jobs"][0]["replicas"][0]["logs"][0]).read_text()
     eventually(lambda: [identify(pid) for pid in pids_in(cli)] == [None])
 
@@ -109,6 +106,10 @@ def test_an_early_interrupt_shows_no_traceback(cli: Cli) -> None:
         # also where it names the path hook by which an editable installation is found.
         ours = re.findall(r'File ".*/tfoperator/(.*\.py)", line \d+, in (.*)', process.output)
         assert set(ours) <= {("cli/__main__.py", "<module>")} or "Fatal Python error" in process.output, process.output
+    with cli.start("run", "job.yaml", "--logs-dir", "early") as process:
+        eventually(lambda: (cli.folder / "early/tfoperator.log").exists())  # long before the job is created
+        assert process.end(signal.SIGINT) == 130
+    assert json.loads((cli.folder / "early/result.json").read_text())["outcome"] == "Interrupted"
 
 
 @pytest.mark.parametrize("said", ["job.yaml: is not a", "job.yaml/below: is not a", "/proc/x: No such file or"])

@@ -85,7 +85,9 @@ def opened(run: KeptRun) -> Iterator[RecordedRun]:
 
     if run.result is None:
         says = {"Running": "has not ended yet", "Died": "died before its end"}.get(run.state, "can't be read")
-        raise CliError(f"{run.name}: this run {says}", f"Its logs: {run.directory / 'logs'}", exit_code=EXIT_FAILED)
+        logs = run.directory / "logs"
+        hint = f"Its logs: {logs}" if logs.is_dir() else f"What there is: {run.directory}"
+        raise CliError(f"{run.name}: this run {says}", hint, exit_code=EXIT_FAILED)
     try:
         recorded = RecordedRun(run.directory)
     except FileNotFoundError:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import yaml
@@ -153,10 +153,4 @@ def _write_records(run_dir: Path, engine: JobRun, result: RunResult) -> None:
         lines.append(f"{when} {event.type} {event.reason} {event.subject}: {event.message}\n")
     write_private(run_dir / "events.txt", "".join(lines).encode())
     write_private(run_dir / RECORDS, msgspec.json.encode(records))
-    write_private(run_dir / RESULT, (json.dumps(as_dict(result), indent=2) + "\n").encode())
-
-
-def as_dict(result: RunResult) -> dict[str, Any]:
-    """Return the result in its file's form, with the exit code."""
-    plain: dict[str, Any] = msgspec.to_builtins(result)
-    return plain | {"exitCode": result.exit_code}
+    write_private(run_dir / RESULT, (json.dumps(msgspec.to_builtins(result), indent=2) + "\n").encode())

@@ -15,6 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from tfoperator.api.loading import Manifest, to_yaml
@@ -24,8 +25,8 @@ from tfoperator.cli.manifests import check_runnable, checked, checked_manifests,
 from tfoperator.cli.page import LastingPage
 from tfoperator.cli.program_job import ProgramJob
 from tfoperator.cli.program_options import LocalPodOptions, ProgramOptions, check_checkpoints, program_job
-from tfoperator.cli.run_directory import as_dict, keep_records, logging_to, make_run_dir
-from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_USAGE, CliError
+from tfoperator.cli.run_directory import keep_records, logging_to, make_run_dir
+from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_USAGE, CliError, output_lost
 from tfoperator.cli.terminal.interruptions import Interruptions
 from tfoperator.cli.terminal.output import ReportFormat, note
 from tfoperator.cli.terminal.stdio import FragileStream
@@ -198,7 +199,7 @@ def _print_json(result: RunResult, run_dir: Path) -> CliError | None:
     Never raises for stream errors.
     """
     stream = FragileStream(sys.stdout)
-    print(json.dumps(as_dict(result), indent=2), file=stream, flush=True)
+    print(json.dumps(msgspec.to_builtins(result), indent=2), file=stream, flush=True)
     if stream.error is None:
         return None
     kept = run_dir / "result.json"
@@ -222,6 +223,12 @@ def _stay(page: LastingPage, run_dir: Path) -> None:
         page.close()
 
 
+def _exit_code(result: RunResult, interruptions: Interruptions, lost: OSError | None) -> int:
+    if interruptions.signals and result.outcome == "Interrupted":
+        return 128 + interruptions.signals[-1]
+    return result.exit_code if lost is None else EXIT_FAILED
+
+
 def _execute(
     make_engine: Callable[[RunListener, PageMaker | None], JobRun],
     names: str,
@@ -232,54 +239,57 @@ def _execute(
     tracking: MlflowTracking | None,
     verbose: bool,
 ) -> int:
+    interruptions = Interruptions()  # from now on: what is imported and made here takes a second
     with logging_to(run_dir / "tfoperator.log"):
-        from tfoperator.cli.views.run.live import make_view
-        from tfoperator.cli.views.run.summary import summary
-        from tfoperator.local.run.lifecycle import ControlPlaneFailed
-        from tfoperator.local.run.results import RunOutcome
-        from tfoperator.local.runtime.protocol import RuntimeUnavailable
+        with interruptions:
+            from tfoperator.cli.views.run.live import make_view
+            from tfoperator.cli.views.run.summary import summary
+            from tfoperator.local.run.lifecycle import ControlPlaneFailed
+            from tfoperator.local.run.results import RunOutcome
+            from tfoperator.local.runtime.protocol import RuntimeUnavailable
 
-        stream = FragileStream(sys.stderr if output is ReportFormat.JSON else sys.stdout)
-        view = make_view(stream, verbose=verbose)
-        stays = page and sys.stdout.isatty()
-        lasting = LastingPage(stays=stays)
-        engine = make_engine(view, lasting.make if page else None)
-        interruptions = Interruptions(engine.interrupt)
-        result: RunResult | None = None
-        stream.when_lost(interruptions.hang_up)
-        try:
-            view.say("tfoperator", f"starting {names}; logs go to {run_dir}")
-            with interruptions:
+            stream = FragileStream(sys.stderr if output is ReportFormat.JSON else sys.stdout)
+            view = make_view(stream, verbose=verbose)
+            stays = page and sys.stdout.isatty()
+            lasting = LastingPage(stays=stays)
+            engine = make_engine(view, lasting.make if page else None)
+            interruptions.pass_on(engine.interrupt)
+            result: RunResult | None = None
+            stream.when_lost(interruptions.hang_up)
+            try:
+                view.say("tfoperator", f"starting {names}; logs go to {run_dir}")
                 result = engine.execute()
-        except RuntimeUnavailable as error:
-            raise CliError(str(error), "Nothing was started.") from None
-        except ApiError as error:
-            raise CliError(f"the manifest was refused: {error}", "What had been started was stopped.") from None
-        except ControlPlaneFailed as error:
-            hint = f"Its log is {run_dir / 'tfoperator.log'}."
-            raise CliError(f"the operator failed: {error}", hint, exit_code=EXIT_FAILED) from None
+            except RuntimeUnavailable as error:
+                raise CliError(str(error), "Nothing was started.") from None
+            except ApiError as error:
+                raise CliError(f"the manifest was refused: {error}", "What had been started was stopped.") from None
+            except ControlPlaneFailed as error:
+                raise CliError(
+                    f"the operator failed: {error}",
+                    f"Its log is {run_dir / 'tfoperator.log'}.",
+                    exit_code=EXIT_FAILED,
+                ) from None
+            finally:
+                view.close()
+                stays = stays and result is not None and result.outcome is not RunOutcome.INTERRUPTED
+                if not stays:
+                    lasting.close()
+        try:
+            print("\n".join(printable(line) for line in summary(result)), file=stream, flush=True)
         finally:
-            view.close()
-            stays = stays and result is not None and result.outcome is not RunOutcome.INTERRUPTED
-            if not stays:
-                lasting.close()
-        keep_records(run_dir, engine, result)
+            result = msgspec.structs.replace(result, exit_code=_exit_code(result, interruptions, stream.error))
+            keep_records(run_dir, engine, result)
         if tracking is not None:
             _track(tracking, result, engine.records)
-    print("\n".join(printable(line) for line in summary(result)), file=stream, flush=True)
     if stays:
         _stay(lasting, run_dir)
     unwritten = _print_json(result, run_dir) if output is ReportFormat.JSON else None
-    if result.outcome is RunOutcome.INTERRUPTED and interruptions.signals:
-        return 128 + interruptions.signals[-1]
+    if result.exit_code > 128:  # by a signal
+        return result.exit_code
     if unwritten is not None:
+        keep_records(run_dir, engine, msgspec.structs.replace(result, exit_code=EXIT_FAILED))
         raise unwritten
     if stream.error is not None:
-        what = "error" if output is ReportFormat.JSON else "output"
         stopped = ": the job was stopped" if result.outcome is RunOutcome.INTERRUPTED else ""
-        raise CliError(
-            f"can't write to standard {what} any more ({stream.error.strerror}){stopped}",
-            f"What it had to say is in {run_dir}.",
-            exit_code=EXIT_FAILED,
-        )
+        raise output_lost(stream.error, stopped, f"What it had to say is in {run_dir}.")
     return result.exit_code

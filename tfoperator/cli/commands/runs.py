@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from tfoperator.base.clock import SystemClock
 from tfoperator.cli.page import serve_until_interrupted
 from tfoperator.cli.recorded import find_run, kept_runs
-from tfoperator.cli.run_directory import as_dict
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, print_object, say, table
 from tfoperator.cli.views.runs import RUNS_HEADER, KeptRun, comparison, run_row
 
@@ -62,7 +62,7 @@ def compare(
 
 
 def _plain(run: KeptRun) -> dict[str, object]:
-    plain = as_dict(run.result) if run.result is not None else {}
+    plain = msgspec.to_builtins(run.result) if run.result is not None else {}
     return {"name": run.name, "state": run.state, **plain, "began": run.began.isoformat()}
 
 

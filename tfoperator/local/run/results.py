@@ -91,18 +91,22 @@ class JobResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RunResult(msgspec.Struct, frozen=True, rename="camel"):
-    """The result of a run. `seconds` is its duration, `began` when it began."""
+    """The result of a run. `seconds` is its duration, `began` when it began.
+
+    `exit_code` is the command's; that of the outcome, if it is not given.
+    """
 
     outcome: RunOutcome
     seconds: float
     run_directory: str
     jobs: tuple[JobResult, ...]
     began: datetime | None = None
+    exit_code: int = -1
 
-    @property
-    def exit_code(self) -> int:
-        """The exit code for the command."""
-        return self.outcome.exit_code
+    def __post_init__(self) -> None:
+        """Set the exit code."""
+        if self.exit_code < 0:
+            msgspec.structs.force_setattr(self, "exit_code", self.outcome.exit_code)
 
 
 def job_result(
