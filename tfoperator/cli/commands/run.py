@@ -25,7 +25,7 @@ from tfoperator.cli.manifests import check_runnable, checked, checked_manifests,
 from tfoperator.cli.page import LastingPage
 from tfoperator.cli.program_job import ProgramJob
 from tfoperator.cli.program_options import LocalPodOptions, ProgramOptions, check_checkpoints, program_job
-from tfoperator.cli.run_directory import keep_records, logging_to, make_run_dir
+from tfoperator.cli.run_directory import LOG, keep_records, logging_to, make_run_dir
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_USAGE, CliError, output_lost
 from tfoperator.cli.terminal.interruptions import Interruptions
 from tfoperator.cli.terminal.output import ReportFormat, note
@@ -240,7 +240,7 @@ def _execute(
     verbose: bool,
 ) -> int:
     interruptions = Interruptions()  # from now on: what is imported and made here takes a second
-    with logging_to(run_dir / "tfoperator.log"):
+    with logging_to(log := run_dir / LOG):
         with interruptions:
             from tfoperator.cli.views.run.live import make_view
             from tfoperator.cli.views.run.summary import summary
@@ -264,11 +264,7 @@ def _execute(
             except ApiError as error:
                 raise CliError(f"the manifest was refused: {error}", "What had been started was stopped.") from None
             except ControlPlaneFailed as error:
-                raise CliError(
-                    f"the operator failed: {error}",
-                    f"Its log is {run_dir / 'tfoperator.log'}.",
-                    exit_code=EXIT_FAILED,
-                ) from None
+                raise CliError(f"the operator failed: {error}", f"Its log is {log}.", exit_code=EXIT_FAILED) from None
             finally:
                 view.close()
                 stays = stays and result is not None and result.outcome is not RunOutcome.INTERRUPTED

@@ -39,7 +39,8 @@ class RunDisplay(Listener):
     """A context manager, for one run. Logs go to standard output or, without, only to their files."""
 
     def __init__(self, *, logs_to_stdout: bool) -> None:
-        self._stream = FragileStream(sys.stdout)
+        self.stream = FragileStream(sys.stdout)
+        """Standard output."""
         self._logs = logs_to_stdout
         self._live_wanted = sys.stderr.isatty() and uses_colour(sys.stderr)
         self._clock = SystemClock()
@@ -47,15 +48,6 @@ class RunDisplay(Listener):
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._live: Live | None = None
         self._thread = threading.Thread(target=self._print, name="pipeline-display", daemon=True)
-
-    def when_lost(self, callback: Callable[[], None]) -> None:
-        """Set the callback for standard output that can't be written any more."""
-        self._stream.when_lost(callback)
-
-    @property
-    def error(self) -> OSError | None:
-        """Why standard output was lost."""
-        return self._stream.error
 
     def __enter__(self) -> RunDisplay:
         if self._live_wanted:
@@ -103,10 +95,10 @@ class RunDisplay(Listener):
             self._say(f"{view.name}: {view_text(view, self._clock.now())}")
 
     def _show_log(self, line: str) -> None:
-        if self._live is not None and self._stream.isatty():
+        if self._live is not None and self.stream.isatty():
             self._live.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
-            print(line, file=self._stream, flush=True)
+            print(line, file=self.stream, flush=True)
 
     def _say(self, text: str) -> None:
         if self._live is not None:

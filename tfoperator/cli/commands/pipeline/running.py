@@ -120,10 +120,10 @@ def run(
         where = f" --containers {containers.value}" if containers is not Containers.DOCKER else ""
         again = f"tfoperator pipeline run {file}{where} --resume {result.run_id}"
         note(f"Go on with it: {again}, with the same parameters and other options")
-    if display.error is not None:
+    if display.stream.error is not None:
         stopped = ": the run was stopped" if result.state == "cancelled" else ""
         hint = f"What a step has logged: tfoperator pipeline logs {result.run_id} STEP"
-        raise output_lost(display.error, stopped, hint, exit_code=code or EXIT_FAILED)
+        raise output_lost(display.stream.error, stopped, hint, exit_code=code or EXIT_FAILED)
     raise typer.Exit(code)
 
 
@@ -202,13 +202,13 @@ def _run(
     from tfoperator.pipeline import PipelineCancelled, PipelineFailed
 
     interruptions = Interruptions(in_thread(runner.cancel))
-    display.when_lost(interruptions.hang_up)
+    display.stream.when_lost(interruptions.hang_up)
     with interruptions, display:
         try:
             return 0, runner.run(loaded.pipeline, **options)
         except PipelineCancelled as error:
             if interruptions.signals:
                 return 128 + interruptions.signals[-1], error.result
-            return EXIT_INTERRUPTED if display.error is None else EXIT_FAILED, error.result
+            return EXIT_INTERRUPTED if display.stream.error is None else EXIT_FAILED, error.result
         except PipelineFailed as error:
             return EXIT_RETRYABLE if error.retryable else EXIT_FAILED, error.result

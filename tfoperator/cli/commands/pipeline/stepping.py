@@ -74,7 +74,7 @@ def step(
         )
 
         interruptions = Interruptions(in_thread(runner.cancel))
-        display.when_lost(interruptions.hang_up)
+        display.stream.when_lost(interruptions.hang_up)
         with interruptions, display:
             view = runner.run_step(
                 loaded.pipeline,
