@@ -28,8 +28,15 @@ def stacks(
 
     Under `tfoperator local up` by py-spy, where it is installed. Else, and in a cluster, each program is asked by a
     signal, which programs answer that report their progress by tfoperator.progress; in a cluster that needs the right
-    to run a command in the pods (pods/exec).
+    to run a command in the pods (pods/exec). What `tfoperator run` runs can't be asked: py-spy dump --pid PID.
     """
+    kept = of_run(name, cluster)[0]
+    if kept is not None:
+        problem = "goes on in a control plane of its own" if kept.state == "Running" else "is over"
+        hint = (
+            "As long as its program runs: py-spy dump --pid PID. Jobs submitted under tfoperator local up can be asked."
+        )
+        raise CliError(f"{name}: this run {problem}, and can't be asked for stacks", hint, exit_code=EXIT_FAILED)
     which = selection_of(replica, all_replicas=replica is None)
     with cluster.connect() as client, StatusLine(f"taking stacks of {name}"):
         found = client.get_job_stacks(name, replica_type=which.replica_type, replica_index=which.replica_index)
