@@ -38,11 +38,7 @@ def test_a_server_that_is_down_a_cluster_without_the_crd_and_missing_rights(
 ) -> None:
     for cluster, words, advice in (
         ("down", "127.0.0.1", r".*Is the API server up\?.*"),
-        (
-            "no crd",
-            "tfjobs.kubeflow.org is missing",
-            r"Install it .*: tfoperator crd \| kubectl apply --server-side -f -",
-        ),
+        ("no crd", "tfjobs.kubeflow.org is missing", r"Install .*: tfoperator crd \| kubectl apply --server-side -f -"),
         ("no rights", 'User "me" cannot do that', r".*Ask whoever runs the cluster.*"),
     ):
         said = run(*arguments, "--kubeconfig", str(clusters[cluster]), code=1)

@@ -38,7 +38,7 @@ BUSY = '{"error_status": {"code": "RETRYABLE_ERROR", "message": "busy"}}'
 BAD = '{"error_status": {"code": "PERMANENT_ERROR", "message": "bad"}}'
 
 
-def test_the_exit_code_tells_what_to_do(launch: Run, folder: Path) -> None:
+def test_the_exit_code_tells_what_to_do(launch: Run, folder: Path, run: Run) -> None:
     code, _, err = launch(says(folder, ""), "--cache")
     assert (code, "step succeeded (execution 1, 1 attempt)" in err) == (0, True)
     code, _, err = launch(says(folder, ""), "--cache")
@@ -48,18 +48,6 @@ def test_the_exit_code_tells_what_to_do(launch: Run, folder: Path) -> None:
     code, _, err = launch(says(folder, BUSY), "--work-dir", "busy", "--attempts", "1")
     assert (code, "--resume" in err) == (75, True)
     assert launch({"class": SAYS, "parameters": {"says": None}})[0] == 2
-
-
-def test_a_dry_run_runs_no_code_of_the_component(launch: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (folder / "planted.py").write_text(f"open({str(folder / 'ran')!r}, 'w').close()\nclass Do: do = print\n")
-    monkeypatch.syspath_prepend(str(folder))
-    code, out, _ = launch({"class": "planted:Do"}, "--dry-run")
-    assert (code, "class: planted:Do" in out, (folder / "ran").exists()) == (0, True, False)
-    assert launch({"class": "planted:Do"})[0] == 0
-    assert (folder / "ran").exists()
-
-
-def test_a_class_that_is_not_there_or_a_missing_file_is_bad_input(launch: Any, run: Run) -> None:
     code, _, err = launch({"class": "nowhere:X"})
     assert (code, "nowhere" in err, "Nothing was launched" in err) == (2, True, True)
     assert "nowhere.yaml: No such file" in run("launch", "nowhere.yaml", code=2).err
@@ -98,7 +86,9 @@ def test_what_may_still_run_is_not_begun_anew(launch: Run, folder: Path) -> None
     assert (code, "step-1 may still run" in err) == (2, True)
 
 
-def test_a_dry_run_shows_the_launch_and_leaves_nothing(launch: Run, folder: Path) -> None:
+def test_a_dry_run_shows_the_launch_and_leaves_and_runs_nothing(
+    launch: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pod = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]}}
     component = {"container": {"image": "i:1"}, "platforms": {"kubernetes": pod}}
     code, out, _ = launch(component, "--dry-run")
@@ -107,6 +97,12 @@ def test_a_dry_run_shows_the_launch_and_leaves_nothing(launch: Run, folder: Path
     assert "entrypoint" not in launch(component, "--dry-run", "--launcher", "docker")[1]
     assert "kind: TFJob" in launch(component, "--dry-run", "--launcher", "tfjob")[1]
     assert not (folder / ".tfoperator").exists()
+    (folder / "planted.py").write_text(f"open({str(folder / 'ran')!r}, 'w').close()\nclass Do: do = print\n")
+    monkeypatch.syspath_prepend(str(folder))
+    code, out, _ = launch({"class": "planted:Do"}, "--dry-run")
+    assert (code, "class: planted:Do" in out, (folder / "ran").exists()) == (0, True, False)
+    assert launch({"class": "planted:Do"})[0] == 0
+    assert (folder / "ran").exists()
 
 
 @pytest.mark.parametrize(

@@ -107,8 +107,8 @@ def test_exit_codes_tell_what_to_do(run: Run, two: str) -> None:
     assert [step["state"] for step in report["steps"]] == ["failed", "skipped"]
     with open("/dev/full", "w") as full, pytest.MonkeyPatch.context() as output:
         output.setattr(sys, "stdout", full)
-        said = run("pipeline", "run", two, "--param", "number=-2", code=1).err
-    assert "can't write to standard output any more (No space left on device)" in said
+        said = run("pipeline", "run", two, "--param", "number=-2", code=1)
+    assert "can't write to standard output any more (No space left on device)" in said.err
 
 
 def test_what_was_put_out_is_removed_unless_another_run_uses_it(run: Run, two: str, here: Path) -> None:

@@ -40,7 +40,7 @@ def test_a_duration_may_be_in_capitals_and_what_is_none_or_nothing_is_refused_an
     assert "--timeout: '5x' is no duration" in " ".join(said.err.split())
 
 
-def test_every_problem_of_every_file_is_reported_with_its_place() -> None:
+def test_every_problem_is_told_with_its_place_and_warnings_stop_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     first = write(tfjob("one", Worker=replica("true", replicas=-1)), "one.yaml")
     second = write(tfjob("two", Boss=replica("true")), "two.yaml")
     with pytest.raises(CliError) as error:
@@ -50,9 +50,6 @@ def test_every_problem_of_every_file_is_reported_with_its_place() -> None:
     assert error.value.exit_code == 2
     with pytest.raises(CliError, match="no TFJob"):
         command._load([write('{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}')])
-
-
-def test_warnings_and_unknown_kinds_are_told_and_do_not_stop_the_run(capsys: pytest.CaptureFixture[str]) -> None:
     claim = '{"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c"}}'
     job = tfjob("one", Worker=replica("true")).replace('"spec"', '"cleanPodPolicy": "All", "spec"', 1)
     loaded = command._load([write(f"{claim}\n---\n{job}")])
@@ -102,10 +99,8 @@ def test_two_objects_of_one_name_are_refused_before_anything_is_started(folder: 
     assert "job.yaml:5: TFJob one is there already, at job.yaml:3" in said.err
     assert "job.yaml:7: ConfigMap one is there already, at job.yaml:1" in said.err
     assert not (folder / ".tfoperator").exists()
-
-
-def test_names_that_do_not_meet_and_a_job_of_this_operator_are_no_mistake() -> None:
-    job = json.loads(tfjob("one", Worker=replica("true")))
+    # Names that do not meet, and a job of this operator, are no mistake.
+    job = json.loads(job)
     run_policy = {"suspend": False, "managedBy": MANAGED_BY_OPERATOR}
     job["spec"] = {"runPolicy": run_policy, "tfReplicaSpecs": {"Worker": {}}}
     other = {**job, "metadata": {"name": "one", "namespace": "other"}}
