@@ -5,7 +5,7 @@ A word names a run if this folder has one of that name, or if it has a slash, wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tfoperator.local.run.records import RecordedRun
 
 _MAX_RESULT = 32 << 20  # bytes of a result that are read
+_MAX_CHOICES = 5  # jobs of a run that are named
 _STAMP = len("20260131-235959")  # of a name; in one second several can begin
 
 
@@ -69,13 +70,26 @@ def client_of(word: str, cluster: ClusterOptions, archive_dir: str | None = None
             yield client, word
         return
     with opened(run) as recorded:
-        names = [meta["name"] for meta in recorded.jobs]
-        if not job and len(names) > 1:
-            raise CliError(f"{word}: this run has several jobs", f"Say which: {word.rstrip('/')}/{names[0]}")
-        job = job or next(iter(names), "")
-        namespace = next((meta["namespace"] for meta in recorded.jobs if meta["name"] == job), "default")
-        with TFJobClient(client=recorded.client, namespace=namespace) as client:
+        namespaces = {meta["name"]: meta["namespace"] for meta in recorded.jobs}
+        if not namespaces:
+            raise CliError(f"{word}: no job of this run was created", f"Its log: {run.directory / LOG}")
+        prefix = word.removesuffix(f"/{job}") if job else word.rstrip("/")
+        if not job and len(namespaces) > 1:
+            raise CliError(f"{word}: this run has several jobs", f"Say which: {_choices(run, prefix, namespaces)}")
+        job = job or next(iter(namespaces))
+        if job not in namespaces:
+            problem = f"{prefix}: this run has no job {job}"
+            raise CliError(problem, f"It has: {_choices(run, prefix, namespaces)}", exit_code=EXIT_FAILED)
+        with TFJobClient(client=recorded.client, namespace=namespaces[job]) as client:
             yield client, job
+
+
+def _choices(run: KeptRun, prefix: str, jobs: Iterable[str]) -> str:
+    """Return some jobs of a run as words for commands, those first that have not succeeded."""
+    good = {job.name for job in run.result.jobs if job.succeeded} if run.result is not None else set()
+    words = [f"{prefix}/{job}" for job in sorted(jobs, key=good.__contains__)]
+    more = f" and {len(words) - _MAX_CHOICES} more" if len(words) > _MAX_CHOICES else ""
+    return ", ".join(words[:_MAX_CHOICES]) + more
 
 
 @contextmanager

@@ -63,7 +63,8 @@ def compare(
 
 def _plain(run: KeptRun) -> dict[str, object]:
     plain = msgspec.to_builtins(run.result) if run.result is not None else {}
-    return {"name": run.name, "state": run.state, **plain, "began": run.began.isoformat()}
+    place = str(run.directory)
+    return {"name": run.name, "state": run.state, "runDirectory": place, **plain, "began": run.began.isoformat()}
 
 
 def _curves(directory: Path) -> dict[str, list[tuple[int, float]]]:

@@ -34,7 +34,7 @@ _MAX_WORD = 200
 class RunRecords(msgspec.Struct, frozen=True):
     """The last state of jobs and pods, the events, and the curves of each job by its UID."""
 
-    objects: tuple[dict[str, Any], ...] = ()
+    objects: tuple[dict[str, Any], ...]
     curves: dict[str, dict[str, list[Point]]] = {}
 
     @classmethod
@@ -73,8 +73,10 @@ class RecordedRun:
         for obj in records.objects:
             if (obj.get("apiVersion"), obj.get("kind")) not in _KINDS or not isinstance(obj.get("metadata"), dict):
                 raise ValueError("something in it is no object of a run")
-            if not all(isinstance(obj["metadata"].get(member), str) for member in ("namespace", "name", "uid")):
+            names = [obj["metadata"].get(member) for member in ("namespace", "name", "uid")]
+            if not all(isinstance(name, str) and name for name in names):
                 raise ValueError("an object in it has no name")
+            PODS.path(names[0], names[1])  # raises ValueError for a word that can be no name
         logs = LogStore(run_dir / "logs")
         logs.reopen()
         self.curves = {uid: Curves(points) for uid, points in records.curves.items()}

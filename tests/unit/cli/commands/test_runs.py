@@ -25,7 +25,7 @@ sys.exit(int(sys.argv[3]))
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with two runs of a program, the second of which failed, and one of two jobs."""
+    """A folder with two runs of a program, the second of which failed, and one of two jobs, likewise."""
     from tfoperator.cli.__main__ import main
 
     folder = tmp_path_factory.mktemp("ended")
@@ -33,10 +33,11 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.chdir(folder)
     try:
         Path("train.py").write_text(TRAIN)
-        Path("two.yaml").write_text("\n---\n".join(tfjob(name, Worker=replica("true")) for name in ("one", "two")))
+        jobs = {"one": "true", "two": "false"}
+        Path("two.yaml").write_text("\n---\n".join(tfjob(name, Worker=replica(does)) for name, does in jobs.items()))
         assert main(["run", "train.py", "--", "--rate", "2", "0"]) == 0
         assert main(["run", "train.py", "--name", "other", "--", "--rate", "8", "3"]) == 1
-        assert main(["run", "two.yaml"]) == 0
+        assert main(["run", "two.yaml"]) == 1
     finally:
         os.chdir(before)
     return folder
@@ -56,11 +57,11 @@ def named(folder: Path, job: str) -> str:
 
 def test_all_runs_and_two_of_them_side_by_side(folder: Path, run: Run) -> None:
     lines = [line.split() for line in run("runs", code=0).out.splitlines()]
-    ends = {"one": "Succeeded", "other": "Failed", "train": "Succeeded"}
+    ends = {"one": "Failed", "other": "Failed", "train": "Succeeded"}
     assert [line[:2] for line in lines[1:]] == [[named(folder, job), end] for job, end in ends.items()]
     assert lines[2][4:] == ["75%", "loss", "2.667", "rate=8", "args=3"]
     assert "2 older ones" in run("runs", "--limit", "1", code=0).err
-    assert [one["exitCode"] for one in json.loads(run("runs", "-o", "json", code=0).out)] == [0, 1, 0]
+    assert [one["exitCode"] for one in json.loads(run("runs", "-o", "json", code=0).out)] == [1, 1, 0]
     both = run("runs", "compare", named(folder, "train"), named(folder, "other"), code=0).out
     assert "rate   2 " in both
     by_step = both[both.index("loss by step") :].splitlines()
@@ -75,8 +76,11 @@ def test_commands_on_an_ended_run_need_no_cluster(folder: Path, run: Run) -> Non
     assert "worker-0 failed with exit code 3" in run("report", failed, code=0).out
     assert "TFJobFailed" in run("describe", failed, code=0).out
     assert "ExitedWithCode" in run("events", failed, code=0).out
-    assert "several jobs" in run("describe", "latest", code=2).err
-    assert "Succeeded" in run("describe", "latest/two", code=0).out
+    for words in ([failed, "-w"], [failed, "latest/two"], [failed, "latest/two", "latest/three", "mnist"]):
+        shown = [line.split()[0] for line in run("get", *words, code=len(words) // 4).out.splitlines()]
+        assert shown == ["NAME", "other", "two"][: 3 - ("-w" in words)]
+    assert "ExitedWithCode" in run("events", failed, "-w", code=0).out
+    assert "Failed" in run("describe", "latest/two", code=0).out
     (log,) = (folder / failed).glob("logs/*/*/tensorflow/0.log")
     log.unlink()
     log.symlink_to("/etc/hostname")
@@ -88,19 +92,31 @@ def test_commands_on_an_ended_run_need_no_cluster(folder: Path, run: Run) -> Non
     [
         (["report", "./no/run"], "no such run"),
         (["runs", "compare", "latest", ".."], "no such run"),
+        (["describe", "latest"], "this run has several jobs\nSay which: latest/two, latest/one\n"),
+        (["get", "latest/q"], "latest: this run has no job q\nIt has: latest/two, latest/one\n"),
+        (["logs", "latest/one", "-r", "worker-5"], "What became of them: tfoperator describe latest/one\n"),
+        (["logs", "latest/one", "-c", "bla"], "worker-0 has no container bla; it has tensorflow\n"),
+        (
+            ["stacks", "latest/one"],
+            "this run is over, and can't be asked for stacks\nAs long as its program runs: py-spy",
+        ),
         (["logs", "mnist"], "/nowhere"),
         (["logs", "latest", "-n", "default"], "/nowhere"),
     ],
 )
-def test_what_is_no_run(folder: Path, run: Run, arguments: list[str], says: str) -> None:
+def test_what_can_not_be_had_of_a_run_and_what_is_none(folder: Path, run: Run, arguments: list[str], says: str) -> None:
     del folder
     assert says in run(*arguments).err
 
 
 def test_runs_that_are_not_whole(folder: Path, run: Run) -> None:
-    for job, spoil in (("one", "x"), ("other", '{"objects": [{"kind": "Secret", "apiVersion": "v1"}], "curves": {}}')):
-        (folder / named(folder, job) / "records.json").write_text(spoil)
-        assert "can't be read" in run("get", named(folder, job), code=1).err
+    no_name = {"kind": "Pod", "apiVersion": "v1", "metadata": {"namespace": "a", "name": "..", "uid": "u"}}
+    kinds = [{"kind": "Secret", "apiVersion": "v1"}, no_name]
+    for spoil in ("x", '{"jobs": 5}', *(json.dumps({"objects": [obj], "curves": {}}) for obj in kinds)):
+        (folder / named(folder, "one") / "records.json").write_text(spoil)
+        assert "can't be read" in run("get", named(folder, "one"), code=1).err
+    (folder / named(folder, "one") / "records.json").write_text('{"objects": []}')
+    assert "no job of this run was created" in run("get", named(folder, "one"), code=2).err
     (folder / named(folder, "train") / "records.json").unlink()
     assert "earlier release" in run("logs", named(folder, "train"), code=1).err
     going = folder / named(folder, "other")
@@ -108,6 +124,9 @@ def test_runs_that_are_not_whole(folder: Path, run: Run) -> None:
     assert read_run(going).state == "Unreadable"
     (going / "result.json").unlink()
     assert read_run(going).state == "Died"
+    assert str(going) in [one["runDirectory"] for one in json.loads(run("runs", "-o", "json", code=0).out)]
     with logging_to(going / "tfoperator.log"):
         assert read_run(going).state == "Running"
         assert f"not ended yet\nIts logs: {going}" in run("report", going.name, code=1).err
+    shutil.rmtree(going / "logs")
+    assert run("report", going.name, code=1).err.endswith(f"died before its end\nWhat there is: {going}\n")

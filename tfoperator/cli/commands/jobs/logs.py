@@ -57,28 +57,28 @@ def logs(
         **msgspec.structs.asdict(selection),
     }
     printer = LinePrinter(output, with_prefix=not selection.single)
-    with client_of(name, cluster, archive_dir) as (client, name):
+    with client_of(name, cluster, archive_dir) as (client, job):
         if follow:
-            with StatusLine() as status, client.stream_job_logs(name, on_wait=status.update, **wanted) as stream:
+            with StatusLine() as status, client.stream_job_logs(job, on_wait=status.update, **wanted) as stream:
                 for line in stream:
                     printer.line(line)
             return
         try:
             with StatusLine("reading logs"):
-                found = client.get_replica_logs(name, previous=previous, **wanted)
+                found = client.get_replica_logs(job, previous=previous, **wanted)
         except OSError as error:
             problem = f"the log archive {archive_dir} can't be read: {error.strerror or error}"
             raise CliError(problem, exit_code=EXIT_FAILED) from None
     for log in found:
         if log.text is None:
-            note(_missing(log.pod, previous=previous))
+            note(_missing(log.pod, container, previous=previous))
             continue
         if log.archived is not None:
             note(_origin(log) + ("; its lines have no times" if since or timestamps else ""))
         printer.log(log.pod, log.text)
     if not found:
         hint = f"What became of them: tfoperator describe {name}"
-        raise CliError(f"TFJob {name} has no such pods (any more)", hint, exit_code=EXIT_FAILED)
+        raise CliError(f"TFJob {job} has no such pods (any more)", hint, exit_code=EXIT_FAILED)
     if all(log.text is None for log in found):
         raise typer.Exit(EXIT_FAILED)
 
@@ -131,9 +131,15 @@ class LinePrinter:
         return f"{paint(f'[{replica}]', colour, enabled=self._colour)} {without_controls(shown_line(text))}\n"
 
 
-def _missing(pod: Pod, *, previous: bool) -> str:
+def _missing(pod: Pod, container: str, *, previous: bool) -> str:
+    status = pod.status
+    known = [one.name for one in (*status.init_container_statuses, *status.container_statuses)]
+    if container and known and container not in known:
+        return f"{replica_name(pod)} has no container {container}; it has {', '.join(known)}"
     if previous:
         return f"{replica_name(pod)} has no previous run"
+    if status.phase in ("Succeeded", "Failed"):
+        return f"{replica_name(pod)} has ended, and this log of it is not there"
     reason = waiting_reason(pod)
     return f"{replica_name(pod)} has not started yet" + (f" ({reason})" if reason else "")
 

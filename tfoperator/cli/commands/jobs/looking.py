@@ -14,7 +14,7 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import SystemClock
 from tfoperator.base.controlchars import json_text
 from tfoperator.cli.cluster import AllNamespaces, ClusterOptions, JobName, Selector
-from tfoperator.cli.recorded import client_of
+from tfoperator.cli.recorded import client_of, of_run
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError, complain
 from tfoperator.cli.terminal.output import (
     ListFormat,
@@ -29,11 +29,12 @@ from tfoperator.cli.terminal.output import (
 from tfoperator.cli.terminal.progress import StatusLine
 from tfoperator.cli.views.jobs import EVENT_HEADER, event_row, event_summary
 from tfoperator.kube import ListOptions
+from tfoperator.kube.errors import KubeError
 from tfoperator.kube.event import decode_event
 from tfoperator.kube.objects import Pod
 from tfoperator.kube.resources import EVENTS, PODS
 from tfoperator.kube.verbs import WatchEventType, decode_plain
-from tfoperator.sdk import Follower, JobEvent, PodUsage, TFJobClient, job_queues
+from tfoperator.sdk import Follower, JobEvent, JobQueue, PodUsage, TFJobClient, job_queues
 from tfoperator.sdk.events import concerns
 
 
@@ -51,25 +52,37 @@ def get(
         raise CliError("a job is looked up by name in one namespace: leave out either the name or -A")
     if watch and len(wanted) > 1:
         raise CliError("--watch takes one name, or none for all")
-    from tfoperator.cli.views.listing import JobPrinter, find_jobs, usage_of_jobs, watch_jobs
+    from tfoperator.cli.views.listing import JobPrinter, ListedJob, find_jobs, usage_of_jobs, watch_jobs
 
-    with client_of(next(iter(wanted), ""), cluster) as (client, name):
-        wanted = [name, *wanted[1:]] if wanted else []
-        where = "" if all_namespaces else client.namespace
-        # A watch shows changes of jobs; their usage changes constantly, without events.
-        usage = usage_of_jobs(client, where) if output is ListFormat.WIDE and not watch else {}
-        if watch:
-            printer = JobPrinter(output, with_namespace=all_namespaces, usage=usage)
-            watch_jobs(client, where, wanted, selector, printer)
-            return
-        found, failures = find_jobs(client, where, wanted, selector)
-        is_table = output in (ListFormat.TABLE, ListFormat.WIDE)
-        queues = job_queues(client.api, [one.view for one in found]) if is_table else {}
-        printer = JobPrinter(output, with_namespace=all_namespaces, usage=usage, queues=queues)
-        if found or not failures:
-            printer.whole(found, single=len(wanted) == 1)
-        if not found and not wanted and is_table:
-            note("There are no TFJobs" + (f" in namespace {where}." if where else "."))
+    of_runs = [word for word in wanted if of_run(word, cluster)[0] is not None]
+    each = len(wanted) > 1 and bool(of_runs)  # a run has an API of its own
+    found: list[ListedJob] = []
+    failures: list[Exception] = []
+    usage: dict[tuple[str, str], PodUsage] = {}
+    queues: dict[str, JobQueue] = {}
+    is_table = output in (ListFormat.TABLE, ListFormat.WIDE)
+    for word in wanted if each else [*wanted, ""][:1]:
+        try:
+            with client_of(word, cluster) as (client, name):
+                asked = [name, *([] if each else wanted[1:])] if wanted else []
+                where = "" if all_namespaces else client.namespace
+                if watch and not of_runs:
+                    # A watch shows changes of jobs; their usage changes constantly, without events.
+                    watch_jobs(client, where, asked, selector, JobPrinter(output, with_namespace=all_namespaces))
+                    return
+                usage |= usage_of_jobs(client, where) if output is ListFormat.WIDE else {}
+                jobs, missing = find_jobs(client, where, asked, selector)
+                found, failures = found + jobs, failures + missing
+                queues |= job_queues(client.api, [one.view for one in jobs]) if is_table else {}
+        except (CliError, KubeError) as error:
+            if not each:
+                raise
+            failures.append(error)
+    printer = JobPrinter(output, with_namespace=all_namespaces, usage=usage, queues=queues)
+    if found or not failures:
+        printer.whole(found, single=len(wanted) == 1)
+    if not found and not wanted and is_table:
+        note("There are no TFJobs" + (f" in namespace {where}." if where else "."))
     codes = [complain(error) for error in failures]
     if codes:
         raise typer.Exit(EXIT_FAILED)
@@ -118,6 +131,7 @@ def events(
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Show the events of a TFJob, its pods and services, the oldest first."""
+    watch = watch and of_run(name, cluster)[0] is None  # of what has ended there are no new ones
     with client_of(name, cluster) as (client, name):
         table = TableWriter(EVENT_HEADER)
         if watch:
