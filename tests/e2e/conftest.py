@@ -100,3 +100,9 @@ def cli(tmp_path: Path) -> Iterator[Cli]:
     cli = Cli(tmp_path, XDG_STATE_HOME=str(tmp_path / "state"))
     yield cli
     cli.run("local", "down", "--now")
+
+
+@pytest.fixture
+def local_up(cli: Cli) -> None:
+    """Its control plane runs, and is known as `eval "$(tfoperator local up)"` makes it known."""
+    cli.environment |= cli.local_up()

@@ -102,6 +102,17 @@ class Joined:
 
         eventually_holds(gone, within=PATIENCE, every=0.1, what=f"nothing of {job.name} in the worker")
 
+    def wait_stopped(self, job: JobOnCluster) -> None:
+        """Wait until its quota is free, and nothing is in the worker: one that goes on before that may be stuck."""
+
+        def gave_back() -> None:
+            conditions = self.workload(job)["status"]["conditions"]
+            assert any((one["type"], one["status"]) == ("QuotaReserved", "False") for one in conditions), conditions
+
+        eventually_holds(gave_back, within=PATIENCE, every=0.1, what=f"the quota of {job.name}")
+        self.wait_remote_gone(job)
+        job.wait("Suspended", within=PATIENCE)
+
     def workload(self, job: JobOnCluster) -> Json:
         """The manager's Workload of the job, its name beside its spec and status; empty before there is one."""
         found = self.manager.workloads(job)

@@ -189,14 +189,12 @@ def test_the_manager_stops_a_job_and_lets_it_go_on_with_these_rights_in_the_work
     workload = plain.workload(job)["name"]
     assert f"Kueue's way: kubectl patch workloads.kueue.x-k8s.io {workload}" in tell("suspend", "rights", code=1).stderr
     manager.set_stop_policy(plain.queue, "HoldAndDrain")
-    plain.wait_remote_gone(job)
-    job.wait("Suspended", within=PATIENCE)
+    plain.wait_stopped(job)
     manager.set_stop_policy(plain.queue, "None")
     plain.worker.wait_running(plain.remote(job), "worker-0")
     job.wait("Running", within=PATIENCE)
     manager.set_active(workload, False)
-    plain.wait_remote_gone(job)
-    job.wait("Suspended", within=PATIENCE)
+    plain.wait_stopped(job)
     manager.wait_queue(job, QueueState.INACTIVE)
     manager.set_active(workload, True)
     remote = plain.remote(job)

@@ -1,13 +1,11 @@
 """`tfoperator report` and `tfoperator stacks` against a control plane that stays, as against a cluster."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.cli import Cli, local_cli, replica, tfjob
+from tests.support.cli import Cli, replica, tfjob
 from tests.support.eventually import eventually
 
 CRASH = """
@@ -27,16 +25,11 @@ def wait_for_ever():
 wait_for_ever()
 """
 
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Iterator[Cli]:
-    with local_cli(tmp_path) as cli:
-        yield cli
+pytestmark = pytest.mark.usefixtures("local_up")
 
 
 def report_of(cli: Cli, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(cli.run("report", name, "-o", "json", code=0).stdout)
-    return found
+    return json.loads(cli.run("report", name, "-o", "json", code=0).stdout)
 
 
 def test_a_crash_loop_is_explained_while_it_goes_on(cli: Cli) -> None:

@@ -2,12 +2,11 @@
 
 import json
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.cli import Cli, local_cli
+from tests.support.cli import Cli
 from tests.support.eventually import eventually
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
@@ -27,11 +26,7 @@ if not os.path.exists(attempt):
 time.sleep(float(sys.argv[2]))
 """
 
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Iterator[Cli]:
-    with local_cli(tmp_path) as cli:
-        yield cli
+pytestmark = pytest.mark.usefixtures("local_up")
 
 
 @pytest.fixture
