@@ -26,8 +26,7 @@ def gang_kind() -> GangKind:
     )
 
 
-class TestCoscheduling(KubeSchedulerTests):
-    pass
+class TestCoscheduling(KubeSchedulerTests): ...
 
 
 def test_the_pods_of_the_highest_priority_class_make_the_smallest_gang(gang: Gang) -> None:

@@ -71,8 +71,7 @@ def gang_kind(plane: ControlPlane) -> GangKind:
     )
 
 
-class TestKubernetes(KubeSchedulerTests):
-    pass
+class TestKubernetes(KubeSchedulerTests): ...
 
 
 def members(count: int) -> Json:

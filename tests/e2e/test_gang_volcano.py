@@ -26,8 +26,7 @@ def gang_kind() -> GangKind:
     )
 
 
-class TestVolcano(GangTests):
-    pass
+class TestVolcano(GangTests): ...
 
 
 def test_a_job_that_does_not_fit_has_no_pods_says_why_and_runs_when_it_asks_for_less(gang: Gang) -> None:

@@ -36,9 +36,10 @@ def clusters(tmp_path: Path) -> Iterator[dict[str, Path]]:
 def test_a_server_that_is_down_a_cluster_without_the_crd_and_missing_rights(
     clusters: dict[str, Path], arguments: list[str], run: Run
 ) -> None:
+    install = r"Install it .*: tfoperator crd \| kubectl apply --server-side -f -"
     for cluster, words, advice in (
         ("down", "127.0.0.1", r".*Is the API server up\?.*"),
-        ("no crd", "tfjobs.kubeflow.org is missing", r"Install .*: tfoperator crd \| kubectl apply --server-side -f -"),
+        ("no crd", "tfjobs.kubeflow.org is missing", install),
         ("no rights", 'User "me" cannot do that', r".*Ask whoever runs the cluster.*"),
     ):
         said = run(*arguments, "--kubeconfig", str(clusters[cluster]), code=1)

@@ -253,6 +253,10 @@ def test_not_everything_that_is_not_found_is_a_file(line: str) -> None:
             "ClusterCoordinator.create_per_worker_dataset.",
             "examples/digits/train.py",
         ),
+        (
+            "ValueError: There is no id for task_type 'ps'",
+            "Next: run it without the ps, which has nothing to do in MultiWorkerMirroredStrategy",
+        ),
         ("ValueError: There is no id for task_type 'evaluator'", "Next: run it without the evaluator,"),
     ],
 )

@@ -64,16 +64,19 @@ def _container_problems(template: Mapping[str, Any], path: str) -> Iterator[Prob
 def _variable_and_mount_problems(
     container: Mapping[str, Any], path: str, volumes: Set[str | None]
 ) -> Iterator[Problem]:
-    for field, required in (("env", ("name",)), ("volumeMounts", ("name", "mountPath"))):
-        for position, item in enumerate(container.get(field) or ()):
-            where = f"{path}.{field}[{position}]"
-            yield from (Problem(f"{where}.{one}", "is required") for one in required if not (item or {}).get(one))
-            name = (item or {}).get("name") or ""
-            if field == "env" and "=" in name:
-                yield Problem(f"{where}.name", f"must not contain =, but is {shown(name)}")
-            # No more than a warning: the settings of accelerators, and webhooks, add volumes.
-            if field == "volumeMounts" and name and name not in volumes and not name.startswith("tfoperator-"):
-                yield warning(f"{where}.name", f"{shown(name)} is no volume of the template")
+    for position, variable in enumerate(container.get("env") or ()):
+        name = (variable or {}).get("name") or ""
+        if not name:
+            yield Problem(f"{path}.env[{position}].name", "is required")
+        elif "=" in name:
+            yield Problem(f"{path}.env[{position}].name", f"must not contain =, but is {shown(name)}")
+    for position, mount in enumerate(container.get("volumeMounts") or ()):
+        where, given = f"{path}.volumeMounts[{position}]", mount or {}
+        yield from (Problem(f"{where}.{one}", "is required") for one in ("name", "mountPath") if not given.get(one))
+        name = given.get("name") or ""
+        # No more than a warning: the settings of accelerators, and webhooks, add volumes.
+        if name and name not in volumes and not name.startswith("tfoperator-"):
+            yield warning(f"{where}.name", f"{shown(name)} is no volume of the template")
 
 
 def is_cpu_image(image: str) -> bool:

@@ -28,6 +28,7 @@ def test_both_tables_of_built_in_fields_are_what_the_tool_writes_from_one_releas
         ({"spec.containers.0.name": "t"}, f'{CONTAINERS}: one must be named "tensorflow", but there is only "t"'),
         ({"spec.containers.0.image": 3}, f"{CONTAINERS}[0].image: must be a string, but is the number 3"),
         ({"spec.containers": {}}, f"{CONTAINERS}: must be a list, but is an object"),
+        ({"spec": []}, f"{WORKER}.template.spec: must be an object, but is a list"),
         (
             {"spec.initContainers": [{"name": "tensorflow", "image": "x"}]},
             f'{CONTAINERS}[0].name: "tensorflow" is the name of another container, too',
@@ -175,6 +176,7 @@ IN_POD_SPEC = "it belongs in spec.tfReplicaSpecs[...].template.spec"
         (tfjob({"Worker": {}}, cleanPodPolicy="All"), "spec.cleanPodPolicy", "it belongs in spec.runPolicy"),
         (tfjob({"Worker": {"backoffLimit": 1}}), f"{WORKER}.backoffLimit", "it belongs in spec.runPolicy"),
         (tfjob({"Worker": {}}, runpolicy={}), "spec.runpolicy", "did you mean runPolicy?"),
+        (tfjob({"Worker": {}}, runPolicy={"suspnd": True}), "spec.runPolicy.suspnd", "did you mean suspend?"),
         (tfjob({"Worker": {"image": "x"}}), f"{WORKER}.image", IN_CONTAINERS),
         (
             tfjob({"Worker": {}}, cleanPodPolcy=""),

@@ -79,7 +79,8 @@ CONTAINER = {"container": {"image": "i:1"}}
 
 
 def test_what_may_still_run_is_not_begun_anew(launch: Run, folder: Path) -> None:
-    assert "`pipeline run --containers process`" in launch(CONTAINER, "--launcher", "docker").err, "no engine answers"
+    code, _, err = launch(CONTAINER, "--launcher", "docker")
+    assert (code, "`pipeline run --containers process`" in err) == (75, True), "no engine answers"
     with WorkDirectory(folder / ".tfoperator/launches/step") as work:
         work.save(LaunchRecord("step", "f", 1, "abc", name="step-1", state="created"))
     code, _, err = launch(CONTAINER, "--launcher", "docker")

@@ -129,6 +129,7 @@ def test_what_was_put_out_is_removed_unless_another_run_uses_it(run: Run, two: s
         ("def create_pipeline(): return 3", [], "returns a int, and no Pipeline"),
         ("def create_pipeline():\n    return 1 / 0", [], r"odd\.py:2: ZeroDivisionError"),
         ("def create_pipeline(:", [], r"odd\.py:1: "),
+        ("import nothing_of_this_name", [], r"odd\.py:1: ModuleNotFoundError"),
         ("x = 1\0", [], r"odd\.py: SyntaxError: source code string cannot contain null bytes"),
         ("import sys\nsys.exit(0)", [], r"odd\.py:2: SystemExit: 0"),
         (FILE, ["--param", "x=1"], "no parameter 'x'; there are number, other"),

@@ -116,18 +116,11 @@ def test_an_exit_is_counted_and_told_once_and_the_pod_stays(
 
 
 @pytest.mark.parametrize(
-    ("limit", "state", "restarts", "options"),
-    [
-        (1, WAITS, 1, ("ExitCode", "InPlace")),
-        (1, ContainerState(), 2, ("ExitCode", "InPlace")),
-        (2, ContainerState(), 3, ("ExitCode", "InPlace")),
-        (1, WAITS, 1, ("OnFailure", "Recreate")),
-    ],
+    ("limit", "state", "restarts", "here"),
+    [(1, WAITS, 1, True), (1, ContainerState(), 2, True), (2, ContainerState(), 3, True), (1, WAITS, 1, False)],
 )
-def test_the_failure_that_ends_the_job_is_not_counted(
-    limit: int, state: ContainerState, restarts: int, options: tuple[str, str]
-) -> None:
-    policy, mode = options
+def test_the_failure_that_ends_it_is_not_counted(limit: int, state: ContainerState, restarts: int, here: bool) -> None:
+    policy, mode = ("ExitCode", "InPlace") if here else ("OnFailure", "Recreate")
     job = started(in_place(policy, restartMode=mode, backoffLimit=limit))
     ended = planned(job, make_pod("Worker-0"), pod(state, ENDED, restarts=restarts))
     assert ended.is_true(ConditionType.FAILED)

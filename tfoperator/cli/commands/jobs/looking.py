@@ -55,16 +55,16 @@ def get(
     from tfoperator.cli.views.listing import JobPrinter, ListedJob, find_jobs, usage_of_jobs, watch_jobs
 
     of_runs = [word for word in wanted if of_run(word, cluster)[0] is not None]
-    each = len(wanted) > 1 and bool(of_runs)  # a run has an API of its own
+    groups = [[word] for word in wanted] if of_runs else [wanted]  # a run has an API of its own
     found: list[ListedJob] = []
     failures: list[Exception] = []
     usage: dict[tuple[str, str], PodUsage] = {}
     queues: dict[str, JobQueue] = {}
     is_table = output in (ListFormat.TABLE, ListFormat.WIDE)
-    for word in wanted if each else [*wanted, ""][:1]:
+    for words in groups:
         try:
-            with client_of(word, cluster) as (client, name):
-                asked = [name, *([] if each else wanted[1:])] if wanted else []
+            with client_of(next(iter(words), ""), cluster) as (client, name):
+                asked = [name, *words[1:]] if words else []
                 where = "" if all_namespaces else client.namespace
                 if watch and not of_runs:
                     # A watch shows changes of jobs; their usage changes constantly, without events.
@@ -75,7 +75,7 @@ def get(
                 found, failures = found + jobs, failures + missing
                 queues |= job_queues(client.api, [one.view for one in jobs]) if is_table else {}
         except (CliError, KubeError) as error:
-            if not each:
+            if len(groups) == 1:
                 raise
             failures.append(error)
     printer = JobPrinter(output, with_namespace=all_namespaces, usage=usage, queues=queues)
