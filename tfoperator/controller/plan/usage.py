@@ -45,13 +45,14 @@ _LAST_WORDS = timedelta(seconds=10)
 """How long after a restart reports may still be of the training before it."""
 
 _MAX_SECONDS = 2**53
+_PHASES = tuple(map(str, UsagePhase))
 _TRAINED = (UsagePhase.TRAINING, UsagePhase.LOST, UsagePhase.STALLED)
 
 
 def account(known: Situation, stage: Stage, *, stalled: bool) -> JobUsage | None:
     """Return the job's usage until now; `stalled`: its condition Stalled is true."""
     before = _before(known)
-    if before.phase not in set(UsagePhase):
+    if before.phase not in _PHASES:
         # An end that no status has was planned from an older state of the job: it counts if it comes again.
         return before if stage.is_end else known.job.status.usage
     now = max(utc(whole_second(known.now)), before.time)
@@ -287,7 +288,7 @@ def _in_order(spans: Sequence[Span], now: datetime) -> list[Span]:
 
 def _added(seconds: Mapping[str, int], spans: Sequence[tuple[str, datetime]]) -> dict[str, int]:
     """Return the sums with all spans but the last, which goes on."""
-    sums = {str(phase): min(max(seconds.get(phase, 0), 0), _MAX_SECONDS) for phase in UsagePhase}
+    sums = {phase: min(max(seconds.get(phase, 0), 0), _MAX_SECONDS) for phase in _PHASES}
     for (phase, began), (_, ended) in pairwise(spans):
         sums[str(phase)] += seconds_since(began, ended)
     return {phase: number for phase, number in sums.items() if number}
