@@ -1,8 +1,9 @@
 """`python -m hack.enumeration.mutants`: which changes of the plan the enumerations would not notice.
 
 Each change is made in a process of its own as the module is imported; no file is written. A change is noticed when
-something that is played is violated, fails, or takes longer than ten minutes. With `--then-unit-tests` those that are
-not noticed are made once more, in a process that runs the unit tests of the controller up to the first that fails.
+something that is played is violated, fails, or takes longer than ten minutes, or else when a play differs from its
+record. With `--then-unit-tests` those that are not noticed are made once more, in a process that runs the unit tests of
+the controller up to the first that fails.
 """
 
 from __future__ import annotations
@@ -18,16 +19,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
 from hack.enumeration.mutants.changed import ROOT, Mutant, all_mutants, import_changed, listed
-from hack.enumeration.mutants.results import EQUIVALENT, Results, Tried, equivalents, source_of, table
+from hack.enumeration.mutants.results import (
+    EQUIVALENT,
+    RECORDED_OTHERWISE,
+    Results,
+    Tried,
+    equivalents,
+    source_of,
+    table,
+)
 
-Play = Callable[[], Iterator[str]]
-
+_RECORDED = "hack.enumeration.recorded"
 _PLAN = ("tfoperator/controller/plan",)
 _LONGEST, _LONGEST_TESTS = 600, 300
 _NOT_OF_THE_PLAN = (
@@ -62,6 +70,7 @@ class _Task(NamedTuple):
     mutant: Mutant
     before: Tried | None
     units: bool
+    first: bool
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -95,6 +104,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="which ones")
     parser.add_argument("--list", type=Path, help="try those in this file, as the output has them")
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "enumerate" / "mutants.jsonl")
+    parser.add_argument("--first", action="store_true", help="look for no rule once a play differs from its record")
     parser.add_argument("--again", action="store_true", help="play again what results tell not to be noticed")
     parser.add_argument("--then-unit-tests", action="store_true", help="ask unit tests about what plays don't notice")
     parser.add_argument("--seconds", type=float, default=3600, help="begin no further change after this time")
@@ -122,7 +132,10 @@ def _try_all(chosen: Sequence[Mutant], results: Results, arguments: argparse.Nam
         reached = pool.apply(_reached, [[str(ROOT / path) for path in arguments.paths]])
     end = time.monotonic() + arguments.seconds
     with fork.Pool(arguments.jobs, maxtasksperchild=1) as pool:
-        tasks = [_Task(_comes_to(reached, one), one, before, arguments.then_unit_tests) for one, before in todo]
+        tasks = [
+            _Task(_comes_to(reached, one), one, before, arguments.then_unit_tests, arguments.first)
+            for one, before in todo
+        ]
         for done in pool.imap_unordered(_try, tasks):
             results.add(done)
             if time.monotonic() > end:
@@ -167,7 +180,7 @@ def _played(task: _Task) -> str:
     signal.alarm(_LONGEST)
     try:
         import_changed(*task.mutant[:2])
-        why = _play(task.plays)
+        why = _play(task.plays, first=task.first)
     except (Exception, _TooLong) as error:  # noqa: BLE001 -- that it fails is how it is noticed
         why = f"{type(error).__name__}: {error}"
     signal.alarm(0)
@@ -199,15 +212,30 @@ def _give_up(*_: object) -> None:
     raise _TooLong(f"more than {_LONGEST} s")
 
 
-def _play(plays: Sequence[int] = ()) -> str:
-    """Play until something is wrong; what that is."""
-    every = _plays()
-    return next((f"play {at}: {one}" for at in plays or range(len(every)) for one in every[at]() if one), "")
+def _play(numbers: Sequence[int] = (), *, first: bool = False) -> str:
+    """Play until something is wrong, and return what that is, or else the first play that differs from its record.
+
+    With `first`, return whichever comes first.
+    """
+    every, records = _plays(), importlib.import_module(f"{_RECORDED}.records")
+    recorded, differs = records.RECORDS.read(), ""
+    for at in numbers or range(len(every)):
+        told: list[str] = []
+        for seen in every[at].steps():
+            if seen.wrong:
+                return f"play {at}: {seen.wrong}"
+            told += seen.journal
+        if not differs and records.digest(told) != recorded.get(every[at].name):
+            differs = f"{RECORDED_OTHERWISE} {every[at].name}"
+            if first:
+                break
+    return differs
 
 
-def _plays() -> list[Play]:
+def _plays() -> list[Any]:
+    """Return the plays of `hack.enumeration.recorded`, whose import imports the plan."""
     logging.disable(logging.CRITICAL)
-    every: list[Play] = importlib.import_module("hack.enumeration.mutants.play").plays()
+    every: list[Any] = importlib.import_module(f"{_RECORDED}.plays").plays()
     return every
 
 
@@ -224,7 +252,7 @@ def _reached(roots: Sequence[str]) -> list[set[str]]:
     imported = found.copy()
     for one in every:
         found.clear()
-        assert not any(one()), "something is violated without a change"
+        assert not any(seen.wrong for seen in one.steps()), "something is violated without a change"
         told.append(found | imported)
     sys.settrace(None)
     return told

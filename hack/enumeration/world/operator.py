@@ -188,6 +188,8 @@ class SteppedOperator:
         self._clock = clock
         self._server = server
         self.events = _Events()
+        self.syncs: list[tuple[str, float]] = []
+        """The jobs that were looked at, by their keys, and when."""
         self._queue = _SteppedQueue(
             base=_RETRY_BASE, cap=_RETRY_CAP, bucket=TokenBucket(10.0, 100, clock=clock), clock=clock
         )
@@ -257,6 +259,7 @@ class SteppedOperator:
         self._queue.take_due()
         if len(self._queue):
             key = self._queue.get()
+            self.syncs.append((str(key), now))
             try:
                 self._controller._process(key)
             finally:

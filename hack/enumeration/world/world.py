@@ -107,6 +107,8 @@ class World:
         self.said: list[str] = []
         self.lines: dict[str, datetime] = {}
         """When pods have written their newest lines, by name."""
+        self.processes: list[SteppedOperator] = []
+        """All that there were, in the order in which they started."""
         self.result = Played()
         self._scenario = scenario
         self._fault = fault
@@ -291,6 +293,7 @@ class World:
             self._hold(stale)
             self._old = {}
         self._operators.append(operator)
+        self.processes.append(operator)
         if leads:
             operator.lead()
         return operator

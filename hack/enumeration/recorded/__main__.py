@@ -1,0 +1,84 @@
+"""`python -m hack.enumeration.recorded`: what the operator does otherwise than when it was recorded."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from hack.enumeration.recorded.plays import plays
+from hack.enumeration.recorded.records import RECORDS, RuleBroken, differing, records_of
+
+ROOT = Path(__file__).parents[3]
+
+_PROGRAM = (sys.executable, "-m", "hack.enumeration.recorded")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Compare all plays with what is recorded, and show what differs; returns 1 if something does."""
+    parser = argparse.ArgumentParser(prog="python -m hack.enumeration.recorded", description=__doc__)
+    parser.add_argument("--since", default="HEAD", help="the commit with which journals that differ are compared")
+    parser.add_argument("--accept", action="store_true", help="record what the operator does now")
+    parser.add_argument("--show", metavar="PLAY", nargs="+", help="print the journals of these as JSON, and end")
+    arguments = parser.parse_args(argv)
+    logging.disable(logging.CRITICAL)
+    if arguments.show:
+        print(msgspec.json.encode(_journals(arguments.show)).decode())
+        return 0
+    try:
+        now = records_of(plays())
+    except RuleBroken as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    names = differing(RECORDS.read(), now)
+    if arguments.accept:
+        RECORDS.write(now)
+        print(f"{len(now)} plays are recorded, {len(names)} of them otherwise than before")
+        return 0
+    if names:
+        _show(names, arguments.since, print)
+    print(f"{len(names)} of {len(now)} plays differ from what is recorded")
+    return 1 if names else 0
+
+
+def _journals(names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the journals of plays; none of a play that is not there."""
+    wanted = [one for one in plays() if one.name in names]
+    return {one.name: [line for seen in one.steps() for line in (*seen.journal, seen.wrong) if line] for one in wanted}
+
+
+def _show(names: Sequence[str], commit: str, say: Callable[[str], None]) -> None:
+    now = _journals(names)
+    with _checked_out(commit) as folder:
+        env = {**os.environ, "PYTHONPATH": folder}
+        then = subprocess.run([*_PROGRAM, "--show", *names], cwd=folder, env=env, stdout=subprocess.PIPE, check=True)
+    before = msgspec.json.decode(then.stdout, type=dict[str, list[str]])
+    for name in names:
+        say(f"== {name}")
+        for line in difflib.unified_diff(before.get(name, []), now.get(name, []), commit, "now", n=0, lineterm=""):
+            say(line)
+
+
+@contextmanager
+def _checked_out(commit: str) -> Iterator[str]:
+    """Check a commit out into a folder of its own, for as long as the context lasts."""
+    with tempfile.TemporaryDirectory() as parent:
+        folder = str(Path(parent, "then"))
+        subprocess.run(["git", "worktree", "add", "-q", "--detach", folder, commit], cwd=ROOT, check=True)
+        try:
+            yield folder
+        finally:
+            subprocess.run(["git", "worktree", "remove", "--force", folder], cwd=ROOT, check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""A fixed selection of what the enumerations play, in the order of what notices most in the least time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from hack.enumeration.fields.changes import Edit, Json, changes
+from hack.enumeration.fields.lives import Life, change
+from hack.enumeration.fields.table import GOOD
+from hack.enumeration.recorded.journal import journal
+from hack.enumeration.recorded.random_lives import random_life
+from hack.enumeration.seeds import SeededWorld
+from hack.enumeration.sieve.runner import EVERY, record
+from hack.enumeration.states.living import LivingWorld, Setting
+from hack.enumeration.states.settings import SETTINGS
+from hack.enumeration.world.fault import NO_FAULT, Fault
+from hack.enumeration.world.world import Scenario, World
+from hack.faults.oracle.history import Violation
+
+_FIELDS_SHARE = 29
+"""One in this many changes of fields; prime to the number of states, so that each state has others."""
+
+_WALKS, _LONGEST_WALK = 20, 12
+_SEEDS = 100
+_LIVES, _LIVES_TOGETHER = 100, 40
+_SHARE, _OLD_LISTS = 40, 600
+
+
+class Seen(NamedTuple):
+    """What a step of a play has shown: what is wrong, "" if nothing is, and what happened."""
+
+    wrong: str
+    journal: Sequence[str]
+
+
+class Play(NamedTuple):
+    """One that is the same each time, whichever were played before."""
+
+    name: str
+    steps: Callable[[], Iterator[Seen]]
+
+
+def plays() -> list[Play]:
+    """Return all of them."""
+    calm = [Play(one.name, partial(_points, one, faults=False)) for one in EVERY]
+    faulty = [Play(f"{one.name}, with faults", partial(_points, one, faults=True)) for one in EVERY]
+    every = [(field, how, spec, life) for field, how, spec in changes() for life in Life]
+    fields = [
+        Play(f"{life}, {field}: {how}", partial(_field, field, how, spec, life))
+        for field, how, spec, life in every[::_FIELDS_SHARE]
+    ]
+    walks = [
+        Play(f"{setting.name}, path {number}", partial(_walk, setting, number))
+        for setting in SETTINGS
+        for number in range(_WALKS)
+    ]
+    seeds = [Play(f"seed {seed}", partial(_seed, seed)) for seed in range(_SEEDS)]
+    lives = [Play(f"random lives {number}", partial(_lives, number)) for number in range(_LIVES)]
+    return [*calm, *lives[:10], *fields, *walks, *lives[10:], *seeds, *faulty]
+
+
+def _points(scenario: Scenario, *, faults: bool) -> Iterator[Seen]:
+    if not faults:
+        yield _point(scenario, NO_FAULT)
+        return
+    there, _ = record(scenario, share=_SHARE, old_lists=_OLD_LISTS)
+    for fault in there.chosen:
+        yield _point(scenario, fault)
+
+
+def _point(scenario: Scenario, fault: Fault) -> Seen:
+    world = World(scenario, fault)
+    return _seen(world, world.play().violations)
+
+
+def _field(field: str, how: Edit, spec: Json, life: Life) -> Iterator[Seen]:
+    changed = change(field, spec, life)
+    wrong = f"{life}: {field}, {how}: {changed.outcome}" if changed.outcome not in GOOD else ""
+    yield Seen(wrong, [changed.outcome, *changed.said, *changed.differs, *changed.left])
+
+
+def _lives(number: int) -> Iterator[Seen]:
+    for life in range(_LIVES_TOGETHER):
+        yield Seen("", list(random_life(random.Random(f"life {number} {life}"))))
+
+
+def _seed(seed: int) -> Iterator[Seen]:
+    world = SeededWorld(seed)
+    yield _seen(world, world.play().violations)
+
+
+def _walk(setting: Setting, number: int) -> Iterator[Seen]:
+    """A path through the states of a job, as a generator with a fixed seed chooses it, and rest at its end."""
+    rng = random.Random(f"{setting.name} {number}")
+    world = LivingWorld(setting)
+    for _ in range(rng.randrange(1, _LONGEST_WALK)):
+        if moves := world.moves():
+            yield Seen("; ".join(map(str, world.do(rng.choice(moves)))), ())
+    yield _seen(world, world.come_to_rest()[0])
+
+
+def _seen(world: World, violations: Sequence[Violation]) -> Seen:
+    return Seen("; ".join(map(str, violations)), list(journal(world)))

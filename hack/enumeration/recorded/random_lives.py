@@ -1,0 +1,208 @@
+"""Random lives of jobs that ask for anything, in a world without time of its own: what the plan says at each step.
+
+Less is true of such a world than of a cluster: a container may restart without a reason, a report come out of nothing,
+a request be forgotten. So no oracle judges it, and it gets where scenarios don't: what a plan says is compared with
+what was recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from hack.enumeration.recorded.random_memory import Witnesses, random_memory
+from hack.enumeration.recorded.random_pods import changed_pod
+from hack.random_jobs.chances import chance, some
+from hack.simulated_objects import NOW, SimulatedObjects
+from tfoperator.api.defaults import default
+from tfoperator.api.v1.status import JobUsage
+from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, TFJob, decode_tfjob
+from tfoperator.controller import PlanOptions, gang_scheduler
+from tfoperator.controller.plan.actions import Create, Delete, Plan
+from tfoperator.controller.plan.decide import plan
+from tfoperator.controller.plan.observed import deciding_pods
+from tfoperator.controller.pods.naming import NAMINGS
+from tfoperator.kube.objects import ObjectMeta
+
+Json = dict[str, Any]
+
+_STEPS = 20
+_PAUSES = (0, 0.25, 1, 1, 1, 1, 1, 2, 2, 5, 9, 10, 11, 29, 30, 31, 60)
+"""Seconds between two steps: those around which periods of jobs end, too."""
+
+_LAG = timedelta(seconds=2)
+
+_encode = msgspec.json.Encoder(order="deterministic", enc_hook=repr).encode
+
+
+def random_life(rng: random.Random) -> Iterator[str]:
+    """Yield what each plan of a life says, as JSON, with what the API server would not take of it."""
+    life = _Life(rng)
+    for _ in range(_STEPS):
+        planned, deciding = life.step()
+        yield _encode(planned).decode()
+        yield f"decided by {deciding}"
+
+
+class _Life(SimulatedObjects):
+    """One job, its objects, and an operator that mostly does what it plans."""
+
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__(_job(rng))
+        self._rng = rng
+        self._options = _options(rng)
+        self._inside = Witnesses.of(rng)
+        self._usage: JobUsage | None = None
+        self._written = self._known = NOW
+
+    def step(self) -> tuple[Plan, list[str]]:
+        """Change something, let time pass, plan, and carry most of it out; the plan, and the pods that decided."""
+        rng = self._rng
+        self.now += timedelta(seconds=rng.choice(_PAUSES))
+        if chance(rng, 0.08):
+            self._edit()
+        for name, pod in list(self.pods.items()):
+            if changed := changed_pod(rng, pod, self.now):
+                self.pods[name] = changed
+            else:
+                del self.pods[name]
+        self._disturb()
+        memory = random_memory(rng, self.job, tuple(self.pods.values()), self.now, self._inside)
+        known, age = (self.now - self._known).total_seconds(), (self.now - self._written).total_seconds()
+        observed = self.observed(usage=self._usage, known_for=known, status_age=age, **memory)
+        planned = plan(observed, self.now, self._options)
+        self._usage = planned.status.usage if chance(rng, 0.8) else None
+        for action in planned.actions:
+            if chance(rng, 0.9):
+                self.carry_out(action)
+        if planned.write_status and planned.status != self.job.status and chance(rng, 0.9):
+            self.job = replace(self.job, status=planned.status)
+            self._written = self.now
+        return planned, [one.name for one in deciding_pods(observed, planned.status, self.now - _LAG)]
+
+    def refuses(self, creation: Create) -> bool:
+        """Refuse what is there already."""
+        return creation.name in self._of(creation.kind)
+
+    def take_away(self, kind: str, name: str, deletion: Delete) -> None:
+        """Let programs that run have their time to end."""
+        pod = self.pods.get(name) if kind == "pods" else None
+        if pod is not None and pod.status.phase == "Running" and deletion.grace_period_seconds != 0:
+            going = replace(pod.metadata, deletion_timestamp=self.now, deletion_grace_period_seconds=30)
+            self.pods[name] = replace(pod, metadata=going)
+        else:
+            super().take_away(kind, name, deletion)
+
+    def _edit(self) -> None:
+        """Change the job's spec, as its user does."""
+        rng, spec = self._rng, self.job.spec
+        kind = rng.choice(list(spec.tf_replica_specs))
+        if chance(rng, 0.5):
+            policy = replace(spec.policy, suspend=not spec.suspended)
+            self.job = replace(self.job, spec=replace(spec, run_policy=policy))
+        else:
+            scaled = replace(spec.tf_replica_specs[kind] or ReplicaSpec(), replicas=rng.choice((0, 1, 2, 3)))
+            specs = {**spec.tf_replica_specs, kind: scaled}
+            self.job = replace(self.job, spec=replace(spec, tf_replica_specs=specs))
+
+    def _disturb(self) -> None:
+        """Do now and then what others do: delete an object, or make one twice."""
+        kinds: tuple[dict[str, Any], ...] = (self.pods, self.services, self.deployments, self.pod_groups)
+        for objects in kinds:
+            for name, one in sorted(objects.items()):
+                if chance(self._rng, 0.02):
+                    del objects[name]
+                elif objects is not self.pod_groups and chance(self._rng, 0.03):
+                    twin = replace(one, metadata=self._twin(one.metadata))
+                    objects[twin.metadata.name] = twin
+                elif chance(self._rng, 0.02):
+                    going = replace(one.metadata, deletion_timestamp=self.now, deletion_grace_period_seconds=30)
+                    objects[name] = replace(one, metadata=going)
+
+    def _twin(self, metadata: ObjectMeta) -> ObjectMeta:
+        return replace(self.born(metadata), name=f"{metadata.name}-twin")
+
+
+def _options(rng: random.Random) -> PlanOptions:
+    gang = rng.choice(("", "", "", "volcano", "coscheduler", "kubernetes"))
+    return PlanOptions(
+        restart_delay_base=rng.choice((0.0, 1.0, 10.0)),
+        restart_delay_cap=rng.choice((30.0, 300.0)),
+        node_lost_margin=rng.choice((0.0, 30.0)),
+        default_clean_pod_policy=rng.choice(("", "", "All", "Running")),
+        first_status_period=rng.choice((0.0, 1.0)),
+        counts_period=rng.choice((0.0, 1.0)),
+        naming=rng.choice(NAMINGS),
+        network=rng.choice(tuple(Network)),
+        default_ps_image=rng.choice(("", "example.com/ps:1")),
+        exposed_tensorboards=chance(rng, 0.5),
+        gang=gang_scheduler(gang),
+        restart_rules=chance(rng, 0.7),
+    )
+
+
+def _job(rng: random.Random) -> TFJob:
+    kinds = rng.sample(list(ReplicaType), rng.choice((1, 2, 2, 3)))
+    policy = some(
+        rng,
+        0.25,
+        cleanPodPolicy=lambda: rng.choice(("All", "Running", "None")),
+        ttlSecondsAfterFinished=lambda: rng.choice((0, 1, 30)),
+        activeDeadlineSeconds=lambda: rng.choice((1, 10, 30, 600, 6000)),
+        backoffLimit=lambda: rng.choice((0, 1, 2, 9)),
+        restartScope=lambda: "Job",
+        restartMode=lambda: "InPlace",
+        suspend=lambda: chance(rng, 0.5),
+        onStraggler=lambda: rng.choice(("Ignore", "Restart")),
+        schedulingPolicy=lambda: some(
+            rng,
+            0.4,
+            minAvailable=lambda: rng.choice((1, 2, 5)),
+            priorityClass=lambda: rng.choice(("x", "high")),
+            queue=lambda: "shared",
+            minResources=lambda: {"cpu": "3"},
+        ),
+    )
+    if chance(rng, 0.35):
+        policy |= {"progressDeadlineSeconds": rng.choice((1, 10, 30)), "onStall": rng.choice(_ON_STALL)}
+    spec = some(
+        rng,
+        0.15,
+        successPolicy=lambda: "AllWorkers",
+        minSucceededWorkers=lambda: rng.choice((0, 1, 2, "50%", "100%")),
+        maxFailedWorkers=lambda: rng.choice((0, 1, 2, "50%")),
+        enableDynamicWorker=lambda: True,
+        evaluatorInCluster=lambda: chance(rng, 0.5),
+        network=lambda: str(rng.choice(tuple(Network))),
+        tensorBoard=lambda: {"logDir": "/logs"} | some(rng, 0.5, serviceType=lambda: "NodePort"),
+        checkpoint=lambda: {"volume": {"emptyDir": {}}, "mountPath": "/ckpt"},
+    )
+    spec |= {"runPolicy": policy, "tfReplicaSpecs": {str(kind): _replica(rng) for kind in kinds}}
+    labels = some(
+        rng, 0.1, **{"kueue.x-k8s.io/queue-name": lambda: "q", "kueue.x-k8s.io/multikueue-origin": lambda: "o"}
+    )
+    metadata = {"name": "mnist", "namespace": "ns", "uid": "job-uid", "generation": 1, "labels": labels}
+    metadata["creationTimestamp"] = _stamp(NOW)
+    return default(decode_tfjob(json.dumps({"metadata": metadata, "spec": spec}).encode()))
+
+
+_ON_STALL = ("Report", "Restart", "Fail")
+
+
+def _replica(rng: random.Random) -> Mapping[str, Any]:
+    container: Json = {"name": "tensorflow", "image": "example.com/train:1"}
+    container |= some(rng, 0.3, resources=lambda: {"requests": {"cpu": rng.choice((1, "500m")), "memory": "1Gi"}})
+    pod: Json = {"containers": [container]} | some(rng, 0.2, priorityClassName=lambda: rng.choice(("x", "high")))
+    pod |= some(rng, 0.1, restartPolicy=lambda: rng.choice(("Always", "Never")), hostNetwork=lambda: True)
+    policy = rng.choice(("Always", "OnFailure", "Never", "ExitCode", "ExitCode"))
+    return {"replicas": rng.choice((0, 1, 1, 2, 3)), "restartPolicy": policy, "template": {"spec": pod}}
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,141 @@
+"""What becomes of a pod in the next moment, by chance."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from hack.random_jobs.chances import chance
+from tfoperator.api.names import ANNOTATION_JOB_RESTARTS, ANNOTATION_RESTARTS
+from tfoperator.kube.objects import ContainerStatus, ObjectMeta, Pod, PodCondition, PodStatus
+
+_CODES = (0, 1, 2, 127, 128, 129, 130, 137, 137, 137, 138, 138, 143, 143, 255)
+_WAITS = ("ContainerCreating", "ErrImagePull", "ImagePullBackOff", "CrashLoopBackOff", "CreateContainerConfigError")
+_REASONS = ("", "", "", "Evicted", "NodeLost", "DeadlineExceeded", "UnexpectedAdmissionError", "Preempting", "OutOfcpu")
+_DISRUPTIONS = ("DeletionByTaintManager", "PreemptionByScheduler", "EvictionByEvictionAPI", "TerminationByKubelet")
+_TEXTS = (
+    "0/3 nodes are available: 3 Insufficient cpu.",
+    "0/3 nodes are available: 1 node(s) had untolerated taint, 2 Insufficient memory. preemption: 0/3 nodes.",
+    "pod group is not ready, 1 Pending, 3 minAvailable",
+    "something else",
+    "",
+)
+_AGES = (0, 1, 5, 9, 10, 11, 30)
+_REQUESTS = '{"containers":[{"resources":{"requests":{"cpu":2}}}]}'
+
+
+def changed_pod(rng: random.Random, pod: Pod, now: datetime) -> Pod | None:
+    """Return the pod as it is next: mostly the same. None: it is gone."""
+    meta = pod.metadata
+    if meta.deletion_timestamp is not None and chance(rng, 0.4):
+        return None
+    if chance(rng, 0.04):
+        pod = replace(pod, metadata=_odd(rng, meta))
+    if chance(rng, 0.5 if pod.status.phase == "Pending" else 0.75):
+        return pod
+    for phase, change in _CHANGES:
+        if pod.status.phase == phase:
+            return change(rng, pod, now)
+    return pod
+
+
+def _odd(rng: random.Random, metadata: ObjectMeta) -> ObjectMeta:
+    """Metadata that say something else, or less, than those of the pods that the operator makes."""
+    if chance(rng, 0.2):
+        return replace(metadata, creation_timestamp=None)
+    count = rng.choice((ANNOTATION_RESTARTS, ANNOTATION_JOB_RESTARTS))
+    return replace(metadata, annotations={**metadata.annotations, count: rng.choice(("", "0", "1", "2", "x"))})
+
+
+def _pending(rng: random.Random, pod: Pod, now: datetime) -> Pod:
+    match rng.randrange(9):
+        case 0:
+            unscheduled = PodCondition("PodScheduled", "False", rng.choice(("Unschedulable", "")), rng.choice(_TEXTS))
+            return replace(pod, status=replace(pod.status, conditions=(unscheduled,)))
+        case 1:
+            waiting = _container(rng, {"waiting": {"reason": rng.choice(_WAITS), "message": rng.choice(("", "why"))}})
+            status = replace(pod.status, container_statuses=(waiting,), conditions=(), start_time=now)
+            return replace(_bound(rng, pod), status=status)
+        case 2:
+            first = replace(_container(rng, {"terminated": _end(rng, now)}), name="init")
+            return replace(
+                _bound(rng, pod), status=replace(pod.status, init_container_statuses=(first,), conditions=())
+            )
+        case 3 if chance(rng, 0.3):
+            return _failed(rng, pod, now)
+    return _running(rng, _bound(rng, pod), now)
+
+
+def _bound(rng: random.Random, pod: Pod) -> Pod:
+    requests = rng.choice(("", _REQUESTS, _REQUESTS))
+    return replace(pod, spec=replace(pod.spec, node_name=rng.choice(("a", "b")), requests=requests))
+
+
+def _running(rng: random.Random, pod: Pod, now: datetime) -> Pod:
+    start = now - timedelta(seconds=rng.choice(_AGES))
+    one = replace(_container(rng, {"running": {"startedAt": start}}), ready=chance(rng, 0.8))
+    status = PodStatus("Running", start_time=pod.status.start_time or start, container_statuses=(one,))
+    return replace(pod, status=status)
+
+
+def _going_on(rng: random.Random, pod: Pod, now: datetime) -> Pod:
+    match rng.randrange(8):
+        case 0:
+            return _failed(rng, pod, now)
+        case 2 if chance(rng, 0.5):
+            ended = _container(rng, {"terminated": _end(rng, now) | {"exitCode": 0}})
+            return replace(pod, status=replace(pod.status, phase="Succeeded", container_statuses=(ended,)))
+        case 4:
+            again = _container(rng, {"running": {"startedAt": now}}, last={"terminated": _end(rng, now)})
+            before = max((one.restart_count for one in pod.status.container_statuses), default=0)
+            again = replace(again, restart_count=before + rng.choice((1, 1, 2)), ready=chance(rng, 0.5))
+            return replace(pod, status=replace(pod.status, container_statuses=(again,)))
+        case 5:
+            lost = PodCondition("DisruptionTarget", "True", rng.choice(_DISRUPTIONS), "")
+            return replace(pod, status=replace(pod.status, conditions=(*pod.status.conditions, lost)))
+        case 6:
+            beside = replace(_container(rng, {"running": {"startedAt": now}}), name="proxy")
+            ended = _container(rng, {"terminated": _end(rng, now)})
+            return replace(pod, status=replace(pod.status, container_statuses=(beside, ended)))
+        case 7 if chance(rng, 0.3):
+            return replace(pod, status=replace(pod.status, phase=rng.choice(("Unknown", "Running")), reason="NodeLost"))
+    return _running(rng, pod, now)
+
+
+def _failed(rng: random.Random, pod: Pod, now: datetime) -> Pod:
+    ended = tuple(_container(rng, {"terminated": _end(rng, now)}) for _ in range(rng.choice((0, 1, 1, 1, 2))))
+    if chance(rng, 0.2):
+        ended = tuple(replace(one, name=f"other-{at}") for at, one in enumerate(ended))
+    disrupted = (PodCondition("DisruptionTarget", "True", rng.choice(_DISRUPTIONS), ""),) if chance(rng, 0.2) else ()
+    message = rng.choice(("", "Pod was rejected: no room", "The node was low on resource: memory."))
+    status = replace(
+        pod.status, phase="Failed", reason=rng.choice(_REASONS), message=message, container_statuses=ended,
+        conditions=disrupted,
+    )  # fmt: skip
+    return replace(pod, status=status)
+
+
+def _container(rng: random.Random, state: dict[str, Any], last: dict[str, Any] | None = None) -> ContainerStatus:
+    count = rng.choice((0, 0, 0, 1, 2))
+    one = {"name": "tensorflow", "restartCount": count, "state": state} | ({"lastState": last} if last else {})
+    return msgspec.convert(one, ContainerStatus)
+
+
+def _end(rng: random.Random, now: datetime) -> dict[str, Any]:
+    finished = now - timedelta(seconds=rng.choice(_AGES))
+    times = {"finishedAt": finished, "startedAt": finished - timedelta(seconds=rng.choice(_AGES))}
+    reason = rng.choice(("", "Error", "OOMKilled", "Completed"))
+    return {"exitCode": rng.choice(_CODES), "reason": reason} | (times if chance(rng, 0.9) else {})
+
+
+_CHANGES: tuple[tuple[str, Callable[[random.Random, Pod, datetime], Pod]], ...] = (
+    ("Pending", _pending),
+    ("Running", _going_on),
+    ("Unknown", _running),
+)
+"""What can become of a pod, by its phase; one that has ended stays as it is."""

@@ -1,0 +1,52 @@
+"""The hashes of recorded journals, in a file of lines, `HASH NAME OF THE PLAY`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from hack.enumeration.recorded.journal import digest
+from hack.enumeration.recorded.plays import Play
+
+
+class RuleBroken(Exception):
+    """A play came to something that must not be: there is nothing to record."""
+
+
+class Records:
+    """A file of records. For one thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> dict[str, str]:
+        """Return each play's hash, by its name. Raises OSError."""
+        lines = self._path.read_text().splitlines()
+        return {name: found for found, _, name in (line.partition(" ") for line in lines)}
+
+    def write(self, records: Mapping[str, str]) -> None:
+        """Replace what is recorded. Raises OSError."""
+        self._path.write_text("".join(f"{found} {name}\n" for name, found in records.items()))
+
+
+RECORDS = Records(Path(__file__).with_name("recorded.txt"))
+
+
+def record_of(play: Play) -> str:
+    """Play it, and return the hash of its journal. Raises RuleBroken."""
+    told: list[str] = []
+    for seen in play.steps():
+        if seen.wrong:
+            raise RuleBroken(f"{play.name}: {seen.wrong}")
+        told += seen.journal
+    return digest(told)
+
+
+def records_of(plays: Iterable[Play]) -> dict[str, str]:
+    """Play these; return the hash of each one's journal, by its name. Raises RuleBroken."""
+    return {one.name: record_of(one) for one in plays}
+
+
+def differing(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Return the names of the plays that are recorded otherwise, or in one of the two alone."""
+    return [name for name in {**now, **before} if before.get(name) != now.get(name)]
