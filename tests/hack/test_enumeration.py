@@ -3,9 +3,7 @@
 import ast
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -24,12 +22,14 @@ from hack.enumeration.mutants.results import EQUIVALENT, Tried, equivalents, sou
 from hack.enumeration.mutants.results import Results as MutantResults
 from hack.enumeration.mutants.results import table as mutants_table
 from hack.enumeration.real.plane import jobs_beside
-from hack.enumeration.seeds import compare, play_seed
+from hack.enumeration.recorded import __main__ as recorded
+from hack.enumeration.recorded.plays import Play, Seen, plays
+from hack.enumeration.recorded.records import RECORDS, Records, differing, records_of
+from hack.enumeration.seeds import compare
 from hack.enumeration.sieve.points import GROUPS, points, thinned
-from hack.enumeration.sieve.runner import EVERY, Results, find, play
+from hack.enumeration.sieve.runner import Results, find, play
 from hack.enumeration.states.explore import counterexamples, expand, explore, play_path
 from hack.enumeration.states.living import Setting
-from hack.enumeration.world.clock import START, VirtualClock
 from hack.enumeration.world.fault import NO_FAULT, Fault, How
 from hack.enumeration.world.world import World
 from hack.faults.plan.steps import JobShape
@@ -57,16 +57,24 @@ def test_a_seed_means_the_same_in_each_process_unless_the_order_of_a_set_decides
     assert any(line.endswith("two journals") for line in told) == bool(mutation)
 
 
-def test_a_seed_means_the_same_each_time_unless_a_wall_clock_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert play_seed(2).journal == play_seed(2).journal
-    real = time.time()
-    late = lambda clock: START + timedelta(seconds=clock.monotonic() + 20 * (time.time() - real))  # noqa: E731
-    monkeypatch.setattr(VirtualClock, "now", late)
-    assert play_seed(2).journal != play_seed(2).journal
+def test_every_play_keeps_the_rules_and_is_as_it_was_recorded() -> None:
+    assert differing(RECORDS.read(), records_of(plays())) == []
 
 
-def test_every_scenario_comes_to_its_end_without_a_fault() -> None:
-    assert {one.name: World(one).play().violations for one in EVERY} == {one.name: [] for one in EVERY}
+def test_a_play_that_differs_from_its_record_is_shown_beside_that_of_a_commit_until_it_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records, seen = Records(tmp_path / "recorded.txt"), [Seen("", ["something else"])]
+    records.write(records_of(one for one in plays() if one.name == SMALL.name))
+    monkeypatch.setattr(recorded, "RECORDS", records)
+    monkeypatch.setattr(recorded, "plays", lambda: [Play(SMALL.name, lambda: iter(seen))])
+    assert recorded.main([]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert "+something else" in told
+    assert any(line.startswith("-ADDED Pod job-0-worker-0 ") for line in told)
+    assert recorded.main(["--accept"]) == recorded.main([]) == 0
+    seen.append(Seen("never: it runs twice", []))
+    assert recorded.main(["--accept"]) == 1
 
 
 def test_every_point_of_a_small_scenario_is_reached_and_none_is_violated() -> None:
@@ -180,18 +188,21 @@ def test_a_change_of_the_plan_is_one_place_told_to_people_and_noticed() -> None:
     comparisons = {"`2 < most` becomes `2 >= most`", "`2 < most` becomes `2 <= most`"}
     statements = {"`found.append(1)` is left out", "`return 2 < most` becomes `return None`"}
     assert told == numbers | comparisons | statements
-    path = "tfoperator/controller/plan/verdict.py"
-    wrong = "`return 0 in workers.completed` becomes `return None`"
-    number = next(one for one in range(999) if mutate(Path(path).read_text(), one)[1].startswith(wrong))
-    command = [sys.executable, "-m", "hack.enumeration.mutants", "--play", path, str(number)]
-    played = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    assert (played.returncode, played.stdout.splitlines()[-1]) == (1, "play 0: stuck: job-0: it should have Succeeded")
+    for name, wrong, noticed in (
+        ("verdict", "`return 0 in workers.completed` becomes `return None`", "play 0: stuck: job-0: it should have"),
+        ("draft", "`3600.0` becomes `3601.0`", "recorded otherwise: random lives "),
+    ):
+        path = f"tfoperator/controller/plan/{name}.py"
+        number = next(one for one in range(999) if mutate(Path(path).read_text(), one)[1].startswith(wrong))
+        command = [sys.executable, "-m", "hack.enumeration.mutants", "--play", path, str(number)]
+        played = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        assert (played.returncode, played.stdout.splitlines()[-1].startswith(noticed)) == (1, True)
 
 
 def test_what_became_of_a_change_is_kept_as_it_comes_and_told_by_who_noticed_it(tmp_path: Path) -> None:
     path, file = tmp_path / "mutants.jsonl", "tfoperator/controller/plan/verdict.py"
     every = all_mutants([file])
-    ways = [("play 0: stuck", None), ("", "FAILED a test"), ("", "")]
+    ways = [("play 0: stuck", None), ("recorded otherwise: one", None), ("", "FAILED a test"), ("", "")]
     known = [
         Tried(file, one.number, one.lines[0], one.told, source_of(file), True, why, units)
         for one, (why, units) in zip(every, ways, strict=False)
@@ -200,9 +211,9 @@ def test_what_became_of_a_change_is_kept_as_it_comes_and_told_by_who_noticed_it(
         MutantResults(path).add(one)
     results = MutantResults(path)
     assert [results.get(one) for one in listed("\n".join(map(str, known)), every)] == known
-    assert results.get(every[3]) is None
-    rows = [mutants_table(known, same).splitlines()[-1] for same in ({}, {(file, known[2].told): "?"})]
-    assert rows == ["| together | 3 | 0 | 1 | 1 | 0 | 1 | 33.3 % |", "| together | 3 | 0 | 1 | 1 | 1 | 0 | 0.0 % |"]
+    assert results.get(every[4]) is None
+    rows = [mutants_table(known, same).splitlines()[-1] for same in ({}, {(file, known[3].told): "?"})]
+    assert rows == [f"| together | 4 | 0 | 1 | 1 | 1 | {end} |" for end in ("0 | 1 | 25.0 %", "1 | 0 | 0.0 %")]
 
 
 def test_each_change_that_is_said_to_make_no_difference_is_there() -> None:

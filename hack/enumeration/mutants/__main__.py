@@ -21,7 +21,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from hack.enumeration.mutants.changed import ROOT, Mutant, all_mutants, import_changed, listed
@@ -144,7 +144,7 @@ def _try_all(chosen: Sequence[Mutant], results: Results, arguments: argparse.Nam
 
 def _play_one(path: str, number: int) -> int:
     import_changed(path, number)
-    told = _play()
+    told = _play(first=True)
     print(Mutant(path, number, range(1)).told, told or "not noticed", sep="\n")
     return 1 if told else 0
 
@@ -241,21 +241,21 @@ def _plays() -> list[Any]:
 
 def _reached(roots: Sequence[str]) -> list[set[str]]:
     """The lines to which each play comes. To what an import comes, all come."""
-    found: set[str] = set()
+    found: set[tuple[CodeType, int]] = set()
 
     def of_line(frame: FrameType, event: str, argument: object) -> Any:  # noqa: ARG001
-        found.add(f"{frame.f_code.co_filename.removeprefix(f'{ROOT}/')}:{frame.f_lineno}")
+        found.add((frame.f_code, frame.f_lineno))
         return of_line
 
     sys.settrace(lambda frame, *_: of_line if frame.f_code.co_filename.startswith(tuple(roots)) else None)
-    every, told = _plays(), []
+    every, told = _plays(), list[set[tuple[CodeType, int]]]()
     imported = found.copy()
     for one in every:
         found.clear()
         assert not any(seen.wrong for seen in one.steps()), "something is violated without a change"
         told.append(found | imported)
     sys.settrace(None)
-    return told
+    return [{f"{code.co_filename.removeprefix(f'{ROOT}/')}:{line}" for code, line in places} for places in told]
 
 
 if __name__ == "__main__":
