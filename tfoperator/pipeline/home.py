@@ -21,7 +21,7 @@ from tfoperator.launcher import ComponentError, LaunchContext, LauncherError
 from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper, WorkDirectory
 from tfoperator.pipeline.lease import LEASE_SECONDS, LOCK, RunLease, kernel_id, kernel_lock
 from tfoperator.pipeline.local_paths import network_file_system
-from tfoperator.pipeline.step_logs import ObjectStepLogs, StepLogs
+from tfoperator.pipeline.step_logs import StepLogs
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.postgresql import database_url
 from tfoperator.pipeline.store.records import RunRecord
@@ -57,19 +57,18 @@ class Home:
         self._identity = 0  # of the file that it reads
         self.look_seconds = 1.0
         """Seconds between two checks of an unfinished run."""
-        self.path = folder = Path(place).absolute()
+        self.path = Path(place).absolute()
         self.database: Path | str = self.path / "metadata.db"
         """The file of the metadata store, or libpq's URL of it."""
-        bucket: Objects | None = None
+        folder, objects = self.path, None
         if url := database_url(str(place)):
             self.look_seconds = 2.0
             self.database, logs = url
-            bucket, local = _place_of_logs(logs)
+            folder, objects = _place_of_logs(logs)
             # Containers get the name as part of `tmp_path`, and others must not be able to guess it.
             scratch = tempfile.TemporaryDirectory(prefix="tfoperator-", ignore_cleanup_errors=True)
             self.path = Path(self._scratch.enter_context(scratch))
-            folder = local or self.path / "logs"
-        self.logs = StepLogs(folder) if bucket is None else ObjectStepLogs(bucket, folder)
+        self.logs = StepLogs(self.path / folder, objects)
         self._scratch.callback(self.logs.close)
 
     def __str__(self) -> str:
@@ -215,17 +214,17 @@ class Home:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _place_of_logs(text: str) -> tuple[Objects | None, Path | None]:
-    """Return the one of the two that it is. Raises ComponentError."""
+def _place_of_logs(text: str) -> tuple[Path, Objects | None]:
+    """Return the folder of logs, and the objects of which it has copies. Raises ComponentError."""
     if is_object_url(text):
         try:
-            return Objects(text), None
+            return Path("logs"), Objects(text)
         except ObjectStoreError as error:
             raise ComponentError(f"folder={text}: {error}") from None
     local = local_path(text or str(DEFAULT_HOME))
     if local is None:
         raise ComponentError(f"folder={text}: logs go to a directory, or below s3://, gs:// or az://")
-    return None, local.absolute()
+    return local.absolute(), None
 
 
 def orchestrated(run: RunRecord) -> bool:

@@ -26,22 +26,46 @@ _MAX_READ = 20
 
 
 class StepLogs:
-    """The logs below a folder. Thread-safe."""
+    """The logs below a folder, or with `objects` those: the folder has copies then, by the same keys. Thread-safe.
 
-    def __init__(self, folder: Path) -> None:
+    An object can't be appended to. A writer copies what has changed every few seconds, less often the longer a copy
+    takes, and a last time at its end; what a killed one had not copied yet is lost. The positions up to which logs were
+    read are copied after the logs: the successor of a killed writer may repeat lines, and leaves none out.
+    """
+
+    def __init__(self, folder: Path, objects: Objects | None = None, clock: Clock | None = None) -> None:
+        """Make no request."""
         self._folder = folder
+        self._objects = objects
+        self._clock = clock or SystemClock()
+        self._copying = threading.Lock()  # held by the one copy at a time
+        self._lock = threading.Lock()  # guards the five below, and the files that are fetched
+        self._written: dict[Path, tuple[Objects, Path]] = {}  # a log: where it is, and the folder of its positions
+        self._looked: dict[Path, float] = {}
+        self._away = False  # whether the last request failed
+        self._abandoned = False
+        self._unread: set[Path] = set()  # logs of which it is not known what an earlier writer has left
+        self._copied: dict[Path, object] = {}  # what is there; of the thread alone once the log is in _written
+        self._copies = Repetition(self.flush, seconds=_PERIOD, clock=self._clock, name="log-copies")
 
     def close(self) -> None:
         """Release them, when all that was appended is written."""
-
-    def flush(self) -> None:
-        """Let the next holder of the run's lease see all that was appended."""
+        self._copies.stop()
+        self.flush()
+        if self._away and self._written:
+            logger.warning("what steps have logged last is not at %s: it did not answer", self._objects)
 
     def abandon(self) -> None:
         """Write no more for others to see: another holds the lease."""
+        self._abandoned = True
 
     def check(self) -> None:
-        """Raise ComponentError if none can be written."""
+        """Raise ComponentError if none can be written. Of a store that does not answer it only warns."""
+        try:
+            if self._objects is not None and (error := self._objects.check_writable()):
+                self._warn(error)
+        except ObjectStoreError as error:
+            raise ComponentError(f"logs of steps can't be written: {error}") from None
 
     def run_folder(self, run_id: str) -> Path:
         """Return the folder of the files of a run."""
@@ -53,83 +77,9 @@ class StepLogs:
 
     def file(self, run_id: str, step: str) -> Path:
         """Return the file of a log, with what was appended until some seconds ago. Raises OSError."""
-        return self.run_folder(run_id) / "logs" / f"{step}.log"
-
-    def lines(self, run_id: str, step: str) -> Iterator[str]:
-        """Yield the lines of a log. Raises OSError; FileNotFoundError if there is none."""
-        with self.file(run_id, step).open(encoding="utf-8", errors="backslashreplace") as lines:
-            for line in lines:
-                yield line.rstrip("\n")
-
-    def append_to(self, run_id: str, step: str) -> Callable[[str], None]:
-        """Return the receiver of a step's log lines, which keeps them without control characters.
-
-        Thread-safe; raises OSError. While the run is locked.
-        """
-        path, lock = self.file(run_id, step), threading.Lock()  # lines are not interleaved
-
-        def add(line: str) -> None:
-            with lock:
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                with path.open("a", encoding="utf-8", errors="backslashreplace") as stream:
-                    stream.write(f"{without_controls(line)}\n")
-
-        return add
-
-    def remove(self, run_id: str) -> None:
-        """Remove those of a run, and their positions, where others read them. Raises ObjectStoreError."""
-
-
-class ObjectStepLogs(StepLogs):
-    """Logs that are `objects`; the folder has copies of them, under the same keys. Thread-safe.
-
-    An object can't be appended to. A writer copies what has changed every few seconds, less often the longer a copy
-    takes, and a last time at its end; what a killed one had not copied yet is lost. The positions up to which logs were
-    read are copied after the logs: the successor of a killed writer may repeat lines, and leaves none out.
-    """
-
-    def __init__(self, objects: Objects, folder: Path, clock: Clock | None = None) -> None:
-        """Make no request."""
-        super().__init__(folder)
-        self._objects = objects
-        self._clock = clock or SystemClock()
-        self._copying = threading.Lock()  # held by the one copy at a time
-        self._lock = threading.Lock()  # guards the five below, and the files that are fetched
-        self._written: dict[Path, Path] = {}  # a log: the folder of its positions
-        self._looked: dict[Path, float] = {}
-        self._away = False  # whether the last request failed
-        self._abandoned = False
-        self._unread: set[Path] = set()  # logs of which it is not known what an earlier writer has left
-        self._copied: dict[Path, object] = {}  # what is there; of the thread alone once the log is in _written
-        self._copies = Repetition(self._copy, seconds=_PERIOD, clock=self._clock, name="log-copies")
-
-    def close(self) -> None:
-        """See `StepLogs`."""
-        self._copies.stop()
-        self._copy()
-        if self._away and self._written:
-            logger.warning("what steps have logged last is not at %s: it did not answer", self._objects)
-
-    def flush(self) -> None:
-        """See `StepLogs`. One try."""
-        self._copy()
-
-    def abandon(self) -> None:
-        """See `StepLogs`."""
-        self._abandoned = True
-
-    def check(self) -> None:
-        """See `StepLogs`. Of a store that does not answer it only warns."""
-        try:
-            if error := self._objects.check_writable():
-                self._warn(error)
-        except ObjectStoreError as error:
-            raise ComponentError(f"logs of steps can't be written: {error}") from None
-
-    def file(self, run_id: str, step: str) -> Path:
-        """See `StepLogs`."""
-        path = super().file(run_id, step)
-        now = self._clock.monotonic()
+        path, now = self._log(run_id, step), self._clock.monotonic()
+        if self._objects is None:
+            return path
         with self._lock:
             if path in self._written or now < self._looked.get(path, now):
                 return path
@@ -140,44 +90,69 @@ class ObjectStepLogs(StepLogs):
                 if oldest not in self._written:
                     oldest.unlink(missing_ok=True)
         try:
-            self._fetch(path)
+            self._fetch(self._objects, path)
         except ObjectStoreError as error:
             if not (error.passing and path.exists()):
                 raise
         return path
 
+    def lines(self, run_id: str, step: str) -> Iterator[str]:
+        """Yield the lines of a log. Raises OSError; FileNotFoundError if there is none."""
+        with self.file(run_id, step).open(encoding="utf-8", errors="backslashreplace") as lines:
+            for line in lines:
+                yield line.rstrip("\n")
+
     def append_to(self, run_id: str, step: str) -> Callable[[str], None]:
-        """See `StepLogs`. What an earlier writer has left, also of positions, is there before."""
-        log, positions = super().file(run_id, step), self.positions(run_id, step)
-        if log not in self._written:
+        """Return the receiver of a step's log lines, which keeps them without control characters.
+
+        What an earlier writer has left, also of positions, is there before. Thread-safe; raises OSError. While the run
+        is locked.
+        """
+        path, lock = self._log(run_id, step), threading.Lock()  # lines are not interleaved
+        if self._objects is not None and path not in self._written:
+            positions = self.positions(run_id, step)
             try:
-                self._unread.add(log)
-                self._fetch(log)
-                self._unread.discard(log)
-                self._copied[log] = _version(log)
+                self._unread.add(path)
+                self._fetch(self._objects, path)
+                self._unread.discard(path)
+                self._copied[path] = _version(path)
                 for one in self._objects.all(self._key(positions)):
-                    self._fetch(self._folder / one.key)
+                    self._fetch(self._objects, self._folder / one.key)
                     self._copied[self._folder / one.key] = None
             except OSError as error:
                 self._warn(error)
             with self._lock:
-                self._written[log] = positions
+                self._written[path] = self._objects, positions
             self._copies.start()
-        return super().append_to(run_id, step)
+
+        def add(line: str) -> None:
+            with lock:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with path.open("a", encoding="utf-8", errors="backslashreplace") as stream:
+                    stream.write(f"{without_controls(line)}\n")
+
+        return add
 
     def remove(self, run_id: str) -> None:
-        """See `StepLogs`. What a later run of this id writes is new."""
+        """Remove those of a run, and their positions, where others read them. Raises ObjectStoreError.
+
+        What a later run of this id writes is new.
+        """
         gone = self.run_folder(run_id)
         with self._copying:  # a copy under way would bring them back
-            self._objects.delete([one.key for one in self._objects.all(f"runs/{run_id}")])
+            if self._objects is not None:
+                self._objects.delete([one.key for one in self._objects.all(f"runs/{run_id}")])
             with self._lock:
                 self._written = {log: one for log, one in self._written.items() if not log.is_relative_to(gone)}
                 self._copied = {path: one for path, one in self._copied.items() if not path.is_relative_to(gone)}
 
-    def _fetch(self, path: Path) -> None:
+    def _log(self, run_id: str, step: str) -> Path:
+        return self.run_folder(run_id) / "logs" / f"{step}.log"
+
+    def _fetch(self, objects: Objects, path: Path) -> None:
         """Bring the file of an object up to date; leave none if there is no object. Raises OSError."""
         key = self._key(path)
-        found = self._objects.find(key)
+        found = objects.find(key)
         if found is None:
             path.unlink(missing_ok=True)
             return
@@ -185,7 +160,7 @@ class ObjectStepLogs(StepLogs):
         if here is not None and here[0] == found.size:
             return
         known = here[0] if here is not None and here[0] < found.size else 0
-        got = self._objects.get(key, last=found.size - known, limit=_MAX_BYTES)
+        got = objects.get(key, last=found.size - known, limit=_MAX_BYTES)
         data, begin = (b"", 0) if got is None else (got[0], got[1].size - len(got[0]))
         with self._lock:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -198,16 +173,16 @@ class ObjectStepLogs(StepLogs):
 
     # The copies.
 
-    def _copy(self) -> float:
-        """Copy what has changed; return the seconds until the next copy."""
+    def flush(self) -> float:
+        """Let others see all that was appended, such as the next holder of a lease; return when to do it again."""
         with self._copying:
             began = self._clock.monotonic()
             with self._lock:
                 written = {} if self._abandoned else dict(self._written)
             failed = False
-            for log, positions in written.items():
+            for log, (objects, positions) in written.items():
                 try:
-                    self._copy_one(log, positions)
+                    self._copy_one(objects, log, positions)
                 except OSError as error:
                     self._warn(error)
                     failed = True
@@ -216,37 +191,36 @@ class ObjectStepLogs(StepLogs):
             self._away = failed
             return _PERIOD if failed else max(_PERIOD, _SHARE * (self._clock.monotonic() - began))
 
-    def _copy_one(self, log: Path, positions: Path) -> None:
+    def _copy_one(self, objects: Objects, log: Path, positions: Path) -> None:
         # Read before the log is copied: no position is beyond it then.
         read = {one: one.read_bytes() for one in sorted(positions.glob("log-position*"))}
         try:
             if version := _version(log):
-                self._put(log, log, version)
+                self._put(objects, log, log, version)
         except ObjectChanged:
-            if self._begins_with_what_is_there(log):  # what was fetched in vain, or written without an answer
+            if self._begins_with(objects, log):  # what was fetched in vain, or written without an answer
                 self._unread.discard(log)
-                self._put(log, log, version)
+                self._put(objects, log, log, version)
                 return
             with self._lock:
                 del self._written[log]
-            logger.warning(
-                "%s/%s has lines of an earlier runner: new ones are not added", self._objects, self._key(log)
-            )
+            logger.warning("%s/%s has lines of an earlier runner: new ones are not added", objects, self._key(log))
             return
         for path in [one for one in list(self._copied) if one.parent == positions and one not in read]:
-            self._objects.delete([self._key(path)])
+            objects.delete([self._key(path)])
             del self._copied[path]
         for path, content in read.items():
-            self._put(path, content, content)
+            self._put(objects, path, content, content)
 
-    def _put(self, path: Path, content: bytes | Path, version: object) -> None:
+    def _put(self, objects: Objects, path: Path, content: bytes | Path, version: object) -> None:
         if self._copied.get(path) != version:
-            self._objects.put(self._key(path), content, "create" if path in self._unread else "overwrite")
+            objects.put(self._key(path), content, "create" if path in self._unread else "overwrite")
             self._unread.discard(path)
             self._copied[path] = version
 
-    def _begins_with_what_is_there(self, log: Path) -> bool:
-        found = self._objects.get(self._key(log), limit=_MAX_BYTES)
+    def _begins_with(self, objects: Objects, log: Path) -> bool:
+        """Return whether the log begins with what is there."""
+        found = objects.get(self._key(log), limit=_MAX_BYTES)
         with log.open("rb") as lines:
             return found is None or lines.read(len(found[0])) == found[0]
 

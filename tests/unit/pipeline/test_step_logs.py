@@ -13,13 +13,13 @@ from tests.support.eventually import eventually
 from tests.support.fixtures import s3, s3_variables
 from tfoperator.base.object_store import Objects, ObjectStoreError
 from tfoperator.launcher import ComponentError
-from tfoperator.pipeline.step_logs import ObjectStepLogs
+from tfoperator.pipeline.step_logs import StepLogs
 
 __all__ = ["s3", "s3_variables"]
 
 pytestmark = pytest.mark.full
 
-Machine = Callable[[], ObjectStepLogs]
+Machine = Callable[[], StepLogs]
 LOG, POSITION = "runs/r/logs/S.log", "runs/r/steps/S/log-position"
 
 
@@ -32,8 +32,8 @@ def store(s3: dict[str, str], tmp_path: Path) -> Objects:
 def machine(store: Objects, clock: FakeClock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     with ExitStack() as stack:
 
-        def made() -> ObjectStepLogs:
-            return stack.enter_context(closing(ObjectStepLogs(store, tmp_path_factory.mktemp("machine"), clock)))
+        def made() -> StepLogs:
+            return stack.enter_context(closing(StepLogs(tmp_path_factory.mktemp("machine"), store, clock)))
 
         yield made
 
@@ -112,7 +112,7 @@ def test_a_bucket_that_is_not_there_is_an_error_and_a_store_that_is_away_a_warni
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with pytest.raises(ComponentError, match="no such bucket"):
-        ObjectStepLogs(Objects("s3://another/x"), tmp_path).check()
+        StepLogs(tmp_path, Objects("s3://another/x")).check()
     one = machine()
     one.check()
     assert (content(store), caplog.messages) == ({}, [])
