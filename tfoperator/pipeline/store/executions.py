@@ -1,0 +1,294 @@
+"""Executions and artifacts: the reads and writes of a store, and its rows as values."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, insert, select, update
+
+from tfoperator.pipeline.store.database import MAX_ID, Database, StoreError, batched, exclusively, named, reads, writes
+from tfoperator.pipeline.store.properties import properties_of, put_properties
+from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, Maker, RunRecord
+from tfoperator.pipeline.store.runs import (
+    EXECUTIONS,
+    NODE,
+    PIPELINE,
+    RUN,
+    context_id,
+    executions_in,
+    fence,
+    inserted,
+    milliseconds,
+    run_contexts,
+    times,
+    type_id_of,
+)
+from tfoperator.pipeline.store.tables import (
+    ARTIFACT_STATES,
+    EVENTS,
+    EXECUTION_STATES,
+    artifact_properties,
+    artifacts,
+    associations,
+    attributions,
+    event_paths,
+    events,
+    execution_properties,
+    executions,
+    our_artifacts,
+    our_executions,
+    types,
+)
+
+_RUNNING = EXECUTION_STATES.index("RUNNING")
+_USABLE = [EXECUTION_STATES.index(state) for state in ("COMPLETE", "CACHED")]
+_USES = EXECUTIONS.add_columns(events.c.artifact_id).join(events, events.c.execution_id == executions.c.id)
+_PATHS = select(events, event_paths.c.step_index, event_paths.c.step_key).join(
+    event_paths, (event_paths.c.event_id == events.c.id) & ~event_paths.c.is_index_step
+)
+_ARTIFACTS = (
+    select(artifacts, types.c.name.label("type"), our_artifacts.c.made)
+    .join(types, types.c.id == artifacts.c.type_id)
+    .outerjoin(our_artifacts, our_artifacts.c.artifact_id == artifacts.c.id)
+)
+
+
+class Executions:
+    """The executions and artifacts of a store; see `MetadataStore`."""
+
+    database: Database
+
+    @reads
+    def executions(
+        self, db: Connection, run_id: str, steps: Collection[str] | None = None
+    ) -> dict[str, ExecutionRecord]:
+        """Return the executions of a run by step; the last one of each, or of each of `steps`."""
+        wanted, step = executions_in(RUN, run_id).order_by(executions.c.id), our_executions.c.step
+        parts = [wanted] if steps is None else [wanted.where(step.in_(some)) for some in batched([*steps])]
+        records = [one for part in parts for one in _execution_records(db, part)]
+        return {one.step: one for one in records}
+
+    @reads
+    def usable(self, db: Connection, pipeline: str, step: str, cache_key: str) -> list[ExecutionRecord]:
+        """Return the successful executions of a pipeline's step with this cache key, the newest first."""
+        wanted = (
+            executions_in(PIPELINE, pipeline)
+            .where(our_executions.c.cache_key == cache_key, our_executions.c.step == step)
+            .where(executions.c.last_known_state.in_(_USABLE))
+            .order_by(executions.c.id.desc())
+        )
+        return _execution_records(db, wanted)
+
+    @reads
+    def users_of(self, db: Connection, artifact: int, direction: str) -> list[ExecutionRecord]:
+        """Return the executions that have read (`INPUT`) or made (`OUTPUT`) an artifact."""
+        wanted = _USES.where(events.c.artifact_id == artifact, events.c.type == EVENTS[direction])
+        return _execution_records(db, wanted.order_by(executions.c.id))
+
+    @reads
+    def makers(self, db: Connection, artifact_ids: Sequence[int]) -> dict[int, Maker]:
+        """Return, by artifact, the execution that made it, if there is one. One that reused it is not its producer."""
+        cached = executions.c.last_known_state == EXECUTION_STATES.index("CACHED")
+        wanted = _USES.where(events.c.type == EVENTS["OUTPUT"], ~cached)
+        found: dict[int, Maker] = {}
+        for some in batched(artifact_ids):
+            for row in db.execute(wanted.where(events.c.artifact_id.in_(some))):
+                found[row.artifact_id] = Maker(row.run or "", row.step)
+        return found
+
+    @writes
+    def begin_execution(self, db: Connection, run: RunRecord, new: ExecutionRecord, now: datetime) -> ExecutionRecord:
+        """Return a new execution, RUNNING or CACHED, with the artifacts that it names; those without an id are made.
+
+        If there is one of this step in this state it is returned unchanged: its launcher was killed then.
+        """
+        fence(db, run)
+        state = EXECUTION_STATES.index(new.state)
+        known = (
+            executions_in(RUN, run.id)
+            .where(our_executions.c.step == named(new.step), executions.c.last_known_state == state)
+            .order_by(executions.c.id.desc())
+        )
+        if found := _execution_records(db, known.limit(1)):
+            return found[0]
+        type_id = type_id_of(db, new.kind, "execution")
+        number = inserted(db, insert(executions).values(type_id=type_id, last_known_state=state, **times(now)))
+        ours = {"step": new.step, "cache_key": new.cache_key, "image_id": new.image_id, "message": '""'}
+        db.execute(insert(our_executions).values(execution_id=number, **ours))
+        put_properties(db, execution_properties, number, type_id, new.exec_properties, new=True)
+        context, pipeline = run_contexts(db, run, now)
+        within = [context, pipeline, context_id(db, NODE, f"{run.pipeline}.{new.step}", now, pipeline)]
+        db.execute(insert(associations), [{"execution_id": number, "context_id": one} for one in within])
+        for direction, side in (("INPUT", new.inputs), ("OUTPUT", new.outputs)):
+            paths = [
+                (name, at, one.id or _new_artifact(db, one, now, within))
+                for name, records in side.items()
+                for at, one in enumerate(records)
+            ]
+            _add_events(db, number, direction, paths, now)
+        return _execution(db, number)
+
+    @writes
+    def publish(self, db: Connection, run: RunRecord, outcome: ExecutionRecord, at: datetime) -> None:
+        """Record the outcome of an execution, or that it goes on. Idempotent. Raises OwnershipLost."""
+        fence(db, run)
+        before, row = _execution(db, outcome.id), executions.c.id == outcome.id
+        values = {"last_known_state": EXECUTION_STATES.index(outcome.state)}
+        values |= {"last_update_time_since_epoch": milliseconds(at)}
+        db.execute(update(executions).where(row).values(**values))
+        ours = {"message": json.dumps(outcome.message), "image_id": outcome.image_id}
+        db.execute(update(our_executions).where(our_executions.c.execution_id == outcome.id).values(**ours))
+        if outcome.exec_properties and outcome.exec_properties != before.exec_properties:
+            type_id = db.execute(select(executions.c.type_id).where(row)).scalar_one()
+            put_properties(db, execution_properties, outcome.id, type_id, outcome.exec_properties)
+        for name, records in before.outputs.items():
+            _settle_output(db, name, records, outcome, at)
+
+    # Artifacts.
+
+    @reads
+    def artifacts(self, db: Connection, wanted: str) -> list[ArtifactRecord]:
+        """Return artifacts by id or URI, the newest first."""
+        found = artifacts.c.uri == wanted.replace("\0", "")
+        if wanted.isascii() and wanted.isdigit() and len(wanted) <= len(str(MAX_ID)) and int(wanted) <= MAX_ID:
+            found = found | (artifacts.c.id == int(wanted))
+        return _artifact_records(db, _ARTIFACTS.where(found).order_by(artifacts.c.id.desc()))
+
+    @writes
+    def external_artifact(self, db: Connection, one: ArtifactRecord, now: datetime) -> ArtifactRecord:
+        """Return an artifact made by no step, with its id; the same for the same type, URI and properties."""
+        exclusively(db)
+        made = select(events.c.id).where(events.c.artifact_id == artifacts.c.id, events.c.type == EVENTS["OUTPUT"])
+        wanted = _ARTIFACTS.where(artifacts.c.uri == one.uri, types.c.name == named(one.type), ~made.exists())
+        alike = [known for known in _artifact_records(db, wanted) if known.properties == one.properties]
+        return alike[0] if alike else msgspec.structs.replace(one, id=_new_artifact(db, one, now))
+
+    @writes
+    def mark_deleted(self, db: Connection, uris: Sequence[str]) -> None:
+        """Record that the data at these URIs was removed: it is never reused."""
+        for some in batched(uris):
+            db.execute(_with_state(artifacts.c.uri.in_(some), "DELETED"))
+
+
+def _execution(db: Connection, number: int) -> ExecutionRecord:
+    if not (found := _execution_records(db, EXECUTIONS.where(executions.c.id == number))):
+        raise StoreError(f"execution {number} is not in the metadata store")
+    return found[0]
+
+
+def _artifact_records(db: Connection, wanted: Any) -> list[ArtifactRecord]:
+    """Return what a query of artifacts finds as values."""
+    rows = db.execute(wanted).all()
+    properties = properties_of(db, artifact_properties, [row.id for row in rows])
+    return [
+        ArtifactRecord(
+            row.id,
+            row.type,
+            row.uri or "",
+            ARTIFACT_STATES[row.state or 0],
+            properties.get(row.id, {}),
+            _moment(row.create_time_since_epoch),
+            bool(row.made),
+        )
+        for row in rows
+    ]
+
+
+def _execution_records(db: Connection, wanted: Any) -> list[ExecutionRecord]:
+    """Return what a query of executions finds as values, with their artifacts: some queries for some hundreds."""
+    rows = db.execute(wanted).all()
+    paths: list[Row[Any]] = []
+    for some in batched([row.id for row in rows]):
+        used = _PATHS.where(events.c.execution_id.in_(some)).order_by(event_paths.c.step_index, events.c.id)
+        paths += db.execute(used)
+    known: dict[int, ArtifactRecord] = {}
+    for some in batched(sorted({path.artifact_id for path in paths})):
+        known |= {one.id: one for one in _artifact_records(db, _ARTIFACTS.where(artifacts.c.id.in_(some)))}
+    sides: dict[tuple[int, int], dict[str, tuple[ArtifactRecord, ...]]] = defaultdict(dict)
+    for path in paths:
+        if path.artifact_id in known:
+            side = sides[path.execution_id, path.type]
+            side[path.step_key] = (*side.get(path.step_key, ()), known[path.artifact_id])
+    properties = properties_of(db, execution_properties, [row.id for row in rows])
+    return [
+        ExecutionRecord(
+            row.id,
+            row.run or "",
+            row.step,
+            row.kind,
+            EXECUTION_STATES[row.last_known_state],
+            json.loads(row.message),
+            row.cache_key,
+            row.image_id,
+            properties.get(row.id, {}),
+            sides[row.id, EVENTS["INPUT"]],
+            sides[row.id, EVENTS["OUTPUT"]],
+            _moment(row.create_time_since_epoch),
+            _moment(row.last_update_time_since_epoch) if row.last_known_state != _RUNNING else None,
+        )
+        for row in rows
+    ]
+
+
+def _new_artifact(db: Connection, new: ArtifactRecord, now: datetime, within: Iterable[int] = ()) -> int:
+    """Create an artifact in some contexts; return its id."""
+    type_id = type_id_of(db, new.type, "artifact")
+    values = {"type_id": type_id, "uri": new.uri, "state": ARTIFACT_STATES.index(new.state), **times(now)}
+    number = inserted(db, insert(artifacts).values(**values))
+    db.execute(insert(our_artifacts).values(artifact_id=number, made=new.made))
+    put_properties(db, artifact_properties, number, type_id, new.properties, new=True)
+    if within:
+        db.execute(insert(attributions), [{"artifact_id": number, "context_id": one} for one in within])
+    return number
+
+
+def _add_events(
+    db: Connection, execution: int, direction: str, paths: Sequence[tuple[str, int, int]], now: datetime
+) -> None:
+    """Record that an execution reads or makes artifacts: name, position and artifact of each.
+
+    ML Metadata has one event for an artifact, with a path of steps: here name and position for each of its uses. It
+    reads only one value of a row of a path; ours has both in the row of the name, as rows have no order.
+    """
+    for artifact in dict.fromkeys(artifact for _, _, artifact in paths):
+        values = {"artifact_id": artifact, "execution_id": execution, "type": EVENTS[direction]}
+        event = inserted(db, insert(events).values(**values, milliseconds_since_epoch=milliseconds(now)))
+        uses = [(name, position) for name, position, number in paths if number == artifact]
+        rows = [(event, position, index, None if index else name) for name, position in uses for index in (False, True)]
+        columns = ("event_id", "step_index", "is_index_step", "step_key")
+        db.execute(insert(event_paths), [dict(zip(columns, row, strict=True)) for row in rows])
+
+
+def _settle_output(
+    db: Connection, name: str, before: Sequence[ArtifactRecord], outcome: ExecutionRecord, at: datetime
+) -> None:
+    """Replace planned outputs by the actual ones; a planned one that does not exist is abandoned."""
+    now = outcome.outputs.get(name, ()) if outcome.state == "COMPLETE" else ()
+    for old, new in zip(before, now, strict=False):
+        row = artifacts.c.id == old.id
+        db.execute(_with_state(row, "LIVE").values(uri=new.uri, last_update_time_since_epoch=milliseconds(at)))
+        if new.made != old.made:
+            db.execute(update(our_artifacts).where(our_artifacts.c.artifact_id == old.id).values(made=new.made))
+        if new.properties != old.properties:
+            type_id = db.execute(select(artifacts.c.type_id).where(row)).scalar_one()
+            put_properties(db, artifact_properties, old.id, type_id, new.properties)
+    for position, new in enumerate(now[len(before) :], len(before)):
+        query = select(attributions.c.context_id).where(attributions.c.artifact_id == before[0].id)
+        within = list(db.execute(query).scalars())
+        made = _new_artifact(db, msgspec.structs.replace(new, type=before[0].type), at, within)
+        _add_events(db, outcome.id, "OUTPUT", [(name, position, made)], at)
+    if rest := [one.id for one in before[len(now) :]]:
+        db.execute(_with_state(artifacts.c.id.in_(rest), "PENDING" if outcome.state == "RUNNING" else "ABANDONED"))
+
+
+def _with_state(chosen: Any, state: str) -> Any:
+    return update(artifacts).where(chosen).values(state=ARTIFACT_STATES.index(state))
+
+
+def _moment(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)

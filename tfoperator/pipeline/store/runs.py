@@ -1,0 +1,256 @@
+"""Runs, their leases and launches: reads and writes; and types and contexts, of which there is one of a name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Insert, case, delete, insert, select, update
+
+from tfoperator.launcher import OwnershipLost
+from tfoperator.pipeline.store.database import (
+    Database,
+    batched,
+    database_seconds,
+    exclusively,
+    named,
+    reads,
+    upsert,
+    writes,
+)
+from tfoperator.pipeline.store.records import ExecutionState, Lease, RunRecord
+from tfoperator.pipeline.store.tables import (
+    EXECUTION_STATES,
+    KINDS,
+    associations,
+    attributions,
+    contexts,
+    executions,
+    launches,
+    leases,
+    our_executions,
+    our_runs,
+    parent_contexts,
+    types,
+)
+
+RUN, PIPELINE, NODE = "pipeline_run", "pipeline", "node"
+"""Types of contexts."""
+_RATE_MARGIN = 1.05
+"""The maximum ratio of the speeds of two machines' clocks: a holder counts its lease by its own."""
+
+
+def type_named(name: str, kind: str) -> Any:
+    """Return a query for the id of a type; `kind` is artifact, execution or context."""
+    return select(types.c.id).where(types.c.name == name, types.c.type_kind == KINDS[kind], types.c.version.is_(None))
+
+
+_RUN_OF = (
+    select(contexts.c.name)
+    .join(associations, associations.c.context_id == contexts.c.id)
+    .where(associations.c.execution_id == executions.c.id)
+    .where(contexts.c.type_id == type_named(RUN, "context").scalar_subquery())
+    .correlate(executions)
+    .scalar_subquery()
+    .label("run")
+)
+"""The run of an execution, none if that was removed."""
+EXECUTIONS = (
+    select(executions, types.c.name.label("kind"), our_executions, _RUN_OF)
+    .join(types, types.c.id == executions.c.type_id)
+    .join(our_executions, our_executions.c.execution_id == executions.c.id)
+)
+_LEFT = case((leases.c.holder != "", leases.c.until - database_seconds()), else_=0.0).label("left")
+_LEASE = [_LEFT if name == "left" else leases.c[name] for name in Lease.__struct_fields__]
+_RUNS = (
+    select(our_runs.c.record, *_LEASE)
+    .join(contexts, contexts.c.id == our_runs.c.context_id)
+    .outerjoin(leases, leases.c.name == contexts.c.name)
+)
+
+
+class Runs:
+    """The runs of a store; see `MetadataStore`."""
+
+    database: Database
+
+    @reads
+    def run(self, db: Connection, run_id: str) -> RunRecord | None:
+        """Return a run by its id."""
+        row = db.execute(_RUNS.where(contexts.c.id == context_named(RUN, run_id).scalar_subquery())).first()
+        return None if row is None else _run_record(row)
+
+    @reads
+    def runs(self, db: Connection, pipeline: str = "", *, most: int | None = None) -> list[RunRecord]:
+        """Return all runs, or those of a pipeline; the newest first, at most `most` in total."""
+        found = [_run_record(row) for row in db.execute(_RUNS.order_by(contexts.c.id.desc()).limit(most))]
+        return [run for run in found if pipeline in ("", run.pipeline)]
+
+    @reads
+    def execution_states(self, db: Connection, run_ids: Sequence[str]) -> dict[str, dict[str, ExecutionState]]:
+        """Return, by run, the states of its executions by step: the data for a list of runs."""
+        found: dict[str, dict[str, ExecutionState]] = {one: {} for one in run_ids}
+        wanted = (
+            select(contexts.c.name.label("run"), our_executions.c.step, executions.c.last_known_state)
+            .join(associations, associations.c.context_id == contexts.c.id)
+            .join(executions, executions.c.id == associations.c.execution_id)
+            .join(our_executions, our_executions.c.execution_id == executions.c.id)
+            .where(contexts.c.type_id == type_named(RUN, "context").scalar_subquery())
+            .order_by(executions.c.id)
+        )
+        for some in batched(run_ids):
+            for row in db.execute(wanted.where(contexts.c.name.in_(some))):
+                found[row.run][row.step] = EXECUTION_STATES[row.last_known_state]
+        return found
+
+    @writes
+    def put_run(self, db: Connection, run: RunRecord) -> None:
+        """Record a run, or its changed state. Raises OwnershipLost."""
+        fence(db, run)
+        context, _ = run_contexts(db, run, run.began)
+        plain = msgspec.to_builtins(msgspec.structs.replace(run, step_terms={}, lease=Lease()))
+        values = upsert(db, our_runs).values(context_id=context, record=json.dumps(plain))
+        db.execute(values.on_conflict_do_update(index_elements=["context_id"], set_={"record": values.excluded.record}))
+
+    @writes
+    def forget_run(self, db: Connection, run_id: str) -> None:
+        """Remove a run from the list. Its artifacts stay known: other runs may have used them."""
+        number = context_named(RUN, run_id).scalar_subquery()
+        for table in (associations, attributions, parent_contexts, our_runs):
+            db.execute(delete(table).where(table.c.context_id == number))
+        db.execute(delete(contexts).where(contexts.c.id == number))
+        db.execute(delete(launches).where(launches.c.run == run_id))
+
+    # Leases.
+
+    @reads
+    def lease(self, db: Connection, name: str) -> Lease:
+        """Return the lease of a run, or of RUN/STEP, as it is now."""
+        row = db.execute(select(*_LEASE).where(leases.c.name == name)).first()
+        return Lease() if row is None else Lease(*row)
+
+    @writes
+    def take_lease(self, db: Connection, name: str, mine: Lease, seconds: float) -> int:
+        """Take it, if it is free; return its term, 0 if another holder has it. One on my kernel must be dead."""
+        who = {"holder": mine.holder, "host": mine.host[:255], "process": mine.process, "kernel": mine.kernel}
+        free = leases.c.holder.in_(["", mine.holder]) | (leases.c.until < database_seconds())
+        if mine.kernel:
+            free |= leases.c.kernel == mine.kernel
+        until = database_seconds() + seconds * _RATE_MARGIN
+        new = upsert(db, leases).values(name=name, term=1, until=until, **who)
+        changed: dict[str, Any] = {one: new.excluded[one] for one in ("until", *who)} | {"term": leases.c.term + 1}
+        taken = new.on_conflict_do_update(index_elements=["name"], set_=changed, where=free)
+        return int(db.execute(taken.returning(leases.c.term)).scalar() or 0)
+
+    @writes
+    def renew_lease(self, db: Connection, name: str, holder: str, seconds: float) -> bool:
+        """Renew it, or with no seconds give it back; return whether it was still this holder's."""
+        mine = update(leases).where(leases.c.name == name, leases.c.holder == holder)
+        until = database_seconds() + seconds * _RATE_MARGIN
+        return db.execute(mine.values(until=until) if seconds else mine.values(holder="")).rowcount > 0
+
+    # Launches.
+
+    @reads
+    def launch(self, db: Connection, run_id: str, step: str) -> bytes | None:
+        """Return the record of a step's launch."""
+        query = select(launches.c.record).where(launches.c.run == run_id, launches.c.step == step)
+        text = db.execute(query).scalar()
+        return None if text is None else text.encode()
+
+    @writes
+    def put_launch(self, db: Connection, run: RunRecord, step: str, record: bytes | None) -> None:
+        """Record a step's launch, or with None forget it. Raises OwnershipLost."""
+        fence(db, run)
+        db.execute(delete(launches).where(launches.c.run == run.id, launches.c.step == step))
+        if record is not None:
+            # Escapes, since not every database takes every character.
+            db.execute(insert(launches).values(run=run.id, step=step, record=json.dumps(json.loads(record))))
+
+
+def _run_record(row: Any) -> RunRecord:
+    known = {name: value for name, value in json.loads(row.record).items() if value is not None}
+    run = msgspec.convert(known, RunRecord)
+    return run if row.term is None else msgspec.structs.replace(run, lease=Lease(*row[1:]))
+
+
+def fence(db: Connection, run: RunRecord) -> None:
+    """Raise OwnershipLost if another has taken over the lease of the run, or of a step, under which it is written.
+
+    Until the end of the transaction nobody can take it.
+    """
+    wanted = {named(run.id): run.term} | {f"{run.id}/{step}": term for step, term in run.step_terms.items()}
+    query = select(leases.c.name, leases.c.term).where(leases.c.name.in_(list(wanted))).order_by(leases.c.name)
+    for row in db.execute(query.with_for_update()):
+        if row.term > wanted[row.name]:
+            raise OwnershipLost(f"run {run.id}: another runner has taken it over, and goes on with it")
+
+
+# Types and contexts.
+
+
+def context_named(kind: str, name: str) -> Any:
+    """Return a query for the id of a context."""
+    type_id = type_named(kind, "context").scalar_subquery()
+    return select(contexts.c.id).where(contexts.c.type_id == type_id, contexts.c.name == name)
+
+
+def executions_in(kind: str, name: str) -> Any:
+    """Return a query for the executions in a context."""
+    wanted = EXECUTIONS.join(associations, associations.c.execution_id == executions.c.id)
+    return wanted.where(associations.c.context_id == context_named(kind, name).scalar_subquery())
+
+
+def type_id_of(db: Connection, name: str, kind: str) -> int:
+    """Return the id of a type, which is created if necessary."""
+    new = insert(types).values(name=named(name), type_kind=KINDS[kind])
+    return _only(db, type_named(name, kind), lambda: inserted(db, new))
+
+
+def context_id(db: Connection, kind: str, name: str, now: datetime, *parents: int) -> int:
+    """Return the id of a context, which is created if necessary, as a child of others."""
+    name = named(name)
+
+    def make() -> int:
+        type_id = type_id_of(db, kind, "context")
+        number = inserted(db, insert(contexts).values(type_id=type_id, name=name, **times(now)))
+        for parent in parents:
+            db.execute(insert(parent_contexts).values(context_id=number, parent_context_id=parent))
+        return number
+
+    return _only(db, context_named(kind, name), make)
+
+
+def run_contexts(db: Connection, run: RunRecord, now: datetime) -> tuple[int, int]:
+    """Return the contexts of a run and of its pipeline."""
+    pipeline = context_id(db, PIPELINE, run.pipeline, now)
+    return context_id(db, RUN, run.id, now, pipeline), pipeline
+
+
+def _only(db: Connection, query: Any, make: Callable[[], int]) -> int:
+    """Return the id that a query finds; if there is none, make the row, of which there is one only."""
+    known = db.execute(query).scalar()
+    if known is None:
+        exclusively(db)
+        known = db.execute(query).scalar()
+    return make() if known is None else int(known)
+
+
+def inserted(db: Connection, statement: Insert) -> int:
+    """Insert one row; return its id."""
+    key = db.execute(statement).inserted_primary_key
+    assert key is not None
+    return int(key[0])
+
+
+def times(now: datetime) -> dict[str, int]:
+    """Return the columns of a new row that have its time."""
+    return dict.fromkeys(("create_time_since_epoch", "last_update_time_since_epoch"), milliseconds(now))
+
+
+def milliseconds(now: datetime) -> int:
+    """Return a time as rows have it."""
+    return round(now.timestamp() * 1000)
