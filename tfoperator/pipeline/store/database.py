@@ -8,12 +8,9 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial, wraps
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import Connection, Engine, Float, Table, insert, select
+from sqlalchemy import ColumnElement, Connection, Engine, Float, Table, insert, literal_column, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.functions import GenericFunction
 
 from tfoperator.base.clock import Elapsed, StopSignal, SystemClock
 from tfoperator.launcher import ComponentError, LauncherError
@@ -74,16 +71,9 @@ def exclusively(db: Connection) -> None:
         db.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})")
 
 
-class database_seconds(GenericFunction[float]):  # noqa: N801 - the name of an SQL function
-    """The seconds since 1970 by the database's clock, not as of the transaction's beginning."""
-
-    type = Float(53)
-    inherit_cache = True
-
-
-@compiles(database_seconds)
-def _database_seconds(_: Any, compiler: SQLCompiler, **__: Any) -> str:
-    return _SECONDS[compiler.dialect.name]
+def database_seconds(db: Connection) -> ColumnElement[float]:
+    """Return the seconds since 1970 by the database's clock, not as of the transaction's beginning."""
+    return literal_column(_SECONDS[db.dialect.name], Float(53))
 
 
 def make_tables(db: Connection) -> None:
@@ -179,7 +169,7 @@ class Database(abc.ABC):
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:
-        """Raise errors of the database as StoreError."""
+        """Raise errors of the database, and of its file, as StoreError."""
         try:
             yield
         except SQLAlchemyError as error:
@@ -188,6 +178,8 @@ class Database(abc.ABC):
             away = isinstance(error, OperationalError) or getattr(error, "connection_invalidated", False)
             failure.passing = away and self.retries > 0
             raise failure from error
+        except OSError as error:
+            raise StoreError(f"{self.place}: {error.strerror}") from error
         except UnicodeEncodeError as error:
             raise StoreError(f"{self.place}: a text can't be stored: {error.reason}") from error
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Insert, case, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Insert, Select, case, delete, insert, select, update
 
 from tfoperator.launcher import OwnershipLost
 from tfoperator.pipeline.store.database import (
@@ -63,13 +63,6 @@ EXECUTIONS = (
     .join(types, types.c.id == executions.c.type_id)
     .join(our_executions, our_executions.c.execution_id == executions.c.id)
 )
-_LEFT = case((leases.c.holder != "", leases.c.until - database_seconds()), else_=0.0).label("left")
-_LEASE = [_LEFT if name == "left" else leases.c[name] for name in Lease.__struct_fields__]
-_RUNS = (
-    select(our_runs.c.record, *_LEASE)
-    .join(contexts, contexts.c.id == our_runs.c.context_id)
-    .outerjoin(leases, leases.c.name == contexts.c.name)
-)
 
 
 class Runs:
@@ -80,13 +73,13 @@ class Runs:
     @reads
     def run(self, db: Connection, run_id: str) -> RunRecord | None:
         """Return a run by its id."""
-        row = db.execute(_RUNS.where(contexts.c.id == context_named(RUN, run_id).scalar_subquery())).first()
+        row = db.execute(_runs(db).where(contexts.c.id == context_named(RUN, run_id).scalar_subquery())).first()
         return None if row is None else _run_record(row)
 
     @reads
     def runs(self, db: Connection, pipeline: str = "", *, most: int | None = None) -> list[RunRecord]:
         """Return all runs, or those of a pipeline; the newest first, at most `most` in total."""
-        found = [_run_record(row) for row in db.execute(_RUNS.order_by(contexts.c.id.desc()).limit(most))]
+        found = [_run_record(row) for row in db.execute(_runs(db).order_by(contexts.c.id.desc()).limit(most))]
         return [run for run in found if pipeline in ("", run.pipeline)]
 
     @reads
@@ -129,17 +122,17 @@ class Runs:
     @reads
     def lease(self, db: Connection, name: str) -> Lease:
         """Return the lease of a run, or of RUN/STEP, as it is now."""
-        row = db.execute(select(*_LEASE).where(leases.c.name == name)).first()
+        row = db.execute(select(*_lease(db)).where(leases.c.name == name)).first()
         return Lease() if row is None else Lease(*row)
 
     @writes
     def take_lease(self, db: Connection, name: str, mine: Lease, seconds: float) -> int:
         """Take it, if it is free; return its term, 0 if another holder has it. One on my kernel must be dead."""
         who = {"holder": mine.holder, "host": mine.host[:255], "process": mine.process, "kernel": mine.kernel}
-        free = leases.c.holder.in_(["", mine.holder]) | (leases.c.until < database_seconds())
+        free = leases.c.holder.in_(["", mine.holder]) | (leases.c.until < database_seconds(db))
         if mine.kernel:
             free |= leases.c.kernel == mine.kernel
-        until = database_seconds() + seconds * _RATE_MARGIN
+        until = database_seconds(db) + seconds * _RATE_MARGIN
         new = upsert(db, leases).values(name=name, term=1, until=until, **who)
         changed: dict[str, Any] = {one: new.excluded[one] for one in ("until", *who)} | {"term": leases.c.term + 1}
         taken = new.on_conflict_do_update(index_elements=["name"], set_=changed, where=free)
@@ -149,7 +142,7 @@ class Runs:
     def renew_lease(self, db: Connection, name: str, holder: str, seconds: float) -> bool:
         """Renew it, or with no seconds give it back; return whether it was still this holder's."""
         mine = update(leases).where(leases.c.name == name, leases.c.holder == holder)
-        until = database_seconds() + seconds * _RATE_MARGIN
+        until = database_seconds(db) + seconds * _RATE_MARGIN
         return db.execute(mine.values(until=until) if seconds else mine.values(holder="")).rowcount > 0
 
     # Launches.
@@ -169,6 +162,16 @@ class Runs:
         if record is not None:
             # Escapes, since not every database takes every character.
             db.execute(insert(launches).values(run=run.id, step=step, record=json.dumps(json.loads(record))))
+
+
+def _lease(db: Connection) -> list[ColumnElement[Any]]:
+    left = case((leases.c.holder != "", leases.c.until - database_seconds(db)), else_=0.0).label("left")
+    return [left if name == "left" else leases.c[name] for name in Lease.__struct_fields__]
+
+
+def _runs(db: Connection) -> Select[Any]:
+    wanted = select(our_runs.c.record, *_lease(db)).join(contexts, contexts.c.id == our_runs.c.context_id)
+    return wanted.outerjoin(leases, leases.c.name == contexts.c.name)
 
 
 def _run_record(row: Any) -> RunRecord:

@@ -51,17 +51,14 @@ class SQLiteFile(Database):
     def _prepare(self) -> None:
         if not self._read_only and not self._path.exists():
             self._begin()
-        try:
-            self._path.stat()
-        except OSError as error:
-            raise StoreError(f"{self._path}: {error.strerror}") from error
+        self._path.stat()
         super()._prepare()
 
     def _begin(self) -> None:
         folder = self._path.parent
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self._hold(), suppress(FileExistsError):
+            with self._turn(), suppress(FileExistsError):
                 self._path.touch(0o600, exist_ok=False)  # parameters may be secrets
         except OSError as error:
             odd = isinstance(error, FileExistsError | NotADirectoryError)
@@ -95,12 +92,6 @@ class SQLiteFile(Database):
 
     def _turn(self) -> BinaryIO:
         """Wait for the lock of writers; return the file that holds it until it is closed."""
-        try:
-            return self._hold()
-        except OSError as error:
-            raise StoreError(f"{self._path}: {error.strerror}") from error
-
-    def _hold(self) -> BinaryIO:
         if (held := hold_lock(self._path.with_suffix(".turn"), _BUSY_SECONDS)) is None:
             raise StoreError(f"{self._path}: other writers hold it for {_BUSY_SECONDS:.0f} s")
         return held
