@@ -10,7 +10,7 @@ import msgspec
 
 from tfoperator.launcher import Artifact, ComponentError
 from tfoperator.launcher.core.component import Json
-from tfoperator.pipeline.graph import FromOutside, Loop, Source, names_in_order
+from tfoperator.pipeline.graph import FromOutside, Source, names_in_order
 from tfoperator.pipeline.kfp.container import PLACEHOLDER
 from tfoperator.pipeline.values import Value
 
@@ -27,18 +27,6 @@ _TYPES = {
 _INPUT = re.compile(r"\.inputs\.parameters\['([^']+)'\]")
 
 
-class Scope(msgspec.Struct, frozen=True):
-    """What the tasks of one DAG see, and are in."""
-
-    name: str = ""
-    parameters: Mapping[str, Any] = {}
-    artifacts: Mapping[str, Source] = {}
-    when: tuple[Any, ...] = ()
-    loops: tuple[Loop, ...] = ()
-    behind: tuple[str, ...] = ()
-    always: bool = False
-
-
 class Made(msgspec.Struct, frozen=True):
     """A task: the steps that it became, and what it puts out."""
 
@@ -47,13 +35,13 @@ class Made(msgspec.Struct, frozen=True):
     artifacts: Mapping[str, Source] = {}
 
 
-def imported(where: str, importer: Json, scope: Scope) -> Made:
+def imported(where: str, importer: Json, parameters: Mapping[str, Any]) -> Made:
     """Return what an importer does: an artifact that is there already, as from outside of the pipeline."""
     uri, metadata = importer.get("artifactUri", {}), importer.get("metadata", {})
     if "{{$" in str(metadata):
         raise ComponentError(f"{where}.importer.metadata: a placeholder there is not known here")
     name = uri.get("runtimeParameter")
-    place = uri.get("constant") if name is None else member(where, scope.parameters, name)
+    place = uri.get("constant") if name is None else member(where, parameters, name)
     if place is None or place == "":
         raise ComponentError(f"{where}.importer.artifactUri: it has no value")
     kind = importer.get("typeSchema", {}).get("schemaTitle", "system.Artifact")
@@ -140,11 +128,3 @@ def with_inputs(where: str, value: Any, known: Mapping[str, Any]) -> Any:
             at = match.end()
     parts = [one for one in (*parts, value[at:]) if one != ""] if parts else [value]
     return parts[0] if len(parts) == 1 else Value("text", tuple(parts))
-
-
-def items_of(where: str, text: str) -> Any:
-    """Return the items of a loop, which the IR has as text."""
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise ComponentError(f"{where}.parameterIterator.items.raw: {error}") from None

@@ -8,8 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tfoperator.base.yamldata.reader import MAX_BYTES, YamlError, read_documents
-from tfoperator.launcher import ComponentError, PlatformConfig
+from tfoperator.launcher import ComponentError, ExecutorSpec, PlatformConfig
 from tfoperator.launcher.component_file import parameter_values
 from tfoperator.launcher.core.component import Json
 from tfoperator.pipeline.graph import Graph, Loop, Source, Step, made_graph
@@ -17,13 +19,11 @@ from tfoperator.pipeline.kfp.conditions import read_condition
 from tfoperator.pipeline.kfp.container import IRContainerSpec
 from tfoperator.pipeline.kfp.parts import (
     Made,
-    Scope,
     as_value,
     chosen_output,
     definitions_of,
     imported,
     in_turn,
-    items_of,
     member,
     output_of,
     type_of,
@@ -90,7 +90,7 @@ class _Reading:
             problems.append("root.dag is missing")
         if problems:
             raise ComponentError("\n".join(["its parameters are wrong:", *problems]))
-        self._dag(root, Scope(parameters=values))
+        self._dag(root, Step("", "", ExecutorSpec(), exec_properties=values))
         place = self._pipeline.get("defaultPipelineRoot") or f"{name}-root"
         graph = made_graph(name, place, self._steps, enable_cache=True)
         if "://" in place.removeprefix("file://"):
@@ -99,7 +99,8 @@ class _Reading:
             )
         return graph, values, self._configs
 
-    def _dag(self, component: Json, scope: Scope) -> dict[str, Made]:
+    def _dag(self, component: Json, scope: Step) -> dict[str, Made]:
+        """Read the tasks of a DAG, which is in the conditions and loops of `scope`, and has its inputs."""
         if scope.name.count(".") >= _MAX_DEPTH:
             raise ComponentError(f"{scope.name[:200]}: DAGs are nested more than {_MAX_DEPTH} deep")
         made: dict[str, Made] = {}
@@ -108,7 +109,7 @@ class _Reading:
             made[name] = self._task(name, tasks[name], scope, made)
         return made
 
-    def _task(self, name: str, task: Json, scope: Scope, made: Mapping[str, Made]) -> Made:
+    def _task(self, name: str, task: Json, scope: Step, made: Mapping[str, Made]) -> Made:
         where = f"{scope.name}{'.' * bool(scope.name)}{name}"
         if "." in name:
             raise ComponentError(f"{where}: a task's name has no dot: steps are called by the tasks that they are in")
@@ -125,23 +126,26 @@ class _Reading:
         loops = scope.loops
         if iterator is not None:
             items = iterator.get("items", {})
-            raw = items.get("raw")
-            plain = items_of(where, raw) if raw else parameters.get(items.get("inputParameter", ""))
-            if plain is None:
+            try:
+                plain = msgspec.json.decode(items.get("raw") or "null")
+            except (msgspec.DecodeError, RecursionError) as error:
+                raise ComponentError(f"{where}.parameterIterator.items.raw: {error}") from None
+            if plain is None and (plain := parameters.get(items.get("inputParameter", ""))) is None:
                 raise ComponentError(f"{where}.parameterIterator.items: there are none")
             loop = Loop(where, plain, task.get("iteratorPolicy", {}).get("parallelismLimit", 0))
             loops = (*loops, loop)
             parameters[iterator.get("itemInput", "")] = Value(ITEM, (where,))
         condition = trigger.get("condition")
         when = (*scope.when, read_condition(condition, partial(member, where, parameters))) if condition else scope.when
-        inner = Scope(
-            where,
-            parameters,
-            self._artifacts(where, task, scope, made),
-            when,
-            loops,
-            (*scope.behind, *behind),
-            always or scope.always,
+        inner = msgspec.structs.replace(
+            scope,
+            name=where,
+            inputs=self._artifacts(where, task, scope, made),
+            exec_properties=parameters,
+            when=when,
+            loops=loops,
+            behind=(*scope.behind, *behind),
+            always=always or scope.always,
         )
         if "dag" in component:
             found = self._dag(component, inner)
@@ -162,11 +166,11 @@ class _Reading:
         )
         return Made(result.steps, parameters, artifacts)
 
-    def _executed(self, task: Json, component: Json, scope: Scope) -> Made:
+    def _executed(self, task: Json, component: Json, scope: Step) -> Made:
         where, label = scope.name, component.get("executorLabel", "")
         executor = member(where, self._executors, label, "executor ")
         if "importer" in executor:
-            return imported(where, executor["importer"], scope)
+            return imported(where, executor["importer"], scope.exec_properties)
         if "container" not in executor:
             raise ComponentError(f"executors.{label}: it has no container")
         values = {key: type_of(where, one)[0] for key, one in definitions_of(component, "output", "parameters").items()}
@@ -186,19 +190,14 @@ class _Reading:
         for key in (*outputs, *sides[0]):
             if not re.fullmatch(r"[\w.-]*\w", key):
                 raise ComponentError(f"{where}: {key!r} can't be the name of an input or output: it names files")
-        step = Step(
-            where,
-            label.removeprefix("exec-") or where,
-            spec,
-            dict(scope.artifacts),
-            outputs,
-            {key: one for key, one in scope.parameters.items() if one is not None},
-            scope.when,
-            scope.loops,
-            scope.behind,
-            scope.always,
-            retry_of(where, task.get("retryPolicy")),
-            task.get("cachingOptions", {}).get("enableCache", False),
+        step = msgspec.structs.replace(
+            scope,
+            kind=label.removeprefix("exec-") or where,
+            executor_spec=spec,
+            outputs=outputs,
+            exec_properties={key: one for key, one in scope.exec_properties.items() if one is not None},
+            retry=retry_of(where, task.get("retryPolicy")),
+            cache=task.get("cachingOptions", {}).get("enableCache", False),
         )
         self._steps.append(step)
         for platform, config in configs_of(label, container, self._platforms.get(label, {})).items():
@@ -207,7 +206,7 @@ class _Reading:
         return Made((where,), parameters, artifacts)
 
     def _parameters(
-        self, where: str, task: Json, component: Json, scope: Scope, made: Mapping[str, Made]
+        self, where: str, task: Json, component: Json, scope: Step, made: Mapping[str, Made]
     ) -> dict[str, Any]:
         definitions = definitions_of(component, "input", "parameters")
         given = task.get("inputs", {}).get("parameters", {})
@@ -226,13 +225,13 @@ class _Reading:
                 found[key] = with_inputs(f"{where}: {key}", found[key], found)
         return {key: found[key] for key in definitions}
 
-    def _parameter(self, where: str, given: Json, scope: Scope, made: Mapping[str, Made]) -> Any:
+    def _parameter(self, where: str, given: Json, scope: Step, made: Mapping[str, Made]) -> Any:
         if (source := given.get("taskOutputParameter")) is not None:
             value = output_of(where, source, made, "parameters")
         elif (source := given.get("taskFinalStatus")) is not None:
             value = Value(STATUS, made[source["producerTask"]].steps)
         elif (name := given.get("componentInputParameter")) is not None:
-            value = member(where, scope.parameters, name)
+            value = member(where, scope.exec_properties, name)
         else:
             value = given.get("runtimeValue", {}).get("constant")
         selector = given.get("parameterExpressionSelector")
@@ -244,11 +243,11 @@ class _Reading:
             value = Value("get", (value, key))
         return value
 
-    def _artifacts(self, where: str, task: Json, scope: Scope, made: Mapping[str, Made]) -> dict[str, Source]:
+    def _artifacts(self, where: str, task: Json, scope: Step, made: Mapping[str, Made]) -> dict[str, Source]:
         found: dict[str, Source] = {}
         for key, given in task.get("inputs", {}).get("artifacts", {}).items():
             if (source := given.get("taskOutputArtifact")) is not None:
                 found[key] = output_of(where, source, made, "artifacts")
-            elif (one := scope.artifacts.get(given.get("componentInputArtifact", ""))) is not None:
+            elif (one := scope.inputs.get(given.get("componentInputArtifact", ""))) is not None:
                 found[key] = one
         return found
