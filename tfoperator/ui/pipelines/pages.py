@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
-from tfoperator.pipeline import Home, MetadataStore, StoreError, lineage_of
+from tfoperator.base.clock import Elapsed, Repetition, SystemClock
+from tfoperator.pipeline import Home, MetadataStore, RunRecord, StoreError, lineage_of
 from tfoperator.pipeline.home import names_files
-from tfoperator.ui.pipelines.board import RunBoard
+from tfoperator.pipeline.store.records import ExecutionState
+from tfoperator.ui.listening import Listeners
 from tfoperator.ui.pipelines.step_log import StepLogTail
-from tfoperator.ui.pipelines.views import FindJob, PipelineRunFacts, artifact_detail, run_detail, step_rows
+from tfoperator.ui.pipelines.views import FindJob, artifact_detail, run_detail, run_row, step_rows
 from tfoperator.ui.problems import CannotRead, NotThere
 from tfoperator.ui.streaming import HEARTBEAT, Put, encode, merged, next_changes
 
-T = TypeVar("T")
-
+MAX_RUNS = 1000
+"""Runs in the list: the newest."""
+_READ_SECONDS = 10.0
+"""After so long runs in progress are read again: a lease runs out without a write."""
 _READERS = 4
 _LOG_PAUSE = 0.5
 """Seconds between two reads at the end of a log."""
@@ -27,31 +31,42 @@ _LOG_PAUSE = 0.5
 class PipelinePages:
     """The runs of a home, for all pages. `find_job` finds the TFJob of the page's API server by UID.
 
+    One thread looks for changes, for all pages together, while there are any. It reads the mark of the last change and
+    the runners of unfinished runs, which takes two system calls a run, and the store when the mark has changed.
+    PostgreSQL notifies; beneath that it looks every few seconds.
+
     Streams and `artifact` are for the event loop's thread; `stop()` once they have ended, which closes the home, too.
     """
 
     def __init__(self, home: Home, find_job: FindJob = lambda _: None) -> None:
         self._home = home
         self._find_job = find_job
-        self._board = RunBoard(home)
+        self._looks = Repetition(self._look, seconds=home.look_seconds, clock=SystemClock(), name="ui-pipeline-runs")
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="ui-pipelines")
+        self._listeners = Listeners()  # for the ids of changed runs, and "" for other changes
+        self._rows: Mapping[str, dict[str, Any]] = {}  # by id, the newest first; replaced whole, as the status
+        self._status: Mapping[str, Any] = {"synced": False, "problems": {}}
         self.place = str(home)
         """The place of the runs, for users."""
+        # Used only by the thread that looks.
+        self._mark: str | None = None
+        self._read_at = Elapsed(SystemClock())
+        self._records: list[RunRecord] = []
+        self._states: dict[str, dict[str, ExecutionState]] = {}
 
     def stop(self) -> None:
         """End every thread."""
-        self._board.looks.stop()
+        self._looks.stop()
         self._readers.shutdown(wait=True, cancel_futures=True)
         self._home.close()
 
     async def runs(self) -> AsyncGenerator[bytes, None]:
         """Yield all runs, then changes: `{"runs": [...]}`, `{"synced": true}` and `{"runs": [...], "gone": [...]}`."""
-        board = self._board
-        board.looks.start()
-        with board.listeners.listening() as listener:
+        self._looks.start()
+        with self._listeners.listening() as listener:
             known: dict[str, Any] = {}
             while True:
-                status, rows = board.status, board.rows
+                status, rows = self._status, self._rows
                 changed = [row for key, row in rows.items() if known.get(key) != row]
                 gone = [key for key in known if key not in rows]
                 if changed or gone:
@@ -62,7 +77,7 @@ class PipelinePages:
 
     def run(self, run_id: str, step: str, tail_lines: int) -> AsyncGenerator[bytes, None]:
         """Yield the parts of a run, each when it has changed, with the log of a step if one is named."""
-        self._board.looks.start()
+        self._looks.start()
         producers = [lambda put: self._parts(run_id, put)]
         if step:
             producers.append(lambda put: self._log(run_id, step, tail_lines, put))
@@ -78,6 +93,41 @@ class PipelinePages:
                 raise NotThere(f"there is no artifact {number}")
             return artifact_detail(lineage_of(store, found), lineage_of(store, found, downstream=True))
 
+    # In the thread that looks.
+
+    def _look(self) -> float:
+        if not self._listeners:
+            return self._home.look_seconds
+        problem, before = self._read_runs(), self._rows
+        # Also where the store is unchanged: runners can have died.
+        rows = {run.id: run_row(self._home.seen(run), self._states.get(run.id, {})) for run in self._records}
+        news = {key for key in before.keys() | rows.keys() if before.get(key) != rows.get(key)}
+        problems = {"pipelines": problem} if problem else {}
+        status = {"synced": self._status["synced"] or not problem, "problems": problems}
+        if status != self._status:
+            news.add("")
+        self._rows, self._status = rows, status
+        self._listeners.tell(*news)
+        return self._home.look_seconds if problem else self._home.wait()
+
+    def _read_runs(self) -> str:
+        """Read the store if it has changed; return why that failed, or ""."""
+        try:
+            mark = self._home.changes()
+            stale = self._read_at.seconds > _READ_SECONDS and any(run.state == "running" for run in self._records)
+            if mark == self._mark and not stale:
+                return ""
+            self._records = self._home.reading().runs(most=MAX_RUNS) if mark else []  # "": no runs yet
+            ids = [run.id for run in self._records]
+            self._states = self._home.reading().execution_states(ids) if ids else {}
+        except StoreError as error:
+            self._mark = None
+            return str(error)
+        self._mark, self._read_at = mark, Elapsed(SystemClock())
+        return ""
+
+    # In the threads that read.
+
     @contextmanager
     def _opened(self) -> Iterator[MetadataStore]:
         """Read the home, for milliseconds. Raises NotThere, CannotRead."""
@@ -88,7 +138,7 @@ class PipelinePages:
         except StoreError as error:
             raise CannotRead(str(error)) from error
 
-    def _facts(self, run_id: str) -> PipelineRunFacts:
+    def _read(self, run_id: str) -> dict[str, Any]:
         with self._opened() as store:
             run = store.run(run_id)
             if run is None:
@@ -96,20 +146,29 @@ class PipelinePages:
             executions = store.executions(run_id)
             sides = [side for one in executions.values() for side in (one.inputs, one.outputs)]
             numbers = {record.id for side in sides for records in side.values() for record in records}
-            known = {step: self._home.known_launch(store, run, step) for step in run.steps}
-            launches = {step: launch for step, launch in known.items() if launch is not None}
-            return PipelineRunFacts(self._home.seen(run), executions, launches, store.makers(sorted(numbers)))
+            launches = {step: self._home.known_launch(store, run, step) for step in run.steps}
+            run, makers = self._home.seen(run), store.makers(sorted(numbers))
+        steps = step_rows(run, executions, launches, makers, self._find_job)
+        return {"run": run_detail(run, executions), "steps": steps}
+
+    def _has_step(self, run_id: str, step: str) -> bool:
+        with suppress(NotThere), self._opened() as store:
+            run = store.run(run_id)
+            return run is not None and step in run.steps and names_files(run_id, step)  # a path may lead elsewhere
+        return False
+
+    # In the event loop's thread.
 
     async def _parts(self, run_id: str, put: Put) -> None:
         """Send the parts. One that goes on is read periodically: attempts and containers notify nobody."""
-        sent: dict[str, bytes] = {}
-        with self._board.listeners.listening() as listener:
+        loop, sent = asyncio.get_running_loop(), dict[str, bytes]()
+        with self._listeners.listening() as listener:
             while True:
                 problems: dict[str, str] = {}
                 parts: dict[str, Any] = {}
                 pause = HEARTBEAT
                 try:
-                    parts = await self._in_thread(self._read, run_id)
+                    parts = await loop.run_in_executor(self._readers, self._read, run_id)
                     pause = self._home.look_seconds if parts["run"]["state"] == "running" else HEARTBEAT
                 except NotThere:
                     parts = {"run": None}
@@ -123,30 +182,18 @@ class PipelinePages:
                 await put(encode({"synced": True, "problems": problems}))
                 await next_changes(listener, pause, of={run_id, ""})
 
-    def _read(self, run_id: str) -> dict[str, Any]:
-        facts = self._facts(run_id)
-        return {"run": run_detail(facts), "steps": step_rows(facts, self._find_job)}
-
     async def _log(self, run_id: str, step: str, tail_lines: int, put: Put) -> None:
         """Send the log of a step, in the form of replicas' logs; each line once, even to a slow page."""
-        try:
-            facts = await self._in_thread(self._facts, run_id)
-            if step not in facts.run.steps or not names_files(facts.run.id, step):  # a path may lead elsewhere
-                raise NotThere(f"run {facts.run.id} has no step {step!r}")
-        except NotThere:
-            await asyncio.Event().wait()  # the other producer reports it, until the page leaves
-            return
+        loop = asyncio.get_running_loop()
         tail = StepLogTail(partial(self._home.logs.file, run_id, step), tail_lines=tail_lines)
+        there = await loop.run_in_executor(self._readers, self._has_step, run_id, step)
         try:
-            while True:
-                piece = await self._in_thread(tail.read)
+            while there:
+                piece = await loop.run_in_executor(self._readers, tail.read)
                 if piece.lines or piece.afresh:
                     await put(encode({"log": {"step": step, "lines": piece.lines, "afresh": piece.afresh}}))
                 else:
                     await asyncio.sleep(_LOG_PAUSE)
         except CannotRead as error:
             await put(encode({"log": {"step": step, "problem": str(error)}}))
-            await asyncio.Event().wait()  # the rest of the page continues
-
-    async def _in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._readers, partial(call, *arguments))
+        await asyncio.Event().wait()  # the rest of the page continues, and says what is not there

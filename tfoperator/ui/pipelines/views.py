@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
-import msgspec
-
 from tfoperator.launcher.core.record import LaunchRecord
 from tfoperator.pipeline import Lineage
 from tfoperator.pipeline.drawing import arrange, states_of, step_states, steps_done
@@ -26,15 +24,6 @@ FindJob = Callable[[str], tuple[str, str] | None]
 _PLATFORMS = {"docker": "Docker", "kubernetes": "Pod", "tfjob": "TFJob", "in-process": "In process"}
 
 
-class PipelineRunFacts(msgspec.Struct, frozen=True):
-    """A run: by step its last execution and its launch, and by artifact its producer."""
-
-    run: RunRecord
-    executions: Mapping[str, ExecutionRecord] = {}
-    launches: Mapping[str, LaunchRecord] = {}
-    makers: Mapping[int, Maker] = {}
-
-
 def run_row(run: RunRecord, states: Mapping[str, ExecutionState]) -> dict[str, Any]:
     """Return a run in the list."""
     running = [name for name, state in states_of(run, states).items() if state == "running"]
@@ -50,10 +39,9 @@ def run_row(run: RunRecord, states: Mapping[str, ExecutionState]) -> dict[str, A
     }
 
 
-def run_detail(facts: PipelineRunFacts) -> dict[str, Any]:
+def run_detail(run: RunRecord, executions: Mapping[str, ExecutionRecord]) -> dict[str, Any]:
     """Return a run on its own page, with the places of its steps in the picture."""
-    run = facts.run
-    states = {name: execution.state for name, execution in facts.executions.items()}
+    states = {name: execution.state for name, execution in executions.items()}
     return run_row(run, states) | {
         "message": short(run.message),
         "root": run.root,
@@ -63,18 +51,23 @@ def run_detail(facts: PipelineRunFacts) -> dict[str, Any]:
     }
 
 
-def step_rows(facts: PipelineRunFacts, find_job: FindJob) -> list[dict[str, Any]]:
-    """Return the steps of a run in order, with the inputs and outputs of each."""
-    states = step_states(facts.run, facts.executions)
+def step_rows(
+    run: RunRecord,
+    executions: Mapping[str, ExecutionRecord],
+    launches: Mapping[str, LaunchRecord | None],
+    makers: Mapping[int, Maker],
+    find_job: FindJob,
+) -> list[dict[str, Any]]:
+    """Return the steps of a run in order, with the inputs and outputs of each; `makers` has producers by artifact."""
     return [
         {
             "name": name,
             "state": state,
-            "after": list(facts.run.steps[name]),
-            **_execution(facts.executions.get(name), facts.makers),
-            **_launch(facts.launches.get(name), find_job),
+            "after": list(run.steps[name]),
+            **_execution(executions.get(name), makers),
+            **_launch(launches[name], find_job),
         }
-        for name, state in states.items()
+        for name, state in step_states(run, executions).items()
     ]
 
 
