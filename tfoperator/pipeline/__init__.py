@@ -19,8 +19,14 @@ from tfoperator.pipeline.home import DEFAULT_HOME, Home, NoSuchRun
 from tfoperator.pipeline.lease import RunInProgress
 from tfoperator.pipeline.runner.leftovers import CannotStop, finish_run, stop_run
 from tfoperator.pipeline.runner.platforms import AS_PROCESSES, IN_CLUSTER, ON_DOCKER, ON_KUBERNETES
-from tfoperator.pipeline.runner.progress import Listener, StepState, StepView
-from tfoperator.pipeline.runner.run_records import PipelineCancelled, PipelineFailed, PipelineResult
+from tfoperator.pipeline.runner.progress import (
+    Listener,
+    PipelineCancelled,
+    PipelineFailed,
+    PipelineResult,
+    StepState,
+    StepView,
+)
 from tfoperator.pipeline.runner.runner import PipelineRunner
 from tfoperator.pipeline.store.database import StoreError
 from tfoperator.pipeline.store.lineage import Lineage, lineage_of

@@ -1,11 +1,15 @@
-"""The visible progress of a run: the state of each step, and its listeners."""
+"""What is seen of a run: the state of each step, for its listener, and what became of it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 
 import msgspec
+
+from tfoperator.launcher import LaunchCancelled, LauncherError, LaunchResult
+from tfoperator.pipeline.store.records import RunState
 
 
 class StepState(StrEnum):
@@ -54,3 +58,43 @@ class Listener:
 
     def tell(self, step: str, message: str) -> None:
         """Handle a message of a step's launcher, or with "" of the runner itself."""
+
+
+class PipelineResult(msgspec.Struct, frozen=True):
+    """An ended run. `results` has the outputs of each step that succeeded."""
+
+    run_id: str
+    pipeline: str
+    state: RunState
+    steps: Mapping[str, StepView]
+    results: Mapping[str, LaunchResult]
+    message: str = ""
+
+
+class PipelineFailed(LauncherError):
+    """Not all steps have succeeded. `retryable`: a retry of the same run may help."""
+
+    def __init__(self, result: PipelineResult) -> None:
+        self.result = result
+        self.retryable = all(view.state is not StepState.FAILED for view in result.steps.values())
+        super().__init__(f"run {result.run_id} of {result.pipeline} has failed: {result.message}")
+
+
+class PipelineCancelled(LaunchCancelled):
+    """`cancel()` was called, or a signal came; the running steps were stopped."""
+
+    def __init__(self, result: PipelineResult) -> None:
+        self.result = result
+        super().__init__(f"run {result.run_id} of {result.pipeline} was cancelled: {result.message}")
+
+
+def outcome_of(views: Mapping[str, StepView], *, cancelled: bool, unfinished: Sequence[str]) -> tuple[RunState, str]:
+    """Return the state of a run, and the reason. `unfinished` are steps whose container may still run."""
+    if all(view.state.done for view in views.values()):
+        return "succeeded", ""
+    bad = (StepState.FAILED, StepState.RETRYABLE, StepState.CANCELLED)
+    reasons = [f"{name}: {view.message or view.state}" for name, view in views.items() if view.state in bad]
+    message = "; ".join(reasons) or "nothing had begun"
+    if unfinished:
+        return "interrupted", f"{message} ({', '.join(unfinished)} may still run)"
+    return ("cancelled" if cancelled else "failed"), message

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Unpack
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 
@@ -27,19 +27,26 @@ from tfoperator.pipeline.home import DEFAULT_HOME, ORCHESTRATOR, Home, check_run
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease
 from tfoperator.pipeline.runner.leftovers import stop_dead_runs
 from tfoperator.pipeline.runner.platforms import ON_DOCKER, check_records_are_hidden, with_root
-from tfoperator.pipeline.runner.progress import Listener, StepState, StepView
-from tfoperator.pipeline.runner.run_records import (
+from tfoperator.pipeline.runner.progress import (
+    Listener,
     PipelineCancelled,
     PipelineFailed,
     PipelineResult,
-    RunOrigin,
-    new_run,
+    StepState,
+    StepView,
     outcome_of,
-    resumed_run,
 )
 from tfoperator.pipeline.runner.scheduler import RunParts, Scheduler, StepLaunch
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import RunRecord
+
+
+class RunOrigin(TypedDict, total=False):
+    """What a new run is recorded with: its file, its parameters, and the address of its platform."""
+
+    source: str
+    parameters: Mapping[str, Any]
+    place: Mapping[str, str]
 
 
 @contextmanager
@@ -102,12 +109,12 @@ class PipelineRunner:
         created, PipelineFailed, PipelineCancelled, StoreError.
         """
         graph = _absolute(graph_of(pipeline))
-        new = new_run(graph, run_id, self._context, **origin)
+        new = _new_run(graph, run_id, self._context, origin)
         with closing(Home(self._place)) as home, home.store() as store, ExitStack() as stack:
             if run_id:
                 check_run_id(run_id)
                 resume = run_id if store.run(run_id) is not None else resume
-            run = resumed_run(home, store, resume, new) if resume else new
+            run = _resumed_run(home, store, resume, new) if resume else new
             self._chooser.check_names([step.name for step in graph.steps])
             for step in graph.steps:  # all of them, before the first one starts
                 self._chosen(graph, step, "RUN", self._context).check()
@@ -151,7 +158,7 @@ class PipelineRunner:
         """
         graph = _absolute(graph_of(pipeline))
         origin["place"] = {**(origin.get("place") or {}), ORCHESTRATOR: orchestrator}
-        new = new_run(graph, run_id, self._context, **origin)
+        new = _new_run(graph, run_id, self._context, origin)
         check_run_id(run_id)
         check_fixed(graph)
         if step not in (steps := {one.name: one for one in graph.steps}):
@@ -162,7 +169,7 @@ class PipelineRunner:
             store = stack.enter_context(home.store())
             ownership = stack.enter_context(home.lock(store, run_id, self._context, step=step, wait=True))
             begun = store.run(run_id)
-            run = new if begun is None else resumed_run(home, store, run_id, new)
+            run = new if begun is None else _resumed_run(home, store, run_id, new)
             run = msgspec.structs.replace(run, term=run.lease.term, step_terms={step: ownership.term})
             ownership.when_lost = partial(self._give_up, home)
             self._chooser.check_names([*steps])
@@ -212,3 +219,33 @@ class PipelineRunner:
 def _absolute(graph: Graph) -> Graph:
     path = local_path(graph.root)
     return graph if path is None else msgspec.structs.replace(graph, root=str(path.absolute()))
+
+
+def _new_run(graph: Graph, run_id: str, context: LaunchContext, origin: RunOrigin) -> RunRecord:
+    """Return the record of a new run. Without `run_id` its id is the time, so that ids sort by it, and four digits."""
+    now = context.clock.now()
+    return RunRecord(
+        run_id or f"{now:%Y%m%d-%H%M%S}-{context.random.getrandbits(16):04x}",
+        graph.name,
+        "running",
+        graph.root,
+        graph.fingerprint(),
+        now,
+        steps={step.name: tuple(sorted(step.after)) for step in graph.steps},
+        source=origin.get("source") or "",
+        parameters=msgspec.to_builtins(origin.get("parameters") or {}, enc_hook=str),
+        place=dict(origin.get("place") or {}),
+    )
+
+
+def _resumed_run(home: Home, store: MetadataStore, wanted: str, new: RunRecord) -> RunRecord:
+    """Return the record of the run `wanted`, to resume it. Raises ComponentError if it would be another one `new`."""
+    run = home.find(store, wanted, new.pipeline)
+    if run.place.get(ORCHESTRATOR) != new.place.get(ORCHESTRATOR):
+        raise ComponentError(f"run {run.id} is {run.place.get(ORCHESTRATOR) or 'a runner'}'s, which goes on with it")
+    if (run.pipeline, run.fingerprint) != (new.pipeline, new.fingerprint):
+        raise ComponentError(
+            f"run {run.id} was of another pipeline, or of other parameters: go on with what it was begun with, or "
+            "start a new run, which uses again what is the same"
+        )
+    return run
