@@ -29,8 +29,7 @@ from tfoperator.pipeline.runner.progress import (
 )
 from tfoperator.pipeline.runner.runner import PipelineRunner
 from tfoperator.pipeline.store.database import StoreError
-from tfoperator.pipeline.store.lineage import Lineage, lineage_of
-from tfoperator.pipeline.store.metadata_store import MetadataStore
+from tfoperator.pipeline.store.metadata_store import Lineage, MetadataStore, lineage_of
 from tfoperator.pipeline.store.records import RunRecord
 
 __all__ = [

@@ -8,18 +8,18 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from tfoperator.base.clock import StopSignal
-from tfoperator.base.files import is_locked, local_path
+from tfoperator.base.files import hold_lock, is_locked, local_path
 from tfoperator.base.object_store import Objects, ObjectStoreError, is_object_url
 from tfoperator.launcher import ComponentError, LaunchContext, LauncherError
 from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper, WorkDirectory
-from tfoperator.pipeline.lease import LEASE_SECONDS, LOCK, RunLease, kernel_id, kernel_lock
+from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease
 from tfoperator.pipeline.local_paths import network_file_system
 from tfoperator.pipeline.step_logs import StepLogs
 from tfoperator.pipeline.store.metadata_store import MetadataStore
@@ -33,6 +33,11 @@ LAST = "last"
 
 ORCHESTRATOR = "orchestrator"
 """The key in a run's `place` for the system that orders its steps (argo, airflow), each in its own process."""
+
+_LOCK = "lock"
+"""The file in a folder that a runner, or a step's launcher, holds locked while it is at work."""
+_LOCK_SECONDS = 0.5
+"""Who checks the lock (`is_locked`) holds it for two system calls, for which its taker waits."""
 
 _RUN_ID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,98}[A-Za-z0-9])?")
 
@@ -172,9 +177,12 @@ class Home:
             kernel = ""
             if self._local:
                 # Before the lease: the kernel releases it at any end of the process: on one machine no runner waits.
-                folder = self.run_folder(run_id)
-                held.enter_context(kernel_lock(folder / "launchers" / step if step else folder, name))
-                kernel = kernel_id()
+                lock = self.run_folder(run_id).joinpath(*(("launchers", step) if step else ()), _LOCK)
+                lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if (locked := hold_lock(lock, _LOCK_SECONDS)) is None:
+                    raise RunInProgress(f"run {name} is under way: its runner holds {lock}")
+                held.enter_context(locked)
+                kernel = _kernel_id()
             lease = RunLease(store, name, context.clock, seconds=seconds, kernel=kernel)
             lease.acquire(wait=wait, tell=context.tell, stop=stop)
             held.enter_context(lease)
@@ -205,8 +213,8 @@ class Home:
 
     def _alive(self, run: RunRecord) -> bool:
         """Return whether it may have a runner: one of this machine holds the kernel's lock of a directory."""
-        held = run.lease.left > 0 and not (self._local and run.lease.kernel == kernel_id())
-        return held or is_locked(self.run_folder(run.id) / LOCK)
+        held = run.lease.left > 0 and not (self._local and run.lease.kernel == _kernel_id())
+        return held or is_locked(self.run_folder(run.id) / _LOCK)
 
     def remove(self, run_id: str) -> None:
         """Remove a run's directory, and the files of its logs."""
@@ -225,6 +233,13 @@ def _place_of_logs(text: str) -> tuple[Path, Objects | None]:
     if local is None:
         raise ComponentError(f"folder={text}: logs go to a directory, or below s3://, gs:// or az://")
     return local.absolute(), None
+
+
+def _kernel_id() -> str:
+    """Return an identifier of this running kernel; "" where the system has none."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    return ""
 
 
 def orchestrated(run: RunRecord) -> bool:

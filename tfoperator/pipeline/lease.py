@@ -12,12 +12,8 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
-from typing import BinaryIO
 
 from tfoperator.base.clock import Clock, Elapsed, Repetition, StopSignal
-from tfoperator.base.files import hold_lock
 from tfoperator.launcher import LauncherError, LaunchInProgress, OwnershipLost
 from tfoperator.pipeline.store.database import StoreError
 from tfoperator.pipeline.store.metadata_store import MetadataStore
@@ -34,20 +30,6 @@ _RENEWAL_SHARE = 0.25
 
 class RunInProgress(LaunchInProgress):
     """The run has a runner."""
-
-
-LOCK = "lock"
-"""The file in a folder that a runner, or a step's launcher, holds locked while it is at work."""
-_LOCK_SECONDS = 0.5
-"""Who checks the lock (`is_locked`) holds it for two system calls, for which its taker waits."""
-
-
-def kernel_lock(folder: Path, name: str) -> BinaryIO:
-    """Return a file that holds the lock of a folder until it is closed. Raises RunInProgress, of a run or step."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if (held := hold_lock(folder / LOCK, _LOCK_SECONDS)) is None:
-        raise RunInProgress(f"run {name} is under way: its runner holds {folder / LOCK}")
-    return held
 
 
 class RunLease:
@@ -159,10 +141,3 @@ class RunLease:
             self._lost = None if self.held() else error
         if self._lost is not None:
             self.when_lost()
-
-
-def kernel_id() -> str:
-    """Return an identifier of this running kernel; "" where the system has none."""
-    with suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    return ""

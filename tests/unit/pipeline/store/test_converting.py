@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tfoperator.pipeline.store.database import StoreError
-from tfoperator.pipeline.store.lineage import lineage_of
-from tfoperator.pipeline.store.metadata_store import MetadataStore
+from tfoperator.pipeline.store.metadata_store import MetadataStore, lineage_of
 
 TABLES = """
 CREATE TABLE "Type" (id INTEGER PRIMARY KEY, name VARCHAR(255), type_kind VARCHAR(16), UNIQUE (name, type_kind));

@@ -16,8 +16,7 @@ from tests.unit.pipeline.samples import Place, home_of
 from tfoperator.launcher import OwnershipLost
 from tfoperator.pipeline import Home
 from tfoperator.pipeline.store.database import StoreError
-from tfoperator.pipeline.store.lineage import lineage_of
-from tfoperator.pipeline.store.metadata_store import MetadataStore
+from tfoperator.pipeline.store.metadata_store import MetadataStore, lineage_of
 from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, Lease, Maker, RunRecord
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -240,7 +239,7 @@ def test_states_of_many_runs_and_who_has_made_an_artifact(store: MetadataStore) 
 
 def test_a_long_lineage_is_cut_and_says_so(store: MetadataStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that is trained on for ever: neither Python's calls nor JSON's levels are without end."""
-    monkeypatch.setattr("tfoperator.pipeline.store.lineage._DEEPEST", 3)
+    monkeypatch.setattr("tfoperator.pipeline.store.metadata_store._DEEPEST", 3)
     inputs: dict[str, tuple[ArtifactRecord, ...]] = {}
     for number in range(6):
         (model,) = begin(store, str(number), inputs).outputs["o"]
