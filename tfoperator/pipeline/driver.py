@@ -62,8 +62,13 @@ class MetadataDriver:
         usable = self._store.usable(self._run.pipeline, step.name, key) if key else ()
         if earlier := next((one for one in usable if _still_there(one)), None):
             new = msgspec.structs.replace(earlier, kind=step.kind, state="CACHED")
-        else:
-            _make_folders(places.values())
+        try:
+            # The component itself makes the output, a file or a folder, in one that is there.
+            for path in filter(None, map(local_path, () if earlier else places.values())):
+                path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            where = f"pipeline_root: {error.filename}: {error.strerror}"
+            raise ComponentError(f"{where}; outputs can't go there") from error
         return _execution(self._store.begin_execution(self._run, new, now))
 
     def publish(self, execution: Execution) -> None:
@@ -82,15 +87,6 @@ class MetadataDriver:
             logger.warning("step %s: caching is disabled: an input can't be looked at: %s", step.name, error)
             return ""
         return fingerprint(step.name, cache_key(resolved, identity), versions)
-
-
-def _make_folders(uris: Iterable[str]) -> None:
-    """Make the folders around outputs; the component itself makes the output, a file or a folder."""
-    try:
-        for path in filter(None, map(local_path, uris)):
-            path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ComponentError(f"pipeline_root: {error.filename}: {error.strerror}; outputs can't go there") from error
 
 
 def looked_up(value: Value, before: Mapping[str, ExecutionRecord], *, content: bool = True) -> Any:

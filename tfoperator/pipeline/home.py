@@ -207,14 +207,13 @@ class Home:
 
     def seen(self, run: RunRecord) -> RunRecord:
         """Return the present run: one that is recorded as running, but has no runner any more, is interrupted."""
-        if run.state != "running" or orchestrated(run) or (is_run_id(run.id) and self._alive(run)):
+        if run.state != "running" or orchestrated(run):
+            return run
+        # A runner of this machine holds the kernel's lock of a directory.
+        held = run.lease.left > 0 and not (self._local and run.lease.kernel == _kernel_id())
+        if is_run_id(run.id) and (held or is_locked(self.run_folder(run.id) / _LOCK)):
             return run
         return msgspec.structs.replace(run, state="interrupted", message="its runner has died")
-
-    def _alive(self, run: RunRecord) -> bool:
-        """Return whether it may have a runner: one of this machine holds the kernel's lock of a directory."""
-        held = run.lease.left > 0 and not (self._local and run.lease.kernel == _kernel_id())
-        return held or is_locked(self.run_folder(run.id) / _LOCK)
 
     def remove(self, run_id: str) -> None:
         """Remove a run's directory, and the files of its logs."""

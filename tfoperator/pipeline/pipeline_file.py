@@ -72,11 +72,13 @@ def load_pipeline_file(
     make = getattr(module, _FUNCTION, None)
     if not callable(make):
         raise ComponentError(f"{path} has no function {_FUNCTION}(...) that returns a Pipeline")
-    known, optional = _known_parameters(make)
+    problems, no_default = list[str](), inspect.Parameter.empty
+    arguments = inspect.signature(make).parameters.values()
+    known = {one.name: one.default for one in arguments if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)}
+    optional = [name for name, default in known.items() if default is None]
     texts = {name: text for name, text in (given or {}).items() if text or not (blank_is_left_out and name in optional)}
     left_out = tuple([name for name in optional if name not in texts])
-    problems: list[str] = []
-    wanted = {name: default for name, default in known.items() if name not in left_out}
+    wanted = {name: None if one is no_default else one for name, one in known.items() if name not in left_out}
     parameters = parameter_values(wanted, texts, problems)
     if problems:
         raise ComponentError("\n".join([f"{path}: its parameters are wrong:", *problems]))
@@ -128,11 +130,3 @@ def _called(path: str, call: Callable[[], Any]) -> Any:
         own = [frame.lineno for frame in frames if Path(frame.filename).name == Path(path).name]
         where = f"{path}:{own[-1]}" if own else path
         raise ComponentError(f"{where}: {type(error).__name__}: {error}") from error
-
-
-def _known_parameters(make: Callable[..., Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the parameters with their defaults, None for one without; and the optional ones."""
-    found = inspect.signature(make).parameters
-    known = {key: one.default for key, one in found.items() if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)}
-    optional = [name for name, default in known.items() if default is None]
-    return {name: None if default is inspect.Parameter.empty else default for name, default in known.items()}, optional

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
 
@@ -20,7 +21,7 @@ from tfoperator.pipeline.home import Home, orchestrated
 from tfoperator.pipeline.lease import RunInProgress
 from tfoperator.pipeline.local_paths import remove
 from tfoperator.pipeline.store.metadata_store import MetadataStore
-from tfoperator.pipeline.store.records import RunRecord, RunState
+from tfoperator.pipeline.store.records import ExecutionRecord, RunRecord, RunState
 
 _STOP_REASON = "its runner died, and it was stopped by a later command"
 
@@ -85,10 +86,9 @@ def finish_run(home: Home, store: MetadataStore, run: RunRecord, context: Launch
     """
     if run.over:
         return run
-    if _undone(store, run):
+    if _undone(run, store.executions(run.id)):
         run = stop_run(home, store, run, context, wait=True)
-    known = store.executions(run.id)
-    undone = _undone(store, run)
+    undone = _undone(run, known := store.executions(run.id))
     failures = [f"{step}: {known[step].message}" for step in undone if step in known and known[step].state == "FAILED"]
     state: RunState = "failed" if failures else "cancelled" if undone else "succeeded"
     message = "; ".join(failures) or (f"{', '.join(undone)}: not done" if undone else "")
@@ -97,8 +97,7 @@ def finish_run(home: Home, store: MetadataStore, run: RunRecord, context: Launch
     return run
 
 
-def _undone(store: MetadataStore, run: RunRecord) -> list[str]:
-    known = store.executions(run.id)
+def _undone(run: RunRecord, known: Mapping[str, ExecutionRecord]) -> list[str]:
     return [step for step in run.steps if step not in known or known[step].state not in ("COMPLETE", "CACHED")]
 
 

@@ -71,10 +71,9 @@ def check_records_are_hidden(step: str, launcher: BaseComponentLauncher, place: 
         for container in (*_objects(pod.get("initContainers")), *_objects(pod.get("containers"))):
             mounts = [one for one in _objects(container.get("volumeMounts")) if one.get("mountPath")]
             by_place = {_parts(one["mountPath"]): one for one in mounts}
-            mount = next((by_place[place] for place in above if place in by_place), None)
-            if mount is None or mount.get("name") not in shared or mount.get("readOnly"):
-                continue
-            if mount.get("subPathExpr") or len(_parts(mount.get("subPath"))) > 1:
+            mount = next((by_place[place] for place in above if place in by_place), {})
+            part = mount.get("subPathExpr") or len(_parts(mount.get("subPath"))) > 1
+            if not mount or mount.get("name") not in shared or mount.get("readOnly") or part:
                 continue
             raise ComponentError(
                 f"step {step}: its container {container.get('name')} could write to the records of all runs in "

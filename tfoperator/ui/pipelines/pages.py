@@ -189,9 +189,9 @@ class PipelinePages:
         there = await loop.run_in_executor(self._readers, self._has_step, run_id, step)
         try:
             while there:
-                piece = await loop.run_in_executor(self._readers, tail.read)
-                if piece.lines or piece.afresh:
-                    await put(encode({"log": {"step": step, "lines": piece.lines, "afresh": piece.afresh}}))
+                lines, afresh = await loop.run_in_executor(self._readers, tail.read)
+                if lines or afresh:
+                    await put(encode({"log": {"step": step, "lines": lines, "afresh": afresh}}))
                 else:
                     await asyncio.sleep(_LOG_PAUSE)
         except CannotRead as error:

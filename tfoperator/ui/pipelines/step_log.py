@@ -6,8 +6,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 from tfoperator.base.files import open_regular, tail_offset
 from tfoperator.ui.problems import CannotRead
 
@@ -15,13 +13,6 @@ _PIECE_BYTES = 256 << 10
 """Bytes per read, and per message."""
 _MAX_LINE = 64 << 10
 """Bytes after which a line is cut in two: a file without line ends must not fill the memory."""
-
-
-class LogPiece(msgspec.Struct, frozen=True):
-    """Some lines. `afresh`: the file was replaced, so earlier lines must not be shown any more."""
-
-    lines: tuple[str, ...] = ()
-    afresh: bool = False
 
 
 class StepLogTail:
@@ -37,11 +28,11 @@ class StepLogTail:
         self._position = 0
         self._rest = 0  # bytes of a line without an end, which were read after the position
 
-    def read(self) -> LogPiece:
+    def read(self) -> tuple[list[str], bool]:
         """Return the lines since the last call, at most a piece; nothing at the end, or while there is no file.
 
-        A last line without an end is returned when one call has added nothing to it. Links, devices and pipes are not
-        opened. Raises CannotRead.
+        And whether the file was replaced, so that earlier lines must not be shown any more. A last line without an end
+        is returned when one call has added nothing to it. Links, devices and pipes are not opened. Raises CannotRead.
         """
         before = self._file
         try:
@@ -55,7 +46,7 @@ class StepLogTail:
                 data = stream.read(_PIECE_BYTES)
         except FileNotFoundError:
             self._file = None
-            return LogPiece(afresh=before is not None)
+            return [], before is not None
         except OSError as error:
             raise CannotRead(f"the log can't be read: {error.strerror}") from error
         whole = data.rfind(b"\n") + 1
@@ -64,5 +55,4 @@ class StepLogTail:
         self._position += whole
         self._rest = len(data) - whole
         pieces = data[:whole].removesuffix(b"\n").split(b"\n") if whole else []
-        lines = tuple(piece.decode(errors="replace") for piece in pieces)
-        return LogPiece(lines, afresh=before is not None and not begun)
+        return [piece.decode(errors="replace") for piece in pieces], before is not None and not begun
