@@ -15,7 +15,7 @@ from tfoperator.base.object_store import ObjectStoreError
 from tfoperator.launcher import Artifact, Component, ComponentError, Execution, PermanentFailure
 from tfoperator.launcher.core.metadata import cache_key, fingerprint
 from tfoperator.pipeline.dsl.standard_artifacts import VALUES, value_of
-from tfoperator.pipeline.graph import FromOutside, Graph, Source, Step
+from tfoperator.pipeline.graph import FromOutside, Source, Step
 from tfoperator.pipeline.local_paths import content, exists, version
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, RunRecord
@@ -30,9 +30,8 @@ _STATES = {"succeeded": "COMPLETE", "retryable": "FAILED", "cancelled": "CANCELE
 class MetadataDriver:
     """`Driver` and `Publisher` of one step of a run. Thread-safe."""
 
-    def __init__(self, store: MetadataStore, graph: Graph, run: RunRecord, step: Step) -> None:
+    def __init__(self, store: MetadataStore, run: RunRecord, step: Step) -> None:
         self._store = store
-        self._graph = graph
         self._run = run
         self._step = step
 
@@ -52,8 +51,8 @@ class MetadataDriver:
             name: tuple([one if one.id else self._store.external_artifact(one, now) for one in records])
             for name, records in found.items()
         }
-        places = {name: self._graph.output_uri(step.name, name, self._run.id) for name in step.outputs}
-        outputs = {name: (ArtifactRecord(0, step.outputs[name], uri, "PENDING"),) for name, uri in places.items()}
+        planned = {name: one.uri for name, (one,) in component.outputs.items()}
+        outputs = {name: (ArtifactRecord(0, step.outputs[name], uri, "PENDING"),) for name, uri in planned.items()}
         resolved = msgspec.structs.replace(component, inputs=_artifacts(inputs), exec_properties=values)
         key = self._key(step, resolved, identity)
         new = ExecutionRecord(
@@ -64,7 +63,7 @@ class MetadataDriver:
             new = msgspec.structs.replace(earlier, kind=step.kind, state="CACHED")
         try:
             # The component itself makes the output, a file or a folder, in one that is there.
-            for path in filter(None, map(local_path, () if earlier else places.values())):
+            for path in filter(None, map(local_path, () if earlier else planned.values())):
                 path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             where = f"pipeline_root: {error.filename}: {error.strerror}"

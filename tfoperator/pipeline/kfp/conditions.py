@@ -16,16 +16,7 @@ from tfoperator.pipeline.values import Value
 
 _FOREIGN = re.compile(r"'[^']*'|&&|\|\||!(?!=)|\b(?:true|false)\b|[#~\\\"]")
 _SIGNS = {"&&": " and ", "||": " or ", "!": "~", "true": "True", "false": "False"}
-_OPERATIONS: dict[type[ast.AST], str] = {
-    ast.And: "&&",
-    ast.Or: "||",
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-}
+_OPERATIONS = {"And": "&&", "Or": "||", "Eq": "==", "NotEq": "!=", "Lt": "<", "LtE": "<=", "Gt": ">", "GtE": ">="}
 _MAX_TEXT = 20_000
 
 
@@ -54,9 +45,10 @@ def _value(node: ast.AST, inputs: Callable[[str], Any]) -> Any:
         case ast.UnaryOp(op=ast.Invert()):
             return Value("!", (of(node.operand),))
         case ast.BoolOp():
-            return reduce(lambda one, other: Value(_OPERATIONS[type(node.op)], (one, other)), map(of, node.values))
-        case ast.Compare(ops=[sign], comparators=[right]) if type(sign) in _OPERATIONS:
-            return Value(_OPERATIONS[type(sign)], (of(node.left), of(right)))
+            op = _OPERATIONS[type(node.op).__name__]
+            return reduce(lambda one, other: Value(op, (one, other)), map(of, node.values))
+        case ast.Compare(ops=[sign], comparators=[right]) if op := _OPERATIONS.get(type(sign).__name__, ""):
+            return Value(op, (of(node.left), of(right)))
         case ast.Call(func=ast.Name(id="int" | "double" as name), args=[one], keywords=[]):
             return Value(name, (of(one),))
         case ast.Subscript(

@@ -43,7 +43,6 @@ def stop_run(
         context,
         namespace=context.namespace or run.place.get("namespace", ""),
         kube=chosen if {"kubeconfig", "context"} & run.place.keys() else context.kube,
-        resume=True,
     )
     now = context.clock.now()
     with home.lock(store, run.id, context, wait=wait) as ownership:

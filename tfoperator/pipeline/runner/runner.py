@@ -232,9 +232,7 @@ def _new_run(graph: Graph, run_id: str, context: LaunchContext, origin: RunOrigi
         graph.fingerprint(),
         now,
         steps={step.name: tuple(sorted(step.after)) for step in graph.steps},
-        source=origin.get("source") or "",
-        parameters=msgspec.to_builtins(origin.get("parameters") or {}, enc_hook=str),
-        place=dict(origin.get("place") or {}),
+        **msgspec.to_builtins({name: one for name, one in origin.items() if one is not None}, enc_hook=str),
     )
 
 

@@ -68,7 +68,7 @@ class StepLaunch:
         self._listener = listener
         self._view = StepView(step.name, after=tuple(sorted(step.after)))
         self._keep_line = home.logs.append_to(run.id, step.name)
-        metadata = MetadataDriver(parts.store, parts.graph, run, step)
+        metadata = MetadataDriver(parts.store, run, step)
         self.context = dataclasses.replace(
             pattern,
             work_dir=home.step_folder(run.id, step.name),

@@ -244,9 +244,7 @@ def _only(db: Connection, query: Any, make: Callable[[], int]) -> int:
 
 def inserted(db: Connection, statement: Insert) -> int:
     """Insert one row; return its id."""
-    key = db.execute(statement).inserted_primary_key
-    assert key is not None
-    return int(key[0])
+    return int(db.execute(statement.returning(statement.table.c.id)).scalar_one())
 
 
 def times(now: datetime) -> dict[str, int]:
