@@ -1,4 +1,4 @@
-"""Runs a pipeline: takes ownership of a run, has its steps scheduled, and records the outcome."""
+"""Runs a pipeline: takes ownership of a run, runs each step when its inputs exist, and records the outcome."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, TypedDict, Unpack
 
 import msgspec
 
+from tfoperator.base.clock import StopSignal
 from tfoperator.base.files import local_path
 from tfoperator.launcher import (
     BaseComponentLauncher,
@@ -36,7 +38,7 @@ from tfoperator.pipeline.runner.progress import (
     StepView,
     outcome_of,
 )
-from tfoperator.pipeline.runner.scheduler import RunParts, Scheduler, StepLaunch
+from tfoperator.pipeline.runner.steps import Progress, RunParts, StepLaunch
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import RunRecord
 
@@ -93,11 +95,18 @@ class PipelineRunner:
         self._listener = listener or Listener()
         self._context = dataclasses.replace(context or LaunchContext(), tell=partial(self._listener.tell, ""))
         self._lease_seconds = lease_seconds
-        self._scheduler = Scheduler(parallel, self._listener)
+        self._parallel = max(1, parallel)
+        self._lock = threading.Lock()  # guards _running, and that no step starts once it is cancelled
+        self._running: dict[str, BaseComponentLauncher] = {}
+        self._cancelled = StopSignal()
 
     def cancel(self) -> None:
         """Stop the running containers gracefully, start nothing more, and make `run` raise. Does not block."""
-        self._scheduler.cancel()
+        with self._lock:
+            self._cancelled.set()
+            running = list(self._running.values())
+        for launcher in running:
+            launcher.cancel()
 
     def run(
         self, pipeline: Pipeline | Graph, *, resume: str = "", run_id: str = "", **origin: Unpack[RunOrigin]
@@ -127,22 +136,58 @@ class PipelineRunner:
             unclear = stop_dead_runs(home, store, self._context, but=run.id)
             ownership.when_lost = partial(self._give_up, home)
             with on_signals(self.cancel):
-                views, launches = self._scheduler.run(parts, partial(self._launch, parts))
+                views, launches = self._run_steps(parts)
             if unclear:  # only time shows that runners on other machines are gone
                 stop_dead_runs(home, store, self._context, but=run.id)
             ownership.check()
             return self._conclude(parts, launches, views)
+
+    def _run_steps(self, parts: RunParts) -> tuple[dict[str, StepView], dict[str, StepLaunch]]:
+        """Run the steps; return when none runs any more: how each ended, and the launches.
+
+        When a loop has got its items, the steps of the run are recorded, with those before each.
+        """
+        progress = Progress(parts, self._listener)
+        launches: dict[str, StepLaunch] = {}
+        running: dict[Future[StepView], StepLaunch] = {}
+        with ThreadPoolExecutor(self._parallel, thread_name_prefix="step") as pool:
+            while True:
+                for step in progress.startable():
+                    if len(running) >= self._parallel:
+                        break
+                    one = launches[step.name] = self._launch(parts, step)
+                    if not self._admit(one):
+                        break
+                    progress.see(one.began())
+                    running[pool.submit(one.run)] = one
+                if running:
+                    ended = next(as_completed(running))
+                    one = running.pop(ended)
+                    with self._lock:
+                        del self._running[one.name]
+                    progress.see(ended.result())
+                elif self._cancelled.is_set() or not progress.skip():
+                    break
+        progress.skip(all_of_them=True)
+        return progress.views, launches
+
+    def _admit(self, launch: StepLaunch) -> bool:
+        """Register a starting step, so that `cancel` reaches it; return False if nothing may start any more."""
+        with self._lock:
+            if not self._cancelled.is_set():
+                self._running[launch.name] = launch.launcher
+            return not self._cancelled.is_set()
 
     def _give_up(self, home: Home) -> None:
         home.logs.abandon()
         self.cancel()
 
     def _own(self, stack: ExitStack, home: Home, store: MetadataStore, run: RunRecord) -> RunLease:
-        stop, seconds = self._scheduler.cancelled, self._lease_seconds
+        stop, seconds = self._cancelled, self._lease_seconds
         try:
             return stack.enter_context(home.lock(store, run.id, self._context, wait=True, stop=stop, seconds=seconds))
         except RunInProgress as error:
-            if not self._scheduler.cancelled.is_set():
+            if not self._cancelled.is_set():
                 raise
             result = PipelineResult(run.id, run.pipeline, "interrupted", {}, {}, f"while it waited: {error}")
             raise PipelineCancelled(result) from None
@@ -180,7 +225,7 @@ class PipelineRunner:
                 parts.record()
             with on_signals(self.cancel):
                 view = StepView(step, StepState.CANCELLED)
-                if self._scheduler.admit(launch):
+                if self._admit(launch):
                     self._listener.step(launch.began())
                     view = launch.run()
             self._listener.step(view)
@@ -205,7 +250,7 @@ class PipelineRunner:
     def _conclude(
         self, parts: RunParts, launches: Mapping[str, StepLaunch], views: Mapping[str, StepView]
     ) -> PipelineResult:
-        cancelled = self._scheduler.cancelled.is_set()
+        cancelled = self._cancelled.is_set()
         unfinished = [name for name, launch in launches.items() if launch.unfinished]
         state, message = outcome_of(views, cancelled=cancelled, unfinished=unfinished)
         parts.record(state=state, message=message, ended=self._context.clock.now())

@@ -1,18 +1,15 @@
-"""Launches the steps of a run, each when its inputs exist, several at once; and records their outcomes."""
+"""The steps of a run: one launch of each, with its outcome, and what of them can start and how they are."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from tfoperator.base.clock import StopSignal
 from tfoperator.launcher import (
     BaseComponentLauncher,
     ComponentError,
@@ -120,67 +117,10 @@ class StepLaunch:
         self._listener.log(self.name, line)
 
 
-class Scheduler:
-    """Runs steps in a pool of threads, at most `parallel` at once. `cancel` from any thread, the rest from one."""
-
-    def __init__(self, parallel: int, listener: Listener) -> None:
-        self._parallel = max(1, parallel)
-        self._listener = listener
-        self._lock = threading.Lock()  # guards _running, and that no step starts once `cancelled` is set
-        self._running: dict[str, BaseComponentLauncher] = {}
-        self.cancelled = StopSignal()
-
-    def cancel(self) -> None:
-        """Stop the running containers gracefully, and start nothing more. Does not block."""
-        with self._lock:
-            self.cancelled.set()
-            running = list(self._running.values())
-        for launcher in running:
-            launcher.cancel()
-
-    def run(
-        self, parts: RunParts, launch: Callable[[Step], StepLaunch]
-    ) -> tuple[dict[str, StepView], dict[str, StepLaunch]]:
-        """Run the steps; return when none runs any more: how each ended, and the launches.
-
-        When a loop has got its items, the steps of the run are recorded, with those before each.
-        """
-        progress = _Progress(parts, self._listener)
-        launches: dict[str, StepLaunch] = {}
-        running: dict[Future[StepView], StepLaunch] = {}
-        with ThreadPoolExecutor(self._parallel, thread_name_prefix="step") as pool:
-            while True:
-                for step in progress.startable():
-                    if len(running) >= self._parallel:
-                        break
-                    one = launches[step.name] = launch(step)
-                    if not self.admit(one):
-                        break
-                    progress.see(one.began())
-                    running[pool.submit(one.run)] = one
-                if running:
-                    ended = next(as_completed(running))
-                    one = running.pop(ended)
-                    with self._lock:
-                        del self._running[one.name]
-                    progress.see(ended.result())
-                elif self.cancelled.is_set() or not progress.skip():
-                    break
-        progress.skip(all_of_them=True)
-        return progress.views, launches
-
-    def admit(self, launch: StepLaunch) -> bool:
-        """Register a starting step, so that `cancel` reaches it; return False if nothing may start any more."""
-        with self._lock:
-            if not self.cancelled.is_set():
-                self._running[launch.name] = launch.launcher
-            return not self.cancelled.is_set()
-
-
 _OPEN = (StepState.WAITING, StepState.RUNNING)
 
 
-class _Progress:
+class Progress:
     """The steps of a run as they become known, and the state of each. Used by one thread."""
 
     def __init__(self, parts: RunParts, listener: Listener) -> None:
