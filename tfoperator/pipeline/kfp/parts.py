@@ -1,9 +1,15 @@
-"""What the reading of tasks needs: what they put out, the order of them, constants with placeholders."""
+"""What the reading of tasks needs: what they put out, the order of them, constants with placeholders, conditions.
+
+Conditions are a small part of CEL, and never run as code: Python's parser reads them, once their signs are its own,
+where `~` binds as CEL's `!` does, and more tightly than `not`.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial, reduce
 from typing import Any
 
 import msgspec
@@ -25,6 +31,10 @@ _TYPES = {
 }
 """Of each type of parameters our type of values, and an example."""
 _INPUT = re.compile(r"\.inputs\.parameters\['([^']+)'\]")
+_FOREIGN = re.compile(r"'[^']*'|&&|\|\||!(?!=)|\b(?:true|false)\b|[#~\\\"]")
+_SIGNS = {"&&": " and ", "||": " or ", "!": "~", "true": "True", "false": "False"}
+_OPERATIONS = {"And": "&&", "Or": "||", "Eq": "==", "NotEq": "!=", "Lt": "<", "LtE": "<=", "Gt": ">", "GtE": ">="}
+_MAX_TEXT = 20_000
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -128,3 +138,42 @@ def with_inputs(where: str, value: Any, known: Mapping[str, Any]) -> Any:
             at = match.end()
     parts = [one for one in (*parts, value[at:]) if one != ""] if parts else [value]
     return parts[0] if len(parts) == 1 else Value("text", tuple(parts))
+
+
+def read_condition(text: str, inputs: Callable[[str], Any]) -> Any:
+    """Return a condition as a value; `inputs` are the parameters that it names. Raises ComponentError."""
+
+    def ours(match: re.Match[str]) -> str:
+        found = match[0]
+        return repr(found[1:-1]) if found[0] == "'" else _SIGNS.get(found, "?")
+
+    try:
+        if len(text) > _MAX_TEXT:
+            raise ValueError(f"it has more than {_MAX_TEXT} characters")
+        return _value(ast.parse(_FOREIGN.sub(ours, text).strip(), mode="eval").body, inputs)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ComponentError(f"condition {text[:200]!r} can't be read: {error}") from None
+
+
+def _value(node: ast.AST, inputs: Callable[[str], Any]) -> Any:
+    of = partial(_value, inputs=inputs)
+    match node:
+        case ast.Constant(value=bool() | int() | float() | str() as constant):
+            return constant
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return -number
+        case ast.UnaryOp(op=ast.Invert()):
+            return Value("!", (of(node.operand),))
+        case ast.BoolOp():
+            op = _OPERATIONS[type(node.op).__name__]
+            return reduce(lambda one, other: Value(op, (one, other)), map(of, node.values))
+        case ast.Compare(ops=[sign], comparators=[right]) if op := _OPERATIONS.get(type(sign).__name__, ""):
+            return Value(op, (of(node.left), of(right)))
+        case ast.Call(func=ast.Name(id="int" | "double" as name), args=[one], keywords=[]):
+            return Value(name, (of(one),))
+        case ast.Subscript(
+            value=ast.Attribute(value=ast.Name(id="inputs"), attr="parameter_values"),
+            slice=ast.Constant(value=str() as key),
+        ):
+            return inputs(key)
+    raise ValueError(f"there is a {type(node).__name__} in it")

@@ -15,8 +15,7 @@ from tfoperator.launcher import ComponentError, ExecutorSpec, PlatformConfig
 from tfoperator.launcher.component_file import parameter_values
 from tfoperator.launcher.core.component import Json
 from tfoperator.pipeline.graph import Graph, Loop, Source, Step, made_graph
-from tfoperator.pipeline.kfp.conditions import read_condition
-from tfoperator.pipeline.kfp.container import IRContainerSpec
+from tfoperator.pipeline.kfp.container import IRContainerSpec, configs_of, retry_of
 from tfoperator.pipeline.kfp.parts import (
     Made,
     as_value,
@@ -26,11 +25,11 @@ from tfoperator.pipeline.kfp.parts import (
     in_turn,
     member,
     output_of,
+    read_condition,
     type_of,
     typed,
     with_inputs,
 )
-from tfoperator.pipeline.kfp.platforms import configs_of, retry_of
 from tfoperator.pipeline.kfp.spec import PIPELINE, PLATFORMS, check
 from tfoperator.pipeline.values import COLLECT, ITEM, OUTPUT, STATUS, Value
 
