@@ -158,7 +158,7 @@ class PipelineRunner:
                     one = launches[step.name] = self._launch(parts, step)
                     if not self._admit(one):
                         break
-                    progress.see(one.began())
+                    progress.see(one.view)
                     running[pool.submit(one.run)] = one
                 if running:
                     ended = next(as_completed(running))
@@ -226,7 +226,7 @@ class PipelineRunner:
             with on_signals(self.cancel):
                 view = StepView(step, StepState.CANCELLED)
                 if self._admit(launch):
-                    self._listener.step(launch.began())
+                    self._listener.step(launch.view)
                     view = launch.run()
             self._listener.step(view)
             return view

@@ -63,7 +63,8 @@ class StepLaunch:
         self.unfinished = False
         """Whether its container may still run, without a launcher."""
         self._listener = listener
-        self._view = StepView(step.name, after=tuple(sorted(step.after)))
+        self.view = StepView(step.name, StepState.RUNNING, tuple(sorted(step.after)), pattern.clock.now())
+        """The step as it begins."""
         self._keep_line = home.logs.append_to(run.id, step.name)
         metadata = MetadataDriver(parts.store, run, step)
         self.context = dataclasses.replace(
@@ -80,11 +81,6 @@ class StepLaunch:
             log=self._log,
             tell=lambda message: listener.tell(step.name, message),
         )
-
-    def began(self) -> StepView:
-        """Record the start."""
-        self._view = msgspec.structs.replace(self._view, state=StepState.RUNNING, began=self.context.clock.now())
-        return self._view
 
     def run(self) -> StepView:
         """Launch it; return the outcome. Raises nothing but what a signal's handler raises in the main thread."""
@@ -110,7 +106,7 @@ class StepLaunch:
         return self._ended(state, "", attempts=result.attempts, execution_id=result.execution_id)
 
     def _ended(self, state: StepState, message: str, **more: int) -> StepView:
-        return msgspec.structs.replace(self._view, state=state, ended=self.context.clock.now(), message=message, **more)
+        return msgspec.structs.replace(self.view, state=state, ended=self.context.clock.now(), message=message, **more)
 
     def _log(self, line: str) -> None:
         self._keep_line(line)

@@ -78,10 +78,7 @@ class PipelinePages:
     def run(self, run_id: str, step: str, tail_lines: int) -> AsyncGenerator[bytes, None]:
         """Yield the parts of a run, each when it has changed, with the log of a step if one is named."""
         self._looks.start()
-        producers = [lambda put: self._parts(run_id, put)]
-        if step:
-            producers.append(lambda put: self._log(run_id, step, tail_lines, put))
-        return merged(producers)
+        return merged([partial(self._parts, run_id), partial(self._log, run_id, step, tail_lines)])
 
     def artifact(self, number: str) -> dict[str, Any]:
         """Return an artifact with its lineage; blocks. Raises NotThere, CannotRead."""
@@ -186,7 +183,7 @@ class PipelinePages:
         """Send the log of a step, in the form of replicas' logs; each line once, even to a slow page."""
         loop = asyncio.get_running_loop()
         tail = StepLogTail(partial(self._home.logs.file, run_id, step), tail_lines=tail_lines)
-        there = await loop.run_in_executor(self._readers, self._has_step, run_id, step)
+        there = bool(step) and await loop.run_in_executor(self._readers, self._has_step, run_id, step)
         try:
             while there:
                 lines, afresh = await loop.run_in_executor(self._readers, tail.read)
