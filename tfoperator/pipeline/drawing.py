@@ -115,24 +115,20 @@ _STATES = {"COMPLETE": "succeeded", "CANCELED": "cancelled"}
 """Words for states; the others are their own."""
 
 
-def states_of(run: RunRecord, known: Mapping[str, ExecutionState]) -> dict[str, str]:
-    """Return the state of each step, from those of its executions."""
-    found = {}
+def states_of(run: RunRecord, known: Mapping[str, ExecutionRecord | ExecutionState]) -> dict[str, str]:
+    """Return the state of each step, from its execution, or from the state of that."""
+    found, not_begun = {}, "waiting" if run.state == "running" else "not run"
     for name in run.steps:
-        not_begun = "waiting" if run.state == "running" else "not run"
-        state = _STATES.get(known[name], known[name].lower()) if name in known else not_begun
-        found[name] = "interrupted" if state == "running" and run.state != "running" else state
+        one = known.get(name)
+        state = one.state if isinstance(one, ExecutionRecord) else one
+        word = not_begun if state is None else _STATES.get(state, state.lower())
+        found[name] = "interrupted" if word == "running" and run.state != "running" else word
     return found
-
-
-def step_states(run: RunRecord, known: Mapping[str, ExecutionRecord]) -> dict[str, str]:
-    """Return the same, from its executions."""
-    return states_of(run, {name: execution.state for name, execution in known.items()})
 
 
 def step_notes(run: RunRecord, known: Mapping[str, ExecutionRecord]) -> dict[str, str]:
     """Return the state of each step, and its duration."""
-    states = step_states(run, known)
+    states = states_of(run, known)
     return {name: " ".join([state, _took(known.get(name))]).strip() for name, state in states.items()}
 
 

@@ -46,7 +46,7 @@ class Step(msgspec.Struct, frozen=True):
     """One component. `outputs` has the type of each; parameters may be values.
 
     It is left out unless all of `when` hold. In `loops`, the outermost first, it is a pattern, of which
-    `unfold` makes a step for each iteration: `pattern` and `at` are that one's. `always`: it runs
+    `Unfolded` makes a step for each iteration: `pattern` and `at` are that one's. `always`: it runs
     however the steps before it end.
     """
 

@@ -25,11 +25,9 @@ from tfoperator.launcher import ComponentError, PlatformConfig
 from tfoperator.launcher.component_file import parameter_values
 from tfoperator.pipeline.dsl.pipeline import Pipeline
 from tfoperator.pipeline.graph import Graph
-from tfoperator.pipeline.kfp.reading import read_ir
+from tfoperator.pipeline.kfp.reading import Configs, read_ir
 
 _FUNCTION, _PLATFORMS = "create_pipeline", "PLATFORMS"
-
-Platforms = Mapping[str, Mapping[str, Sequence[PlatformConfig]]]
 
 
 class LoadedPipeline(msgspec.Struct, frozen=True):
@@ -37,7 +35,7 @@ class LoadedPipeline(msgspec.Struct, frozen=True):
 
     pipeline: Pipeline | Graph
     parameters: dict[str, Any]
-    platforms: Platforms
+    platforms: Configs
     left_out: tuple[str, ...] = ()
 
     def platform_configs(self, wanted: str = "", containers: str = "") -> Mapping[str, Sequence[PlatformConfig]]:
@@ -86,7 +84,7 @@ def load_pipeline_file(
     if not isinstance(pipeline, Pipeline):
         raise ComponentError(f"{path}: {_FUNCTION} returns a {type(pipeline).__name__}, and no Pipeline")
     try:
-        platforms = msgspec.convert(getattr(module, _PLATFORMS, {}), dict[str, dict[str, list[PlatformConfig]]])
+        platforms = msgspec.convert(getattr(module, _PLATFORMS, {}), Configs)
     except msgspec.ValidationError as error:
         what = "has by platform, and then by component, lists of platform configs"
         raise ComponentError(f"{path}: {_PLATFORMS} {what}") from error

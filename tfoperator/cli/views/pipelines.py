@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tfoperator.base.durations import human_duration
-from tfoperator.pipeline.drawing import step_notes, step_states, steps_done
+from tfoperator.pipeline.drawing import states_of, step_notes, steps_done
 
 if TYPE_CHECKING:
     from tfoperator.launcher.core.record import LaunchRecord
@@ -37,7 +37,7 @@ def run_row(run: RunRecord, states: Mapping[str, ExecutionState], now: datetime)
 
 def run_report(run: RunRecord, known: Executions, launches: Launches | None = None) -> Json:
     """Return all data of a run, for programs. `launches` are those of running steps, by step."""
-    steps = [_step_report(name, state, known.get(name)) for name, state in step_states(run, known).items()]
+    steps = [_step_report(name, state, known.get(name)) for name, state in states_of(run, known).items()]
     for step in steps:
         if launch := (launches or {}).get(step["name"]):
             plain = msgspec.to_builtins(launch)

@@ -55,7 +55,7 @@ class _Choice(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
     """A container of the IR. `artifacts` has the types of the inputs and outputs, `values` the outputs that are values.
 
-    `optional` are inputs that may be missing. Raises ComponentError for a placeholder of something unknown.
+    Raises ComponentError for a placeholder of something unknown.
     """
 
     task: str

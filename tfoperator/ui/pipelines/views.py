@@ -9,7 +9,7 @@ from typing import Any
 
 from tfoperator.launcher.core.record import LaunchRecord
 from tfoperator.pipeline import Lineage
-from tfoperator.pipeline.drawing import arrange, states_of, step_states, steps_done
+from tfoperator.pipeline.drawing import arrange, states_of, steps_done
 from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, ExecutionState, Maker, RunRecord
 from tfoperator.ui.streaming import seconds, short
 
@@ -67,7 +67,7 @@ def step_rows(
             **_execution(executions.get(name), makers),
             **_launch(launches[name], find_job),
         }
-        for name, state in step_states(run, executions).items()
+        for name, state in states_of(run, executions).items()
     ]
 
 

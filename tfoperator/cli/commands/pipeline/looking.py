@@ -120,12 +120,12 @@ def graph(
             typer.echo(draw(made.name, {step.name: sorted(step.after) for step in made.steps}), nl=False)
         return
     with opened(home) as (place, store):
-        from tfoperator.pipeline.drawing import draw, step_notes, step_states
+        from tfoperator.pipeline.drawing import draw, states_of, step_notes
 
         found = place.find(store, what)
         known = store.executions(found.id)
         title = f"{found.pipeline}, run {found.id}: {found.state}"
-        typer.echo(draw(title, found.steps, step_states(found, known), step_notes(found, known)), nl=False)
+        typer.echo(draw(title, found.steps, states_of(found, known), step_notes(found, known)), nl=False)
 
 
 def ui(home: HomeOption = DEFAULT_HOME, port: PagePort = 0) -> None:
