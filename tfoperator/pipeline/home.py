@@ -109,22 +109,10 @@ class Home:
             except OSError:
                 identity = 0
             if self._reader is None or identity != self._identity:
-                self._reader = None
                 self._opened.close()
+                self._reader, self._identity = None, identity
                 self._reader = self._opened.enter_context(self.store(read_only=True))
-                self._identity = identity
             return self._reader
-
-    def changes(self) -> str:
-        """Return a text that changes with each write; "" before the first run. Raises StoreError."""
-        if not self.exists():
-            return ""
-        store = self.reading()
-        return f"{self._identity} {store.database.changes()}"
-
-    def wait(self) -> float:
-        """Wait for a write, where one is notified; return the seconds until the next look. From one thread."""
-        return self.look_seconds if self._local else self.reading().database.wait(self.look_seconds)
 
     def known_launch(self, store: MetadataStore, run: RunRecord, step: str) -> LaunchRecord | None:
         """Return the record of a step's launch, None if there is none, or it can't be read.

@@ -49,7 +49,8 @@ class PipelinePages:
         self.place = str(home)
         """The place of the runs, for users."""
         # Used only by the thread that looks.
-        self._mark: str | None = None
+        self._store: MetadataStore | None = None  # None before the first run
+        self._mark = ""  # of what was read: it changes with each write
         self._read_at = Elapsed(SystemClock())
         self._records: list[RunRecord] = []
         self._states: dict[str, dict[str, ExecutionState]] = {}
@@ -105,20 +106,22 @@ class PipelinePages:
             news.add("")
         self._rows, self._status = rows, status
         self._listeners.tell(*news)
-        return self._home.look_seconds if problem else self._home.wait()
+        pause, store = self._home.look_seconds, self._store
+        return pause if problem or store is None else store.database.wait(pause)
 
     def _read_runs(self) -> str:
         """Read the store if it has changed; return why that failed, or ""."""
         try:
-            mark = self._home.changes()
+            before, self._store = self._store, self._home.reading() if self._home.exists() else None
+            mark = self._store.database.changes() if self._store is not None else ""
             stale = self._read_at.seconds > _READ_SECONDS and any(run.state == "running" for run in self._records)
-            if mark == self._mark and not stale:
+            if (self._store, mark) == (before, self._mark) and not stale:
                 return ""
-            self._records = self._home.reading().runs(most=MAX_RUNS) if mark else []  # "": no runs yet
+            self._records = self._store.runs(most=MAX_RUNS) if self._store is not None else []
             ids = [run.id for run in self._records]
-            self._states = self._home.reading().execution_states(ids) if ids else {}
+            self._states = self._store.execution_states(ids) if self._store is not None else {}
         except StoreError as error:
-            self._mark = None
+            self._mark = "unknown"
             return str(error)
         self._mark, self._read_at = mark, Elapsed(SystemClock())
         return ""

@@ -131,7 +131,7 @@ def test_threads_and_processes_share_the_records(tmp_path: Path) -> None:
             home = home_of(tmp_path)
             with home.store() as store:
                 store.put_run(run(f"{number}-{one}"))
-            home.changes()
+            home.reading().database.changes()
 
     children = [multiprocessing.get_context("fork").Process(target=write, args=(10 + n,)) for n in range(2)]
     for child in children:
@@ -159,7 +159,7 @@ def test_a_file_that_is_none_or_newer_is_an_error_that_names_it_and_a_reader_mak
     with pytest.raises(StoreError, match="No such file"):
         MetadataStore(tmp_path / "other" / "metadata.db", read_only=True)
     assert not (tmp_path / "other").exists()
-    assert Home(tmp_path / "nothing").changes() == ""
+    assert not Home(tmp_path / "nothing").exists()
 
 
 def test_a_reader_writes_nothing_and_sees_what_others_write(store: MetadataStore, tmp_path: Path) -> None:
