@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
+import psutil
 
 from tfoperator.base.clock import StopSignal
 from tfoperator.base.files import hold_lock, is_locked, local_path
@@ -20,7 +21,6 @@ from tfoperator.base.object_store import Objects, ObjectStoreError, is_object_ur
 from tfoperator.launcher import ComponentError, LaunchContext, LauncherError
 from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper, WorkDirectory
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease
-from tfoperator.pipeline.local_paths import network_file_system
 from tfoperator.pipeline.step_logs import StepLogs
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.postgresql import database_url
@@ -39,6 +39,8 @@ _LOCK = "lock"
 _LOCK_SECONDS = 0.5
 """Who checks the lock (`is_locked`) holds it for two system calls, for which its taker waits."""
 
+_NETWORK = re.compile(r"nfs4?|cifs|smb3|ceph|lustre|gpfs|beegfs|afs|9p|fuse\.(?!fuse-overlayfs).*")
+"""Types of file systems that other machines share."""
 _RUN_ID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,98}[A-Za-z0-9])?")
 
 
@@ -179,7 +181,12 @@ class Home:
 
     def check_sharing(self) -> None:
         """Raise ComponentError if launchers on several nodes would not see each other's locks, and lose records."""
-        if self._local and (kind := network_file_system(self.path)):
+        types: dict[Path, str] = {}
+        with suppress(OSError):  # of those at one place the last one counts
+            types = {Path(one.mountpoint): one.fstype for one in psutil.disk_partitions(all=True)}
+        path = self.path.resolve()
+        kind = next((types[one] for one in (path, *path.parents) if one in types), "")
+        if self._local and _NETWORK.fullmatch(kind):
             raise ComponentError(
                 f"records of steps that an orchestrator launches can't be in {self.path}, on a network file system "
                 f"({kind}): keep them in PostgreSQL, --home=postgresql://HOST/DB?folder=LOGS"

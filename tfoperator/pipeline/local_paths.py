@@ -6,35 +6,19 @@ For objects each may raise ObjectStoreError.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-import psutil
-
 from tfoperator.base.files import local_path, open_regular
 from tfoperator.base.object_store import Objects, is_object_url
 
 _MAX_VALUE = 1 << 18
 """Maximum size of a value in bytes."""
-_NETWORK = re.compile(r"nfs4?|cifs|smb3|ceph|lustre|gpfs|beegfs|afs|9p|fuse\.(?!fuse-overlayfs).*")
-
 _MAX_FILES = 10_000
 """Maximum number of files checked below a directory."""
-
-
-def network_file_system(path: Path) -> str:
-    """Return the type of the file system of a path that other machines share, "" for one of this machine."""
-    try:
-        mounts = psutil.disk_partitions(all=True)
-    except OSError:
-        return ""
-    types = {Path(one.mountpoint): one.fstype for one in mounts}  # of those at one place the last one counts
-    kind = next((types[one] for one in (path.resolve(), *path.resolve().parents) if one in types), "")
-    return kind if _NETWORK.fullmatch(kind) else ""
 
 
 def exists(uri: str) -> bool:

@@ -33,6 +33,7 @@ def argo_workflow(plan: LaunchPlan, *, template: bool = False) -> Json:
     """Return the manifest; with `template` a WorkflowTemplate, from which workflows are submitted."""
     name = object_name(plan.name, _MAX_WORKFLOW)
     pod = plan.pods.pod_spec()
+    values = [f"--encoded-param={key}={{{{=sprig.b64enc(workflow.parameters['{key}'])}}}}" for key in plan.parameters]
     annotation = f"{len(plan.steps)} steps; written by tfoperator pipeline compile"
     return {
         "apiVersion": "argoproj.io/v1alpha1",
@@ -56,7 +57,7 @@ def argo_workflow(plan: LaunchPlan, *, template: bool = False) -> Json:
                 {
                     "name": "step",
                     "inputs": {"parameters": [{"name": "step"}]},
-                    **_pod(plan, [*plan.words("{{inputs.parameters.step}}", RUN_ID, "argo"), *_values(plan)]),
+                    **_pod(plan, [*plan.words("{{inputs.parameters.step}}", RUN_ID, "argo"), *values]),
                 },
                 {"name": "finish", **_pod(plan, plan.last_words(RUN_ID))},
             ],
@@ -68,10 +69,6 @@ def _parameter(name: str, value: Any) -> Json:
     if value is None:
         return {"name": name, "value": "", "description": "may be left empty"}
     return {"name": name, "value": rendered_value(value), "description": type(value).__name__}
-
-
-def _values(plan: LaunchPlan) -> list[str]:
-    return [f"--encoded-param={name}={{{{=sprig.b64enc(workflow.parameters['{name}'])}}}}" for name in plan.parameters]
 
 
 def _tasks(plan: LaunchPlan) -> list[Json]:

@@ -149,7 +149,11 @@ def launch_plan(graph: Graph, parameters: Mapping[str, Any], left_out: Iterable[
     others: list[str] = []
     for name, given in [*parameters.items(), *[(name, None) for name in left_out]]:
         value = str(given) if isinstance(given, str) else given
-        if not _survives_as_text(value):
+        try:
+            again = msgspec.json.decode(msgspec.json.encode(value))
+        except (TypeError, ValueError):
+            again = None
+        if type(again) is not type(value) or again != value:  # JSON changes a path, a tuple or NaN
             others.append(name)
             continue
         if not re.fullmatch(r"[A-Za-z0-9_]+", name):
@@ -157,15 +161,6 @@ def launch_plan(graph: Graph, parameters: Mapping[str, Any], left_out: Iterable[
         values[name] = value
     steps = {step.name: tuple(sorted(step.after)) for step in graph.steps}
     return LaunchPlan(graph.name, steps, values, tuple(others), pods)
-
-
-def _survives_as_text(value: Any) -> bool:
-    """Return whether JSON preserves the value: it changes a path, a tuple or NaN."""
-    try:
-        again = msgspec.json.decode(msgspec.json.encode(value))
-    except (TypeError, ValueError):
-        return False
-    return type(again) is type(value) and bool(again == value)
 
 
 def steps_digest(steps: Mapping[str, Iterable[str]]) -> str:

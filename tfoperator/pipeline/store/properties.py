@@ -28,7 +28,7 @@ def put_properties(
     db: Connection, table: Table, owner: int, type_id: int, values: Mapping[str, Any], *, new: bool = False
 ) -> None:
     """Set the properties of an artifact, execution or context; unless it is new, they replace the present ones."""
-    owners = _owners(table)
+    owners = table.c[0]
     if not new:
         db.execute(delete(table).where(owners == owner))
     if not values:
@@ -58,15 +58,11 @@ def property_rows(values: Mapping[str, Any], kinds: Kinds) -> Iterator[dict[str,
 def properties_of(db: Connection, table: Table, owners: Sequence[int]) -> Mapping[int, dict[str, Any]]:
     """Return the properties of several artifacts, executions or contexts."""
     found: dict[int, dict[str, Any]] = defaultdict(dict)
-    column = _owners(table)
+    column = table.c[0]
     for some in batched(owners):
         for row in db.execute(select(table, column.label("owner")).where(column.in_(some)).order_by(table.c.name)):
             found[row.owner][row.name] = _value(row)
     return found
-
-
-def _owners(table: Table) -> Any:
-    return table.c[f"{table.name.removesuffix('property')}_id"]
 
 
 def _columns(value: Any) -> tuple[int, dict[str, Any]]:

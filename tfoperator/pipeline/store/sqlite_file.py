@@ -49,21 +49,18 @@ class SQLiteFile(Database):
         super().__init__(str(path), engine, read_only=read_only)
 
     def _prepare(self) -> None:
-        if not self._read_only and not self._path.exists():
-            self._begin()
-        self._path.stat()
-        super()._prepare()
-
-    def _begin(self) -> None:
         folder = self._path.parent
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self._turn(), suppress(FileExistsError):
-                self._path.touch(0o600, exist_ok=False)  # parameters may be secrets
+            if not self._read_only and not self._path.exists():
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with self._turn(), suppress(FileExistsError):
+                    self._path.touch(0o600, exist_ok=False)  # parameters may be secrets
         except OSError as error:
             odd = isinstance(error, FileExistsError | NotADirectoryError)
             why = "it is not a directory" if odd else error.strerror
             raise UnusablePlace(f"the records of pipelines can't be in {folder}: {why}") from error
+        self._path.stat()
+        super()._prepare()
 
     def _make(self) -> None:
         with self._turn(), self._engine.connect() as db:
