@@ -1,22 +1,30 @@
-"""The driver and publisher of pipelines: resolve inputs, allocate outputs and record both in the metadata store."""
+"""The driver and publisher of pipelines: resolve inputs, allocate outputs and record both in the metadata store.
+
+URIs of artifacts are paths of this machine or of objects: for these `exists`, `remove`, `content` and `version` may
+raise ObjectStoreError.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tfoperator.base.files import local_path
-from tfoperator.base.object_store import ObjectStoreError
+from tfoperator.base.files import local_path, open_regular
+from tfoperator.base.object_store import Objects, ObjectStoreError, is_object_url
 from tfoperator.launcher import Artifact, Component, ComponentError, Execution, PermanentFailure
 from tfoperator.launcher.core.metadata import cache_key, fingerprint
 from tfoperator.pipeline.dsl.standard_artifacts import VALUES, value_of
 from tfoperator.pipeline.graph import FromOutside, Source, Step
-from tfoperator.pipeline.local_paths import content, exists, version
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, RunRecord
 from tfoperator.pipeline.values import STATUS, LeftOut, Value, evaluate
@@ -25,6 +33,11 @@ logger = logging.getLogger(__name__)
 
 _STATES = {"succeeded": "COMPLETE", "retryable": "FAILED", "cancelled": "CANCELED"}
 """Those of launches, which are called otherwise in the records."""
+
+_MAX_VALUE = 1 << 18
+"""Maximum size of a value in bytes."""
+_MAX_FILES = 10_000
+"""Maximum number of files checked below a directory."""
 
 
 class MetadataDriver:
@@ -192,3 +205,66 @@ def _exists(uri: str, *, unknown: bool) -> bool:
     except ObjectStoreError as error:
         logger.warning("%s can't be looked at; it has to be before it is used again: %s", uri, error)
         return unknown
+
+
+def exists(uri: str) -> bool:
+    """Return whether a URI is an existing path of this machine, or one of objects that exist."""
+    path = local_path(uri)
+    if path is None:
+        return is_object_url(uri) and next(Objects(uri).here(), None) is not None
+    return os.path.lexists(path)
+
+
+def content(uri: str) -> bytes:
+    """Return the bytes of a file or an object. Raises OSError, and ValueError if it is too large."""
+    path = local_path(uri)
+    if path is None:
+        found = Objects(uri).get("", limit=_MAX_VALUE)
+        return b"" if found is None else found[0]
+    with open_regular(path) as stream:
+        data = stream.read(_MAX_VALUE + 1)
+    if len(data) > _MAX_VALUE:
+        raise ValueError(f"it has more than {_MAX_VALUE} bytes")
+    return data
+
+
+def version(uri: str) -> str:
+    """Return names, sizes and times of a file, or of the files below a directory; of objects, ETags instead of times.
+
+    Empty for other URIs.
+    """
+    path = local_path(uri)
+    if path is not None:
+        return ";".join(_described(path))
+    objects = islice(Objects(uri).here(), _MAX_FILES) if is_object_url(uri) else ()
+    return ";".join(f"{one.key},{one.size},{one.version.get('e_tag', one.modified)}" for one in objects)
+
+
+def remove(uri: str) -> bool:
+    """Remove a file, a directory or objects; return whether there was anything."""
+    path = local_path(uri)
+    if not exists(uri):
+        return False
+    if path is None:
+        Objects(uri).remove()
+    elif path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+    return True
+
+
+def _described(path: Path) -> Iterator[str]:
+    with suppress(OSError):
+        found = path.stat()
+        yield f"{found.st_size},{found.st_mtime_ns}"
+        for one in islice(_files(path), _MAX_FILES):
+            with suppress(OSError):
+                found = one.lstat()
+                yield f"{one.relative_to(path)},{found.st_size},{found.st_mtime_ns}"
+
+
+def _files(path: Path) -> Iterator[Path]:
+    for folder, folders, names in os.walk(path):
+        folders.sort()
+        yield from (Path(folder, name) for name in sorted(names))

@@ -16,10 +16,9 @@ from tfoperator.launcher import LaunchContext, LauncherError
 from tfoperator.launcher.core.context import connect
 from tfoperator.launcher.core.record import recorded_execution
 from tfoperator.launcher.platforms.stopping import stop_recorded
-from tfoperator.pipeline.driver import publish
+from tfoperator.pipeline.driver import publish, remove
 from tfoperator.pipeline.home import Home, orchestrated
 from tfoperator.pipeline.lease import RunInProgress
-from tfoperator.pipeline.local_paths import remove
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import ExecutionRecord, RunRecord, RunState
 

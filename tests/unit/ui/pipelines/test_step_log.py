@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.ui.pipelines.step_log import StepLogTail
+from tfoperator.ui.pipelines.pages import StepLogTail
 from tfoperator.ui.problems import CannotRead
 
 ALL = 500_000
