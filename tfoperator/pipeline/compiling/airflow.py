@@ -21,7 +21,7 @@ _STEP = "STEP"
 _FILE_ENDINGS = (".json", ".yaml", ".yml")
 """Airflow takes an argument with such an ending for the name of a template's file."""
 
-_FILE = '''"""The pipeline {name} as a DAG of Airflow: each task is a pod that launches a step.
+_FILE = '''"""The pipeline {plan.name} as a DAG of Airflow: each task is a pod that launches a step.
 
 Written by `tfoperator pipeline compile --to airflow`: compile it again instead of changing it. It needs the package
 apache-airflow-providers-cncf-kubernetes, and Airflow's connection to a cluster or its own pod in one.
@@ -71,7 +71,7 @@ def launcher(task_id, arguments, name, **more):
         base_container_name={container!r},
         termination_grace_period={grace},
         do_xcom_push=False,
-        retries={retries},
+        retries={plan.pods.retries},
         retry_delay=timedelta(seconds=10),
         retry_exponential_backoff=True,
         **more,
@@ -79,11 +79,11 @@ def launcher(task_id, arguments, name, **more):
 
 
 with DAG(
-    dag_id={name!r},
+    dag_id={plan.name!r},
     description={description!r},
     schedule=None,
     catchup=False,
-    max_active_tasks={parallel},
+    max_active_tasks={plan.pods.parallel},
     params={{name: Param(value, type=kind) for name, (value, kind) in PARAMETERS.items()}},
     user_defined_macros={{"encoded": encoded, "run_name": run_name}},
     tags=["tfoperator"],
@@ -111,7 +111,7 @@ def airflow_file(plan: LaunchPlan) -> str:
     spec = {"restartPolicy": "Never", **plan.pods.pod_spec()}
     spec["containers"] = [{"name": CONTAINER, **spec["containers"][0]}]
     return _FILE.format(
-        name=plan.name,
+        plan=plan,
         description=f"{len(plan.steps)} steps; written by tfoperator pipeline compile",
         parameters=_literal({name: _parameter(value) for name, value in plan.parameters.items()}),
         steps=_literal({step: list(after) for step, after in plan.steps.items()}),
@@ -121,8 +121,6 @@ def airflow_file(plan: LaunchPlan) -> str:
         command=list(COMMAND),
         container=CONTAINER,
         grace=GRACE_SECONDS,
-        retries=plan.pods.retries,
-        parallel=plan.pods.parallel,
         prefix=object_name(plan.name, 40),
         step=_STEP,
     )
