@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -157,12 +157,6 @@ class PipelinePages:
         steps = step_rows(run, executions, launches, makers, self._find_job)
         return {"run": run_detail(run, executions), "steps": steps}
 
-    def _has_step(self, run_id: str, step: str) -> bool:
-        with suppress(NotThere), self._opened() as store:
-            run = store.run(run_id)
-            return run is not None and step in run.steps and names_files(run_id, step)  # a path may lead elsewhere
-        return False
-
     # In the event loop's thread.
 
     async def _parts(self, run_id: str, put: Put) -> None:
@@ -192,9 +186,8 @@ class PipelinePages:
         """Send the log of a step, in the form of replicas' logs; each line once, even to a slow page."""
         loop = asyncio.get_running_loop()
         tail = StepLogTail(partial(self._home.logs.file, run_id, step), tail_lines=tail_lines)
-        there = bool(step) and await loop.run_in_executor(self._readers, self._has_step, run_id, step)
         try:
-            while there:
+            while names_files(run_id, step):  # other paths may lead elsewhere
                 lines, afresh = await loop.run_in_executor(self._readers, tail.read)
                 if lines or afresh:
                     await put(encode({"log": {"step": step, "lines": lines, "afresh": afresh}}))
