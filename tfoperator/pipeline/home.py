@@ -121,12 +121,10 @@ class Home:
 
         The names of run and step are untrusted: a writer of the store set them.
         """
-        if not names_files(run.id, step):
-            return None
-        try:
-            return WorkDirectory(self.step_folder(run.id, step), self.keeper(store, run, step)).load()
-        except LauncherError:
-            return None
+        if names_files(run.id, step):
+            with suppress(LauncherError):
+                return WorkDirectory(self.step_folder(run.id, step), self.keeper(store, run, step)).load()
+        return None
 
     # The other parts of a run.
 

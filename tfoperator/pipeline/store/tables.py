@@ -86,9 +86,7 @@ types = _table(
     _required("name", _NAME, index=True),
     sa.Column("version", _NAME),
     _required("type_kind", sa.SmallInteger),
-    sa.Column("description", sa.Text),
-    sa.Column("input_type", sa.Text),
-    sa.Column("output_type", sa.Text),
+    *[sa.Column(name, sa.Text) for name in ("description", "input_type", "output_type")],
     sa.Column("external_id", _NAME, unique=True),
     sqlite_autoincrement=True,
 )
