@@ -74,11 +74,18 @@ def report_suspension(draft: Draft) -> None:
         draft.event("Normal", "TFJobSuspended", message)
 
 
+def _report_resumption(draft: Draft) -> None:
+    message = f"TFJob {draft.job.metadata.name} is resumed."
+    draft.conditions.set(ConditionType.SUSPENDED, "False", "TFJobResumed", message)
+    draft.event("Normal", "TFJobResumed", message)
+
+
 def _report_queue(draft: Draft, gate: QueueGate) -> None:
     """Report that the job waits in its queue, or has to go back to it."""
     name, conditions = draft.job.metadata.name, draft.conditions
     message = f"TFJob {name} waits in queue {queue_name(draft.job.metadata.labels)}: {gate.message}"
-    _set_false_if_there(draft, ConditionType.SUSPENDED, "TFJobResumed", f"TFJob {name} is resumed.")
+    if conditions.is_true(ConditionType.SUSPENDED):
+        _report_resumption(draft)
     for condition in _OVER:
         _set_false_if_there(draft, condition, "TFJobQueued", message)
     conditions.remove(ConditionType.RESTARTING)
@@ -100,9 +107,7 @@ def report_progress(draft: Draft, known: Situation) -> None:
     else:
         conditions.remove(ConditionType.ADMITTED)
     if known.resumed and conditions.is_true(ConditionType.SUSPENDED):
-        message = f"TFJob {draft.job.metadata.name} is resumed."
-        conditions.set(ConditionType.SUSPENDED, "False", "TFJobResumed", message)
-        draft.event("Normal", "TFJobResumed", message)
+        _report_resumption(draft)
         _report_uncounted(draft)
     _report_restarts(draft, groups, restart)
     ready, completed, total = readiness(groups)
