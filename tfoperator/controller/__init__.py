@@ -6,7 +6,7 @@ may import those before it. This module exports every name that the rest of the 
 
 from tfoperator.controller.collaborators import Collaborators, PodWitnesses, StackKeeper
 from tfoperator.controller.controller import ControllerOptions, TFJobController
-from tfoperator.controller.kueue.objects import FLAVORS
+from tfoperator.controller.kueue.objects import FLAVORS, OF_JOBS
 from tfoperator.controller.ledger import is_older
 from tfoperator.controller.metrics import ControllerMetrics
 from tfoperator.controller.observe.informers import ControllerInformers
@@ -23,6 +23,7 @@ __all__ = [
     "DEFAULT_TENSORBOARD_IMAGE",
     "FLAVORS",
     "KUBERNETES_POD_GROUPS",
+    "OF_JOBS",
     "PLAIN_NAMES",
     "UNIQUE_NAMES",
     "Accelerator",

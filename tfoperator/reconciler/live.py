@@ -28,10 +28,11 @@ import msgspec
 
 from tfoperator.api.names import MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.api.workloads import WORKLOADS
 from tfoperator.base.clock import Clock
-from tfoperator.controller import is_older
+from tfoperator.controller import OF_JOBS, is_older
 from tfoperator.informers import InformerGroup
-from tfoperator.kube import ListWatch, Selection, WatchOptions, list_pages
+from tfoperator.kube import EVERYTHING, ListWatch, Selection, WatchOptions, list_pages
 from tfoperator.kube.errors import ForbiddenError, KubeError
 from tfoperator.kube.list_watch import PAGE_SIZE
 from tfoperator.kube.objects import PartialObject
@@ -40,6 +41,9 @@ from tfoperator.kube.verbs import ApiClient, WatchEventType, WatchStream, decode
 from tfoperator.reconciler.compare import NO_DIFFERENCES, Collation, Difference, Differences
 
 logger = logging.getLogger(__name__)
+
+_SELECTIONS = {TFJOBS: EVERYTHING, WORKLOADS: OF_JOBS}
+"""What is looked at of collections without our label."""
 
 _WATCH_SECONDS = 3
 """Seconds for which the server sends changes. It sends a bookmark 2 s before the end, or none."""
@@ -82,7 +86,7 @@ class _Collection:
         self.namespace = namespace
         self.group = group
         self.collation = Collation(group.lister.get_all)
-        selection = Selection(label_selector="" if resource is TFJOBS else MANAGED_SELECTOR)
+        selection = _SELECTIONS.get(resource, Selection(label_selector=MANAGED_SELECTOR))
         self.live = ListWatch(client, resource, namespace, decode_metadata, selection)
         self.version = ""  # version up to which the server has sent everything; empty before the first whole list
         self.listed_at = 0.0

@@ -17,6 +17,7 @@ from typing import Any
 
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJOBS, TFJob
+from tfoperator.api.workloads import WORKLOADS
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.controller import Comparison, ControllerInformers, TFJobController
 from tfoperator.expectations import Expectations
@@ -60,6 +61,8 @@ class Reconciler:
         self._owned: dict[Resource, InformerGroup[Any]] = {PODS: informers.pods, SERVICES: informers.services}
         if informers.gang is not None and informers.pod_groups is not None:
             self._owned[informers.gang.pod_groups] = informers.pod_groups
+        self._outliving = {} if informers.kueue is None else {WORKLOADS: informers.kueue.workloads}
+        self._owned |= self._outliving
         self._jobs: Lister[TFJob] = informers.jobs.lister
         self._controller = controller
         self._expectations = expectations
@@ -181,8 +184,8 @@ class Reconciler:
             due, records = self._schedule.take(started, slack=self._base / 2)
         if not due:
             return 0
-        # When only the set of jobs is due, that costs one list of them.
-        owned = self._caches_to_compare() if due != {_JOBS_KEY} or _JOBS_KEY in self._suspicions else {}
+        # When only the set of jobs is due, that costs one list of them, and one of what outlives them.
+        owned = self._caches_to_compare() if due != {_JOBS_KEY} or _JOBS_KEY in self._suspicions else self._outliving
         look = self._looker.look(self._informers.jobs, owned)
         if look is None:
             return 0
