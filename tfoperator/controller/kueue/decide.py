@@ -101,9 +101,11 @@ def decide(facts: Facts, now: datetime) -> Decision:
 def _with_workload(facts: Facts, workload: Workload, now: datetime, *, occupied: bool, wanted: bool) -> Decision:
     """Return what to do about an unfinished job with a Workload; it keeps none that isn't `wanted`."""
     job = facts.job
-    gone = () if occupied else removal(workload)
+    # One without quota has nothing to keep for the pods.
+    gone = () if occupied and workload.is_true("QuotaReserved") else removal(workload)
     if workload.metadata.deletion_timestamp is not None:
-        return Decision(_closed("WorkloadDeleted", f"Workload {workload.metadata.name} is being deleted"), gone)
+        closed = _closed("WorkloadDeleted", f"Workload {workload.metadata.name} is being deleted")
+        return Decision(closed if wanted else None, gone)
     if not wanted:
         # One that waited with Kueue's own framework keeps its place until an administrator resumes its job.
         waits = workload.mark == ADOPTED and job.spec.suspended and not workload.is_true("QuotaReserved")

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.job_conditions import final_condition
-from tfoperator.api.names import job_selector
 from tfoperator.api.queues import PRIORITY_LABEL, queue_name
 from tfoperator.api.templates import template_dict
-from tfoperator.api.v1.types import TFJOBS, SchedulingPolicy, TFJob, decode_tfjob
+from tfoperator.api.v1.types import TFJOBS, SchedulingPolicy, TFJob
 from tfoperator.api.workloads import WORKLOADS, Workload, decode_workload
 from tfoperator.base.clock import Clock
 from tfoperator.controller.kueue.decide import Facts, decide, is_driven_by_kueue, occupies
+from tfoperator.controller.kueue.lag import TRY_AGAIN, WorkloadLag, missing_flavors
 from tfoperator.controller.kueue.objects import (
     FLAVORS,
     OF_JOBS,
@@ -25,7 +25,6 @@ from tfoperator.controller.kueue.objects import (
     decode_priority,
 )
 from tfoperator.controller.kueue.writes import Verb, Write, frees_quota, is_reported_by_kueue, removal
-from tfoperator.controller.ledger import StaleCache
 from tfoperator.controller.plan.observed import Observed, QueueGate
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
@@ -37,9 +36,8 @@ from tfoperator.informers import (
 )
 from tfoperator.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from tfoperator.kube.list_watch import ListWatch, list_all
-from tfoperator.kube.objects import Pod, decode_partial, decode_pod, object_key
-from tfoperator.kube.options import Selection
-from tfoperator.kube.resources import PODS, PRIORITY_CLASSES
+from tfoperator.kube.objects import Pod, decode_partial, object_key
+from tfoperator.kube.resources import PRIORITY_CLASSES
 from tfoperator.kube.verbs import ApiClient
 
 logger = logging.getLogger(__name__)
@@ -48,9 +46,6 @@ JOB_INDEX = "tfjob"
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _LOOK_AGAIN = 5.0
 """Seconds between two looks whether the pods of a deleted job are gone: their events have no job to go to."""
-
-_TRY_AGAIN = 30.0
-"""Seconds until a priority class that was missing is looked up again."""
 
 
 def job_key(workload: Workload) -> str:
@@ -109,7 +104,7 @@ class QueueKeeper:
         """Initialize; `enqueue_after` queues a job's key for a sync in some seconds."""
         self._client = client
         self._workloads = informers.workloads.lister
-        self._flavors = informers.flavors.lister
+        self._lag = WorkloadLag(client, self._workloads, informers.flavors.lister, clock)
         self._pods = pods
         self._clock = clock
         self._enqueue_after = enqueue_after
@@ -122,12 +117,17 @@ class QueueKeeper:
     def look(self, observed: Observed, default_ps_image: str) -> Observed:
         """Bring the job's Workload to what the job owes Kueue, and return what the plan is made from.
 
-        Costs no request while nothing is owed. Raises KubeError if a write fails or would free quota that a pod uses;
-        the job is to be synced again then.
+        Costs no request while nothing is owed, but one of a new leader. Raises KubeError if a write fails or would free
+        quota that a pod uses, or the cache is behind; the job is to be synced again then.
         """
-        job = observed.job
-        found = self._workloads.by_index(CONTROLLER_UID_INDEX, job.metadata.uid)
-        if not found and not queue_name(job.metadata.labels):
+        job, lag = observed.job, self._lag
+        self.release(job.metadata.key, job.metadata.uid)
+        found, ends = lag.shown(job), final_condition(job) is not None
+        queued = bool(queue_name(job.metadata.labels))
+        depends = observed.pods or observed.services if queued else lag.is_asked_for(job)
+        if (found or depends) and not ends:
+            lag.verify_workloads(job, found)
+        if not found and not queued:
             return observed
         # A Workload that is going makes room for its successor; two at a time can't have one name.
         workload = min(found, key=lambda one: one.metadata.name, default=None)
@@ -135,23 +135,25 @@ class QueueKeeper:
             job=job,
             workload=workload,
             pods=observed.pods,
-            flavors={one.metadata.name: one for one in self._flavors.list()} if found else {},
+            flavors=self._flavors(job, found),
             usable=not observed.problems and not job.decode_error,
             awaits_pods=any(kind == "pods" for _, kind in observed.unseen.awaited),
             default_ps_image=default_ps_image,
         )
-        if workload is not None and final_condition(job) is None:
+        if workload is not None and not ends:
             self._tell_of_kueue(job, workload)
         decision = decide(facts, self._clock.now())
         gate = decision.gate
         try:
-            if workload is not None and any(map(frees_quota, decision.writes)):
-                self._refuse_unseen_pods(workload)
+            if workload is not None and workload.is_true("QuotaReserved") and any(map(frees_quota, decision.writes)):
+                lag.verify_pods(workload)
+            if not ends and any(write.verb is not Verb.STATUS for write in decision.writes):
+                lag.verify_job(job)
             for write in decision.writes:
                 self._write(job, write)
         except _NoSuchClass as error:
             gate = QueueGate("NoPriorityClass", str(error))
-            self._enqueue_after(job.metadata.key, _TRY_AGAIN)
+            self._enqueue_after(job.metadata.key, TRY_AGAIN)
         return msgspec.structs.replace(observed, job=decision.admitted or job, gate=gate)
 
     def _tell_of_kueue(self, job: TFJob, workload: Workload) -> None:
@@ -161,31 +163,31 @@ class QueueKeeper:
             said = "Kueue's own framework kubeflow.org/tfjob drives Workload %s, and perhaps others: use it or --kueue"
             logger.warning(said, workload.metadata.name, extra={"job": job.metadata.key})
 
-    def release(self, key: str) -> None:
-        """Let go of the Workloads of a job that is gone or being deleted, once its pods are. Raises KubeError."""
+    def release(self, key: str, living: str = "") -> None:
+        """Let go of the Workloads of a job that is gone or being deleted, once its pods are. Raises KubeError.
+
+        `living` is the UID of another one that has its name by now.
+        """
+        if not living:
+            self._lag.forget(key)
         for workload in self._workloads.by_index(JOB_INDEX, key):
             owner, meta = workload.metadata.controller, workload.metadata
-            if owner is None or meta.deletion_timestamp is None or not workload.mark:
+            if owner is None or owner.uid == living or meta.deletion_timestamp is None or not workload.mark:
                 continue
             if any(map(occupies, self._pods.by_index(CONTROLLER_UID_INDEX, owner.uid))):
                 self._enqueue_after(key, _LOOK_AGAIN)
                 continue
             if writes := removal(workload):
-                self._refuse_unseen_pods(workload)
+                self._lag.verify_pods(workload)
             for write in writes:
                 self._send(meta.namespace, write)
 
-    def _refuse_unseen_pods(self, workload: Workload) -> None:
-        """Raise StaleCache if a pod of the Workload's job runs, or another KubeError. Costs a LIST.
-
-        The cache's first list may be older than the pods that the leader before this one has made.
-        """
-        owner = workload.metadata.controller
-        assert owner is not None  # Workloads are found by it
-        selection = Selection(label_selector=job_selector(owner.name))
-        for pod in list_all(ListWatch(self._client, PODS, workload.metadata.namespace, decode_pod, selection)).items:
-            if occupies(pod) and pod.metadata.is_controlled_by(owner.uid):
-                raise StaleCache(f"pod {pod.metadata.name} runs, but the cache does not show it yet")
+    def _flavors(self, job: TFJob, found: Sequence[Workload]) -> dict[str, Flavor]:
+        """Return the flavors by name; if one is missing, look again in a while. Raises KubeError."""
+        known = self._lag.flavors(found)
+        if missing_flavors(found, known):
+            self._enqueue_after(job.metadata.key, TRY_AGAIN)
+        return known
 
     def _write(self, job: TFJob, write: Write) -> None:
         if write.prices:
@@ -193,13 +195,16 @@ class QueueKeeper:
             if write.verb is Verb.CREATE and priority["priorityClassRef"] is None:
                 del priority["priorityClassRef"]
             write.body["spec"] |= priority
-        if write.verb is Verb.CREATE and not self._may_ask(job):
+        if write.verb is Verb.CREATE and (left := self._lag.seconds_until_asked_again(job)):
+            self._enqueue_after(job.metadata.key, left)
             return
-        self._send(job.metadata.namespace, write)
+        if self._send(job.metadata.namespace, write):
+            self._lag.written(job, write)
         if write.verb is not Verb.STATUS:
             logger.info("%s Workload %s", write.verb, write.name, extra={"job": job.metadata.key})
 
-    def _send(self, namespace: str, write: Write) -> None:
+    def _send(self, namespace: str, write: Write) -> bool:
+        """Return whether the API server has carried it out."""
         try:
             match write.verb:
                 case Verb.CREATE:
@@ -212,17 +217,12 @@ class QueueKeeper:
                         WORKLOADS, namespace, write.name, write.body, decode_partial, subresource=subresource
                     )
         except (AlreadyExistsError, ConflictError, NotFoundError) as error:
+            if isinstance(error, ConflictError) and "finalizers" in write.body.get("metadata", {}):
+                raise  # what follows would delete it, though it may have quota by now
             # The cache is behind: what it shows next says what is still to be done.
             logger.debug("%s Workload %s: %s", write.verb, write.name, error)
-
-    def _may_ask(self, job: TFJob) -> bool:
-        """Return whether the job is still as the cache shows it: Kueue's framework, if it is on, has suspended it."""
-        meta = job.metadata
-        try:
-            live = self._client.get(TFJOBS, meta.namespace, meta.name, decode_tfjob)
-        except NotFoundError:
             return False
-        return live.metadata.uid == meta.uid and live.metadata.deletion_timestamp is None and not live.spec.suspended
+        return True
 
     def _price(self, job: TFJob) -> dict[str, Any]:
         """Return the members of a Workload's spec that say its priority. Raises KubeError, _NoSuchClass."""

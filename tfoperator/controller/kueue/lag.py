@@ -1,0 +1,125 @@
+"""Tracks how far the caches of Workloads and flavors lag behind the cluster; no other module deals with this.
+
+What this process has made or deleted is remembered until the cache shows it. What others have written, Kueue and the
+leader before this one, is looked up once for each job: by an old Workload the job would lose its pods, or get some
+without quota. What frees quota, or a place in a queue, is done only if job and pods are as the cache shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfoperator.api.names import job_selector
+from tfoperator.api.queues import JOB_UID_LABEL
+from tfoperator.api.v1.types import TFJOBS, TFJob
+from tfoperator.api.workloads import WORKLOADS, Workload, decode_workload
+from tfoperator.base.clock import Clock
+from tfoperator.controller.kueue.decide import occupies
+from tfoperator.controller.kueue.objects import FLAVORS, Flavor, decode_flavor
+from tfoperator.controller.kueue.writes import Verb, Write
+from tfoperator.controller.ledger import StaleCache
+from tfoperator.informers import CONTROLLER_UID_INDEX, Lister
+from tfoperator.kube.list_watch import ListWatch, list_all
+from tfoperator.kube.objects import decode_partial, decode_pod
+from tfoperator.kube.options import Selection
+from tfoperator.kube.resources import PODS
+from tfoperator.kube.verbs import ApiClient
+
+TRY_AGAIN = 30.0
+"""Seconds until something that was missing is looked up again."""
+
+
+class WorkloadLag:
+    """Thread-safe, for different jobs at a time. Its methods raise KubeError, StaleCache if the cache is behind."""
+
+    def __init__(self, client: ApiClient, workloads: Lister[Workload], flavors: Lister[Flavor], clock: Clock) -> None:
+        self._client = client
+        self._workloads = workloads
+        self._flavors = flavors
+        self._clock = clock
+        # By the job's key: UIDs of jobs whose Workload the cache has shown as it is; the time at which one that this
+        # process has made may be asked for again; UIDs of Workloads that this process has deleted.
+        self._sure: dict[str, str] = {}
+        self._unseen: dict[str, float] = {}
+        self._deleted: dict[str, str] = {}
+
+    def forget(self, key: str) -> None:
+        """Forget a job that is gone."""
+        for known in (self._sure, self._unseen, self._deleted):
+            known.pop(key, None)
+
+    def shown(self, job: TFJob) -> list[Workload]:
+        """Return the job's Workloads in the cache, but one that this process has deleted."""
+        meta, found = job.metadata, self._workloads.by_index(CONTROLLER_UID_INDEX, job.metadata.uid)
+        deleted = self._deleted.get(meta.key)
+        left = [one for one in found if one.metadata.uid != deleted or one.metadata.deletion_timestamp is not None]
+        if left and self._unseen.pop(meta.key, None) is not None:
+            self._sure[meta.key] = meta.uid
+        return left
+
+    def written(self, job: TFJob, write: Write) -> None:
+        """Note that the API server has carried out this write."""
+        if write.verb is Verb.CREATE:
+            self._unseen[job.metadata.key] = self._clock.monotonic() + TRY_AGAIN
+        elif write.verb is Verb.DELETE:
+            self._deleted[job.metadata.key] = write.uid
+
+    def is_asked_for(self, job: TFJob) -> bool:
+        """Return whether this process has made a Workload for the job that the cache does not show yet."""
+        return job.metadata.key in self._unseen
+
+    def seconds_until_asked_again(self, job: TFJob) -> float:
+        """Return after how many seconds to ask again for a Workload that the cache lacks; 0 if now."""
+        due = self._unseen.get(job.metadata.key)
+        if due is None:
+            return 0.0
+        left = max(due - self._clock.monotonic(), 0.0)
+        if not left:
+            self._sure.pop(job.metadata.key, None)
+            self.verify_workloads(job, ())
+        return left
+
+    def verify_workloads(self, job: TFJob, shown: Sequence[Workload]) -> None:
+        """Make sure that these are the job's Workloads. Costs a LIST for the first time."""
+        meta = job.metadata
+        if self._sure.get(meta.key) == meta.uid:
+            return
+        selection = Selection(label_selector=f"{JOB_UID_LABEL}={meta.uid}")
+        live = list_all(ListWatch(self._client, WORKLOADS, meta.namespace, decode_workload, selection)).items
+        if {one.metadata.resource_version for one in live} != {one.metadata.resource_version for one in shown}:
+            raise StaleCache("the job's Workload has changed, but the cache does not show it yet")
+        self._sure[meta.key] = meta.uid
+
+    def verify_job(self, job: TFJob) -> None:
+        """Make sure that this is the job: it owes Kueue something else if it is suspended by now. Costs a GET."""
+        meta = job.metadata
+        live = self._client.get(TFJOBS, meta.namespace, meta.name, decode_partial).metadata
+        if (live.uid, live.resource_version) != (meta.uid, meta.resource_version):
+            raise StaleCache("the job has changed, but the cache does not show it yet")
+
+    def verify_pods(self, workload: Workload) -> None:
+        """Make sure that no pod of the Workload's job runs. Costs a LIST.
+
+        The cache's first list may be older than the pods that the leader before this one has made.
+        """
+        owner = workload.metadata.controller
+        assert owner is not None  # Workloads are found by it
+        selection = Selection(label_selector=job_selector(owner.name))
+        for pod in list_all(ListWatch(self._client, PODS, workload.metadata.namespace, decode_pod, selection)).items:
+            if occupies(pod) and pod.metadata.is_controlled_by(owner.uid):
+                raise StaleCache(f"pod {pod.metadata.name} runs, but the cache does not show it yet")
+
+    def flavors(self, workloads: Sequence[Workload]) -> dict[str, Flavor]:
+        """Return the flavors by name. Costs a LIST while the cache lacks one that a Workload was admitted with."""
+        known = {one.metadata.name: one for one in self._flavors.list()}
+        if missing_flavors(workloads, known):
+            live = list_all(ListWatch(self._client, FLAVORS, "", decode_flavor)).items
+            known = {one.metadata.name: one for one in live}
+        return known
+
+
+def missing_flavors(workloads: Sequence[Workload], known: dict[str, Flavor]) -> bool:
+    """Return whether a Workload was admitted with a flavor that is not among these."""
+    admissions = (one.status.admission for one in workloads)
+    sets = (each for one in admissions if one is not None for each in one.pod_set_assignments)
+    return any(name not in known for one in sets for name in one.flavors.values())
