@@ -51,11 +51,11 @@ class Journal(msgspec.Struct):
     """What happened, and what the plan did (by UID), not the operator.
 
     `deleted_by_plan` are objects that the plan deleted, `jobs_deleted_by_plan` jobs; `foreign_objects` are of the
-    plan's own, and nobody else may touch them; from `orphaned` ones the plan removed the owner reference. `gang` is the
-    gang scheduler, "" if there is none. `prompt`: the operator saw each change as it was made. Without
-    `texts` conditions are told in short, by type and status. With `clock_stepped` times prove nothing; `now` is the
-    time of clocks that were not stepped. In `gaps` (after one version, up to another) a watch was away and something
-    may be missing.
+    plan's own, and nobody else may touch them; from `orphaned` ones the plan removed the owner reference; `doubles` are
+    second objects of a replica, which the plan made. `gang` is the gang scheduler, "" if there is none. `prompt`: the
+    operator saw each change as it was made. Without `texts` conditions are told in short, by type and status. With
+    `clock_stepped` times prove nothing; `now` is the time of clocks that were not stepped. In `gaps` (after one
+    version, up to another) a watch was away and something may be missing.
     """
 
     entries: list[Entry] = []
@@ -63,6 +63,7 @@ class Journal(msgspec.Struct):
     jobs_deleted_by_plan: set[str] = set()
     foreign_objects: set[str] = set()
     orphaned: set[str] = set()
+    doubles: set[str] = set()
     gang: str = ""
     prompt: bool = False
     texts: bool = True

@@ -26,6 +26,10 @@ def line(entry: Entry) -> str:
         detail = f"{status.get('phase')} restarts {base} {' '.join(filter(None, reasons))}"
     elif entry.kind == "PodGroup":
         detail = f"{obj.get('spec')} {status.get('phase') or ''}"
+    elif entry.kind == "Workload":
+        told = [one["type"] for one in status.get("conditions") or () if one["status"] == "True"]
+        sizes = {one["name"]: one["count"] for one in obj["spec"]["podSets"]}
+        detail = f"{obj['spec']['queueName']} {sizes} {told} reclaimed {status.get('reclaimablePods') or []}"
     elif entry.kind == "Deployment":
         detail = f"available {status.get('availableReplicas') or 0}"
     else:

@@ -13,10 +13,14 @@ import msgspec
 from hack.enumeration.world.world import NAMESPACE, World
 from hack.faults.plan.steps import Act, JobShape, Step
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.resources import PODS, Resource
+from tfoperator.api.workloads import WORKLOADS
+from tfoperator.kube.resources import PODS, SERVICES, Resource
 
 Json = dict[str, Any]
 Happening = Callable[[World], object]
+
+_OWN = ("nodeName", "clusterIP", "clusterIPs")
+"""What no two objects have alike."""
 
 _BINDINGS = Resource("", "v1", "Binding", "bindings")
 _decode = msgspec.json.Decoder(Json).decode
@@ -161,5 +165,37 @@ def unheard(*happenings: Happening) -> Happening:
         if then != now and world.is_prompt:
             raise RuntimeError(f"a condition was written for what is no news: {now}")
         return "no news"
+
+    return happen
+
+
+def labels(name: str, value: str | None) -> Happening:
+    """Somebody gives a label of Kueue's to the job, or takes it away; the name is that after `kueue.x-k8s.io/`."""
+    change = {"metadata": {"labels": {f"kueue.x-k8s.io/{name}": value}}}
+    return lambda world: bool(world.client.patch(TFJOBS, NAMESPACE, "job-0", change, _decode))
+
+
+def deletes_workload(world: World) -> str:
+    """Somebody deletes what Kueue knows of the job."""
+    found = world.recorder.current("Workload")
+    for one in found:
+        world.simulator.interventions.deleted_by_plan.add(one["metadata"]["uid"])
+        world.client.delete(WORKLOADS, NAMESPACE, one["metadata"]["name"])
+    return f"{len(found)} Workloads are deleted"
+
+
+def twice(name: str) -> Happening:
+    """What this replica has, pod and service, is there a second time, under other names."""
+
+    def happen(world: World) -> str:
+        every = [(resource, one) for resource in (SERVICES, PODS) for one in world.recorder.current(resource.kind)]
+        found = [(resource, one) for resource, one in every if f"-{name}" in one["metadata"]["name"]]
+        for resource, one in found if len(found) == 2 else ():
+            meta = {key: one["metadata"].get(key) for key in ("labels", "annotations", "ownerReferences")}
+            spec = {key: value for key, value in one["spec"].items() if key not in _OWN}
+            body = {"metadata": {"name": f"job-0-{name}", **meta}, "spec": spec}
+            made = world.client.create(resource, NAMESPACE, body, _decode)
+            world.simulator.interventions.doubles.add(made["metadata"]["uid"])
+        return f"{len(found)} objects of {name} are there twice"
 
     return happen

@@ -13,13 +13,14 @@ import msgspec
 from hack.enumeration.processes import quiet_processes
 from hack.enumeration.sieve.corners import CORNERS
 from hack.enumeration.sieve.points import points, thinned
+from hack.enumeration.sieve.queues import QUEUES
 from hack.enumeration.sieve.scenarios import SCENARIOS
 from hack.enumeration.world.fault import NO_FAULT, Fault, How
 from hack.enumeration.world.world import Scenario, World
 
 ROOT = Path(__file__).parents[3]
 
-EVERY = (*SCENARIOS, *CORNERS)
+EVERY = (*SCENARIOS, *CORNERS, *QUEUES)
 
 QUICK_SHARE, QUICK_OLD_LISTS = 6, 50
 """A quick run tries one of so many points; of lists of older states, which are most of all, one of more."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hack.enumeration.sieve.happenings import twice
 from hack.enumeration.world.world import NAMESPACE, Move, Scenario, World
 from hack.faults.plan.attachments import JOB_SERVICE, Attachments
 from hack.faults.plan.steps import Act, JobShape, Step
@@ -163,6 +164,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         Options(default_network="PerJob"),
     ),
     Scenario("unique names", (_shape("ExitCode", PS=1, Worker=2),), _RESTARTED, Options(unique_names=True)),
+    Scenario(
+        "a replica twice",
+        (_shape("ExitCode", PS=1, Worker=2),),
+        (_CREATE, _RUN, twice("worker-1"), _wait(0), _fail(137, _LAST), _wait(3)),
+        Options(unique_names=True),
+    ),
     Scenario("adoption", (_shape("OnFailure", Worker=2),), (_CREATE, _RUN, _orphan, Step(0, Act.DELETE_POD), _wait(3))),
     Scenario(
         "a foreign object in the way",

@@ -195,7 +195,7 @@ class SteppedOperator:
         )
         factory = SharedInformerFactory(client, clock=clock)
         plans = plan_options(options)
-        self._informers = ControllerInformers.of(factory, plans.gang)
+        self._informers = ControllerInformers.of(factory, plans.gang, kueue=options.kueue)
         expectations = Expectations(clock=clock)
         outside = Collaborators(client, self.events, clock, _Bugs(), witnesses=inside)
         self._controller = TFJobController(

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from hack.enumeration.world.clock import VirtualClock
+from hack.enumeration.world.kueue import kueue_crds
 from hack.faults.simulation.pod_groups import KUBERNETES_POD_GROUPS_CRD, PRIORITY_CLASSES_CRD, pod_group_crds
 from tfoperator.kube import ListWatch
 from tfoperator.kube.errors import KubeError, Status, error_from_status
@@ -75,7 +76,7 @@ def _custom_resources() -> tuple[CustomResource, ...]:
     """Made once for all worlds of a process: they have no state but that memory, and take long to build."""
     made = (
         *tfjobs(),
-        *(custom_resource(crd) for crd in (*pod_group_crds(), KUBERNETES_POD_GROUPS_CRD, PRIORITY_CLASSES_CRD)),
+        *map(custom_resource, (*pod_group_crds(), KUBERNETES_POD_GROUPS_CRD, PRIORITY_CLASSES_CRD, *kueue_crds())),
     )
     for one in made:
         assert isinstance(one.strategy, CustomStrategy)

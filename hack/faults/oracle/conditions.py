@@ -16,7 +16,7 @@ _STATES = ("Created", "Running", "Restarting", "Succeeded", "Failed", "Suspended
 """What `kubectl get tfjobs` may show as State."""
 
 _OTHER_REASONS = {"Failed": ("ProgressDeadlineExceeded", "TFJobInvalid")}
-_NOT_RUNNING = ("Succeeded", "Failed", "Suspended")
+_NOT_RUNNING = ("Succeeded", "Failed")
 _ALWAYS = ("reason", "message", "lastUpdateTime", "lastTransitionTime")
 _TIMES = ("lastUpdateTime", "lastTransitionTime")
 
@@ -65,6 +65,7 @@ def _check_texts(job: JobHistory) -> Iterator[str]:
     if (
         running is not None
         and counts
+        and not job.has_released_all
         and not job.holds("Ready")
         and f"{ready} replicas ready" not in running["message"]
     ):

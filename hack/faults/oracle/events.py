@@ -12,7 +12,7 @@ from hack.faults.oracle.replay import replay
 
 Json = dict[str, Any]
 
-_ONE_EACH = ("TFJobSucceeded", "TFJobFailed", "TFJobSuspended", "TFJobResumed")
+_ONE_EACH = ("TFJobSucceeded", "TFJobFailed", "TFJobSuspended", "TFJobResumed", "TFJobAdmitted")
 """What is told once for each time that it happens."""
 
 _MOST_EXITS = 5
@@ -40,19 +40,20 @@ def check_events(journal: Journal, told: Sequence[Told]) -> list[Violation]:
 
 
 def _changes(journal: Journal, uid: str) -> Iterator[tuple[str, str, str]]:
-    """Type, reason and message of each condition that has become true, and of a suspension that is over."""
+    """Type, reason and message of each condition that has become true, and of the end of a suspension or admission."""
     before: dict[str, str] = {}
     for entry in journal.entries:
         if entry.uid == uid and entry.what != "DELETED":
             now = {one["type"]: one for one in (entry.obj.get("status") or {}).get("conditions") or ()}
             for kind, one in now.items():
-                if one["status"] != before.get(kind) and (one["status"] == "True" or kind == "Suspended"):
+                if one["status"] != before.get(kind) and (one["status"] == "True" or kind in ("Suspended", "Admitted")):
                     yield kind, str(one["reason"]), str(one["message"])
             before = {kind: str(one["status"]) for kind, one in now.items()}
 
 
 def _of_states(changes: Sequence[tuple[str, str, str]], told: Sequence[Told]) -> Iterator[str]:
-    happened = Counter(reason for _, reason, _ in changes if reason in _ONE_EACH)
+    happened = Counter(reason for kind, reason, _ in changes if reason in _ONE_EACH and kind != "Admitted")
+    happened["TFJobAdmitted"] = sum(reason == "Admitted" for _, reason, _ in changes)
     events = Counter(one.reason for one in told if one.reason in _ONE_EACH)
     if happened != events:
         yield f"{dict(happened)} has happened, and the events are {dict(events)}"

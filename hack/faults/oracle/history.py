@@ -96,7 +96,7 @@ class ServiceHistory:
 
 @dataclass
 class AttachmentHistory:
-    """An attachment of a job: its TensorBoard's Deployment or Service, or its PodGroup."""
+    """An attachment of a job: its TensorBoard's Deployment or Service, its PodGroup or its Workload."""
 
     uid: str
     kind: str
@@ -214,6 +214,11 @@ class JobHistory:
     def holds(self, condition: str) -> bool:
         """Whether a condition is true."""
         return self.conditions().get(condition, {}).get("status") == "True"
+
+    @property
+    def has_released_all(self) -> bool:
+        """Whether it is suspended, or waits in its queue, as its status tells."""
+        return self.holds("Suspended") or self.conditions().get("Admitted", {}).get("status") == "False"
 
     def living(self, key: ReplicaKey | None = None) -> list[PodHistory]:
         """The pods that are there, of one replica or of all."""

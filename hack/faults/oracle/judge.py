@@ -14,6 +14,7 @@ from hack.faults.oracle.attachments import check_attachments
 from hack.faults.oracle.due_verdict import due_verdict
 from hack.faults.oracle.history import CHIEFS, JobHistory, Violation
 from hack.faults.oracle.networks import check_record, check_services
+from hack.faults.oracle.queues import check_queue, is_held
 from hack.faults.oracle.replay import replay
 from hack.faults.oracle.thresholds import goes_on_without
 from hack.faults.oracle.usage import check_usage
@@ -80,7 +81,7 @@ class _End:
             self._say("stuck", "it is being deleted and does not go")
         else:
             (self._check_foreign if job.managed_elsewhere else self._check_ours)()
-            self._found += check_attachments(job, self._journal)
+            self._found += [*check_attachments(job, self._journal), *check_queue(job)]
         return self._found
 
     def _say(self, kind: str, text: str) -> None:
@@ -122,7 +123,7 @@ class _End:
             self._say("stuck", "every pod has been let succeed, and it has not ended")
         if job.status.get("completionTime"):
             self._say("wrong", "it goes on, and has a completionTime")
-        if job.suspended:
+        if job.suspended or is_held(job):
             self._check_suspended()
         else:
             self._check_active()
@@ -182,19 +183,20 @@ class _End:
                 if not in_peace and not (pod.stopped and pod.phase == "Unknown"):
                     self._say("stuck", f"pod {pod.name} is left {pod.phase} of a job that has {job.verdict}")
 
-    # A job that is suspended.
+    # A job that is suspended, or waits in its queue.
 
     def _check_suspended(self) -> None:
         job, status = self._job, self._job.status
-        if not job.holds("Suspended"):
-            self._say("stuck", "it is not suspended")
+        held = "suspended" if job.suspended else "held by its queue"
+        if job.holds("Suspended") != job.suspended:
+            self._say("stuck", f"it is {held}, and Suspended is {not job.suspended}")
         for condition in ("Running", "Ready", "Restarting"):
             if job.holds(condition):
-                self._say("wrong", f"it is suspended and {condition}")
+                self._say("wrong", f"it is {held} and {condition}")
         for pod in job.living():
-            self._say("stuck", f"pod {pod.name} is left of a suspended job")
+            self._say("stuck", f"pod {pod.name} is left of a job that is {held}")
         if any(not one.gone for one in job.services.values()):
-            self._say("stuck", "services are left of a suspended job")
+            self._say("stuck", f"services are left of a job that is {held}")
         self._expect("phase", status.get("phase"), "Pending")
 
     # A job that goes on.

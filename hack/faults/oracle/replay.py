@@ -9,9 +9,11 @@ from hack.faults.oracle.attachments import AttachmentChecker
 from hack.faults.oracle.conditions import check_conditions, check_failure
 from hack.faults.oracle.ends import check_counts_at_end
 from hack.faults.oracle.history import JobHistory, PodHistory, ReplicaKey, ServiceHistory, Violation
-from hack.faults.oracle.moved import check_nodes, moves
+from hack.faults.oracle.moved import check_nodes
 from hack.faults.oracle.networks import check_new_pod, check_new_service, is_service_of_job
 from hack.faults.oracle.objects import note_status, number_in, owner_of, replica_of
+from hack.faults.oracle.queues import QueueChecker
+from hack.faults.oracle.reasons import give_reasons_to, note_doubles
 from hack.faults.oracle.verdicts import why_failed, why_succeeded
 
 Json = dict[str, Any]
@@ -34,6 +36,7 @@ class _Reader:
         self.jobs: dict[str, JobHistory] = {}
         self._early: dict[str, list[Entry]] = {}  # events of objects whose job the journal shows only later, by its UID
         self._attachments = AttachmentChecker(journal.gang, journal.deleted_by_plan, self._complain)
+        self._queues = QueueChecker(journal.deleted_by_plan, self._complain)
         self._foreign_objects: dict[str, int] = {}  # the version that each has had from the beginning
         self.violations: list[Violation] = []
 
@@ -58,6 +61,8 @@ class _Reader:
             self._pod(job, replica, entry)
         elif replica is not None or is_service_of_job(job, entry.obj):
             self._service(job, replica, entry)
+        elif entry.kind == "Workload":
+            self._queues.read(job, entry)
         else:
             self._attachments.read(job, entry)
 
@@ -107,6 +112,7 @@ class _Reader:
             job.gone = True
             self._gone(job)
         self._give_reasons(job)
+        self._queues.note_job(job)
         judged = self._journal.texts and not job.managed_elsewhere
         for text in check_conditions(job, before) if judged else ():
             self._complain("wrong", job, text)
@@ -115,7 +121,7 @@ class _Reader:
             self._complain("wrong", job, "it had ended, and its replicaStatuses have changed since")
         self._check_counts(job, old_counts)
         self._check_number(job, old_number)
-        all_again = job.job_restarts > old_number or (job.together and job.holds("Suspended"))
+        all_again = job.job_restarts > old_number or (job.together and job.has_released_all)
         for kind, index in () if all_again else sorted(old_completed - job.completed()):
             self._complain("lost", job, f"{kind}-{index} is not completed any more")
         for key in sorted(job.completed() - old_completed):
@@ -138,24 +144,8 @@ class _Reader:
         children: list[PodHistory | ServiceHistory] = [pod for pod in job.pods.values() if not pod.replaced]
         children += [one for one in job.services.values() if not one.gone]
         for child in children:
-            self._give_reasons_to(job, child)
+            give_reasons_to(job, child)
         self._attachments.give_reasons(job)
-
-    def _give_reasons_to(self, job: JobHistory, child: PodHistory | ServiceHistory) -> None:
-        if job.gone or job.obj["metadata"].get("deletionTimestamp"):
-            child.reasons.add("job deleted")
-        if job.suspended:
-            child.reasons.add("suspended")
-        if isinstance(child, PodHistory) and child.number < job.job_restarts:
-            child.reasons.add("all restart")
-        if isinstance(child, PodHistory) and child.phase == "Running" and job.restarts_when_stalled:
-            child.reasons.add("stalled")
-        if isinstance(child, PodHistory) and child.phase == "Running" and moves(job, child):
-            child.reasons.add("moved")
-        if child.replica is not None and child.replica[1] >= job.size(child.replica[0]):
-            child.reasons.add("scaled down")
-        if job.verdict and job.clean_policy in ("All", "Running"):
-            child.reasons.add("finished")
 
     def _check_verdict(self, job: JobHistory, before: str) -> None:
         verdicts = [kind for kind in _VERDICTS if job.holds(kind)]
@@ -203,17 +193,19 @@ class _Reader:
             pod = job.pods[entry.uid] = PodHistory(
                 entry.uid, entry.name, replica, number_in(entry.obj, "restarts"), number_in(entry.obj, "job-restarts")
             )
-            if entry.what == "ADDED":
+            if entry.what == "ADDED" and entry.uid not in self._journal.doubles:
                 self._created(job, pod)
                 self._attachments.check_member(job, entry.obj)
+                self._queues.check_new_pod(job, entry.obj)
                 check_new_pod(job, entry.obj, self._complain)
                 for text in check_nodes(job, pod, entry.obj):
                     self._complain("wrong", job, text)
-            self._give_reasons_to(job, pod)
+            give_reasons_to(job, pod)
         self._check_stopped(job, pod, entry.obj)
         note_status(pod, entry.obj)
         if pod.failed_retryably(job.policy(replica[0])):
             pod.reasons.add("failed")
+        note_doubles(job, replica, self._journal.doubles)
         deleting = bool(entry.obj["metadata"].get("deletionTimestamp"))
         if (deleting or entry.what == "DELETED") and not pod.deleting:
             pod.deleting = True
@@ -240,8 +232,9 @@ class _Reader:
             self._complain("doubled", job, f"{kind}-{index} had failed for good, and runs again")
         if job.managed_elsewhere:
             self._complain("wrong", job, f"pod {pod.name} was made although somebody else manages the job")
-        if job.holds("Suspended") and not job.suspended:
-            self._complain("wrong", job, f"pod {pod.name} was made before the status said that the job is resumed")
+        if job.has_released_all and not job.suspended:
+            what = "resumed" if job.holds("Suspended") else "admitted"
+            self._complain("wrong", job, f"pod {pod.name} was made before the status said that the job is {what}")
         self._check_number_of(job, pod)
         most = job.most_restarts(pod.replica)
         if pod.base > most:
@@ -282,7 +275,7 @@ class _Reader:
         before = [pod for pod in job.pods.values() if pod.replica == successor.replica and pod is not successor]
         for pod in before[-1:]:
             pod.replaced = False
-            self._give_reasons_to(job, pod)
+            give_reasons_to(job, pod)
 
     # Services.
 
@@ -294,9 +287,11 @@ class _Reader:
             service = job.services[entry.uid] = ServiceHistory(entry.uid, entry.name, replica)
             if job.managed_elsewhere:
                 self._complain("wrong", job, f"service {service.name} was made although somebody else manages the job")
-            if entry.what == "ADDED":
+            if entry.uid in self._journal.doubles:
+                service.reasons.add("twice")
+            elif entry.what == "ADDED":
                 check_new_service(job, service, self._complain)
-            self._give_reasons_to(job, service)
+            give_reasons_to(job, service)
         if entry.what == "DELETED":
             service.gone = True
             if not service.reasons and service.uid not in self._journal.deleted_by_plan:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from hack.faults.journal import Journal
 from hack.faults.oracle.history import JobHistory
+from hack.faults.oracle.queues import is_held
 
 _INEXACT = 2.0
 """Seconds: timestamps are of whole ones."""
@@ -30,6 +31,8 @@ def check_usage(job: JobHistory, journal: Journal) -> Iterator[str]:
         return
     if job.suspended and phase != "suspended":
         yield f"it is suspended, and its usage is {phase}"
+    elif is_held(job) and phase != "queued":
+        yield f"it waits in its queue, and its usage is {phase}"
     elif not job.suspended and job.holds("Ready"):
         if not job.status.get("progress") and phase != "training":
             yield f"all its replicas run, and its usage is {phase}"

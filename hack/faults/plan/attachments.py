@@ -29,10 +29,14 @@ JOB_SERVICE = "JobService"
 
 @dataclass(frozen=True)
 class Attachments:
-    """Which attachments there are: the gang scheduler of all jobs, "" if there is none, and whether any TensorBoard."""
+    """Which attachments there are: the gang scheduler of all jobs, "" if there is none, and whether any TensorBoard.
+
+    With `queues` there is a Kueue, and the operator drives Workloads; no seed has it.
+    """
 
     gang: str = ""
     tensorboards: bool = False
+    queues: bool = False
 
 
 _TENSORBOARD_ACTS: _Acts = (

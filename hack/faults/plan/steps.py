@@ -8,6 +8,8 @@ from typing import Any
 
 Json = dict[str, Any]
 
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+
 
 class Act(StrEnum):
     """What can happen in a step."""
@@ -52,7 +54,7 @@ class Act(StrEnum):
 class JobShape:
     """A TFJob to be made. `tensorboard` is its `spec.tensorBoard`, `scheduling` its `schedulingPolicy`; each replica
     asks for so much `cpu`. With `reports` its programs say how far they are, when a step says so and at the end. With
-    `sidecar` each pod has a second container, which never ends by itself.
+    `sidecar` each pod has a second container, which never ends by itself. `queue` is a LocalQueue of Kueue.
     """
 
     name: str
@@ -71,6 +73,7 @@ class JobShape:
     network: str = ""
     reports: bool = False
     sidecar: bool = False
+    queue: str = ""
 
     def manifest(self) -> Json:
         """The TFJob, ready to be posted."""
@@ -98,7 +101,10 @@ class JobShape:
             spec["runPolicy"]["schedulingPolicy"] = self.scheduling
         if self.tensorboard is not None:
             spec["tensorBoard"] = self.tensorboard
-        return {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": self.name}, "spec": spec}
+        metadata: Json = {"name": self.name}
+        if self.queue:
+            metadata["labels"] = {QUEUE_LABEL: self.queue}
+        return {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": metadata, "spec": spec}
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from hack.faults.plan.steps import Act, Step
 from hack.faults.simulation.namespace import Json, Namespace, uid_of
 from hack.faults.simulation.pod_groups import pod_groups_of
 from hack.faults.simulation.pod_status import phase_of
+from tfoperator.api.workloads import WORKLOADS
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import DEPLOYMENTS, NAMESPACES, PODS, SERVICES, Resource
 
@@ -29,6 +30,7 @@ _ENDED = ("Succeeded", "Failed")
 def watched_kinds(attachments: Attachments) -> dict[str, Resource]:
     """The kinds that a journal has to record for these attachments."""
     found = {"Deployment": DEPLOYMENTS} if attachments.tensorboards else {}
+    found |= {"Workload": WORKLOADS} if attachments.queues else {}
     return found | ({"PodGroup": pod_groups_of(attachments.gang)} if attachments.gang else {})
 
 

@@ -73,6 +73,7 @@ class ClusterSimulator:
         self._pods_on_lost_nodes: set[str] = set()
         self.interventions = Journal(gang=attachments.gang)
         self._namespace = Namespace(client, namespace, recorder, self.interventions)
+        self._binds = bool(attachments.gang) or attachments.queues
         self._attachments = AttachmentSimulator(self._namespace, attachments)
         self._programs = Programs(self._namespace, now, monotonic)
 
@@ -212,8 +213,8 @@ class ClusterSimulator:
         ]
 
     def _run(self, pod: Json) -> str:
-        if self.interventions.gang and not pod["spec"].get("nodeName"):
-            # What a gang's size depends on.
+        if self._binds and not pod["spec"].get("nodeName"):
+            # What a gang's size depends on, and how long quota is kept.
             self._bind(pod)
             pod = self._namespace.get(PODS, pod["metadata"]["name"])
         return self._report(pod, "Running")

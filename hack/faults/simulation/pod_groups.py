@@ -29,7 +29,8 @@ _SPEC: Json = {
         "scheduleTimeoutSeconds": {"type": "integer", "format": "int32"},
     },
 }
-_OPEN: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+OPEN: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+"""The schema of whatever there is."""
 
 
 def pod_groups_of(gang: str) -> Resource:
@@ -40,10 +41,11 @@ def pod_groups_of(gang: str) -> Resource:
 def pod_group_crds() -> list[Json]:
     """The CRDs of the PodGroups that are not Kubernetes' own."""
     added = (one for name, one in _POD_GROUPS.items() if name != "kubernetes")
-    return [_crd(one, {"spec": _SPEC, "status": _OPEN}) for one in added]
+    return [crd_of(one, {"spec": _SPEC, "status": OPEN}) for one in added]
 
 
-def _crd(resource: Resource, properties: Json) -> Json:
+def crd_of(resource: Resource, properties: Json) -> Json:
+    """A CRD by which a server serves a kind with these properties in one version, with a status of its own."""
     schema = {"type": "object", "properties": properties}
     version = {"name": resource.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     singular = resource.kind.lower()
@@ -65,11 +67,11 @@ def _crd(resource: Resource, properties: Json) -> Json:
     }
 
 
-PRIORITY_CLASSES_CRD = _crd(
+PRIORITY_CLASSES_CRD = crd_of(
     Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False),
     {"value": {"type": "integer"}, "globalDefault": {"type": "boolean"}},
 )
 """Stands in for the built-in PriorityClasses on a server that has none."""
 
-KUBERNETES_POD_GROUPS_CRD = _crd(_POD_GROUPS["kubernetes"], {"spec": _OPEN, "status": _OPEN})
+KUBERNETES_POD_GROUPS_CRD = crd_of(_POD_GROUPS["kubernetes"], {"spec": OPEN, "status": OPEN})
 """Stands in for the built-in PodGroups."""

@@ -1,0 +1,197 @@
+"""A Kueue of one thread: it answers Workloads at once, as the manager of Kueue 0.19 does on a real API server.
+
+It reserves quota and admits while there is room; the flag stands for what other jobs leave. It evicts what a step says,
+and what an administrator has set inactive, and waits until the operator has given the quota back. What it knows of
+Kueue is what tests/e2e/test_kueue*.py see of the real one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from hack.faults.journal import Recorder
+from hack.faults.plan.queues import (
+    CHECK,
+    CHECK_LABELS,
+    CHECK_SELECTOR,
+    CHECK_TOLERATION,
+    CLUSTER_QUEUE,
+    FLAVOR,
+    FLAVOR_SELECTOR,
+    FLAVOR_TOLERATION,
+    PRIORITY,
+    PRIORITY_CLASS,
+)
+from hack.faults.simulation.pod_groups import OPEN, crd_of
+from tfoperator.api.workloads import WORKLOADS
+from tfoperator.kube.errors import KubeError
+from tfoperator.kube.resources import Resource
+from tfoperator.kube.verbs import ApiClient
+
+Json = dict[str, Any]
+
+_FLAVORS = Resource(WORKLOADS.group, WORKLOADS.version, "ResourceFlavor", "resourceflavors", namespaced=False)
+_PRIORITIES = Resource(
+    WORKLOADS.group, WORKLOADS.version, "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False
+)
+_NO_ROOM = "couldn't assign flavors to pod set worker: insufficient unused quota for cpu in flavor fast, 2 more needed"
+_PREEMPTED = "Preempted to accommodate a workload (UID: u, JobUID: j) due to prioritization in the ClusterQueue"
+_decode = msgspec.json.Decoder(Json).decode
+
+
+def kueue_crds() -> list[Json]:
+    """The CRDs of the kinds of Kueue that the operator uses; what Kueue's webhooks refuse the oracle does."""
+    properties = {"spec": OPEN, "status": OPEN}
+    priorities = crd_of(_PRIORITIES, {"value": {"type": "integer"}})
+    return [crd_of(WORKLOADS, properties), crd_of(_FLAVORS, {"spec": OPEN}), priorities]
+
+
+class Kueue:
+    """Acts in one namespace. For one thread."""
+
+    def __init__(self, client: ApiClient, namespace: str, recorder: Recorder, now: Callable[[], datetime]) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._recorder = recorder
+        self._now = now
+        self.has_room = False
+        self.checks = False
+        """Whether quota alone is not enough: an admission check has to agree."""
+
+    # What steps do.
+
+    def make_flavor(self) -> str:
+        """An administrator makes the flavor of nodes."""
+        return self._make(_FLAVORS, FLAVOR, spec={"nodeLabels": FLAVOR_SELECTOR, "tolerations": [FLAVOR_TOLERATION]})
+
+    def make_priority(self) -> str:
+        """An administrator makes a class of priorities."""
+        return self._make(_PRIORITIES, PRIORITY_CLASS, value=PRIORITY)
+
+    def _make(self, resource: Resource, name: str, **members: Any) -> str:
+        kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+        self._client.create(resource, "", {**kind, "metadata": {"name": name}, **members}, _decode)
+        return name
+
+    def preempt(self) -> str:
+        """All that have quota lose it to others, and there is no room any more."""
+        self.has_room = False
+        victims = [
+            one for one in self._workloads() if _holds(one, "QuotaReserved") and not _holds(one, "Evicted", "Finished")
+        ]
+        for one in victims:
+            evicted = self._condition("Evicted", "True", "Preempted", _PREEMPTED)
+            self._write(one, [evicted, self._condition("Preempted", "True", "InClusterQueue", _PREEMPTED)])
+        return ", ".join(map(_name, victims)) or "no Workload has quota"
+
+    def set_active(self, active: bool) -> str:
+        """An administrator does, with all Workloads that don't say so."""
+        changed = [one for one in self._workloads() if one["spec"].get("active", True) is not active]
+        for one in changed:
+            self._client.patch(WORKLOADS, self._namespace, _name(one), {"spec": {"active": active}}, _decode)
+        return ", ".join(map(_name, changed)) or "no such Workload"
+
+    def relax(self, *, finished: bool) -> None:
+        """Nothing is wrong any more: there is room, checks agree, and in the end all Workloads are active."""
+        self.has_room, self.checks = True, False
+        if finished:
+            self.set_active(True)
+
+    # What it does by itself.
+
+    def act(self) -> bool:
+        """Answer one Workload; whether there was one to answer."""
+        return any(map(self._answer, self._workloads()))
+
+    def _answer(self, workload: Json) -> bool:
+        if _holds(workload, "Finished") or workload["metadata"].get("deletionTimestamp"):
+            return False
+        evicted = _condition_of(workload, "Evicted")
+        if workload["spec"].get("active") is False:
+            if evicted.get("status") == "True" and evicted["reason"] == "Deactivated":
+                return False
+            return self._write(
+                workload, [self._condition("Evicted", "True", "Deactivated", "The workload is deactivated")]
+            )
+        if _holds(workload, "QuotaReserved"):
+            return not _holds(workload, "Admitted", "Evicted") and not self.checks and self._admit(workload)
+        requeued = _condition_of(workload, "Requeued")
+        if requeued.get("status") == "False":
+            again = self._condition("Requeued", "True", "Reactivated", "The workload was reactivated")
+            return self._write(workload, [again])
+        if self.has_room:
+            return self._reserve(workload)
+        waits = self._condition("QuotaReserved", "False", "Pending", _NO_ROOM)
+        known = _condition_of(workload, "QuotaReserved")
+        return known.get("message") != _NO_ROOM and self._write(workload, [waits])
+
+    def _reserve(self, workload: Json) -> bool:
+        spare = {one["name"]: one["count"] for one in _status(workload).get("reclaimablePods") or ()}
+        assignments = [
+            {"name": one["name"], "flavors": {"cpu": FLAVOR}, "count": one["count"] - spare.get(one["name"], 0)}
+            for one in workload["spec"]["podSets"]
+        ]
+        status: Json = {"admission": {"clusterQueue": CLUSTER_QUEUE, "podSetAssignments": assignments}}
+        reserved = self._condition(
+            "QuotaReserved", "True", "QuotaReserved", f"Quota reserved in ClusterQueue {CLUSTER_QUEUE}"
+        )
+        over = [
+            self._condition(kind, "False", "QuotaReserved", f"Previously: {_condition_of(workload, kind)['message']}")
+            for kind in ("Evicted", "Preempted")
+            if _holds(workload, kind)
+        ]
+        if self.checks:
+            status["admissionChecks"] = [{"name": CHECK, "state": "Pending", "message": "the budget is looked at"}]
+        conditions = [reserved, *over] if self.checks else [reserved, self._admitted(), *over]
+        return self._write(workload, conditions, **status)
+
+    def _admit(self, workload: Json) -> bool:
+        """Its admission check has agreed."""
+        wanted = {"labels": CHECK_LABELS, "nodeSelector": CHECK_SELECTOR, "tolerations": [CHECK_TOLERATION]}
+        updates = [{"name": one["name"], **wanted} for one in workload["spec"]["podSets"]]
+        done = {"name": CHECK, "state": "Ready", "message": "", "podSetUpdates": updates}
+        return self._write(workload, [self._admitted()], admissionChecks=[done])
+
+    def _admitted(self) -> Json:
+        return self._condition("Admitted", "True", "Admitted", "The workload is admitted")
+
+    def _workloads(self) -> list[Json]:
+        return self._recorder.current("Workload")
+
+    def _condition(self, kind: str, status: str, reason: str, message: str) -> Json:
+        moment = f"{self._now():%Y-%m-%dT%H:%M:%SZ}"
+        return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": moment}
+
+    def _write(self, workload: Json, conditions: list[Json], **status: Any) -> bool:
+        new = {one["type"] for one in conditions}
+        kept = [one for one in _status(workload).get("conditions") or () if one["type"] not in new]
+        change = {
+            "metadata": {"uid": workload["metadata"]["uid"]},
+            "status": {"conditions": kept + conditions, **status},
+        }
+        try:
+            self._client.patch(WORKLOADS, self._namespace, _name(workload), change, _decode, subresource="status")
+        except KubeError as error:
+            raise RuntimeError(f"Kueue can't write: {error}") from error
+        return True
+
+
+def _name(workload: Json) -> str:
+    return str(workload["metadata"]["name"])
+
+
+def _status(workload: Json) -> Json:
+    return workload.get("status") or {}
+
+
+def _condition_of(workload: Json, kind: str) -> Json:
+    return next((one for one in _status(workload).get("conditions") or () if one["type"] == kind), {})
+
+
+def _holds(workload: Json, *kinds: str) -> bool:
+    """Whether one of these conditions is true."""
+    return any(_condition_of(workload, kind).get("status") == "True" for kind in kinds)

@@ -1,0 +1,289 @@
+"""What docs/kueue.md promises of a job in a queue where the operator drives Workloads; the oracle's own reading of it.
+
+No quota is overdrawn: of each pod set no more pods take room than the job's one Workload has quota for, at any moment.
+From that follows the rest: no pod before the admission, and no quota given back, by whatever write, before the last pod
+of an evicted, changed, suspended or ended job is gone. `QueueChecker` says what must never happen, `check_queue` what
+must be so at the end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from hack.faults.journal import Entry
+from hack.faults.oracle.history import AttachmentHistory, JobHistory, Violation
+from hack.faults.plan.queues import (
+    CHECK_LABELS,
+    CHECK_SELECTOR,
+    CHECK_TOLERATION,
+    CLUSTER_QUEUE,
+    FLAVOR_SELECTOR,
+    FLAVOR_TOLERATION,
+    PRIORITY,
+)
+from hack.faults.plan.steps import QUEUE_LABEL
+
+Json = dict[str, Any]
+Complain = Callable[[str, JobHistory, str], None]
+_Asks = tuple[str, tuple[tuple[str, int], ...]]
+"""The queue, and how many pods of each set."""
+
+_IN_USE = "kueue.x-k8s.io/resource-in-use"
+_PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+_POD_SET = "kueue.x-k8s.io/podset"
+
+
+class QueueChecker:
+    """Reads the events of Workloads, and calls `complain` for what must not happen."""
+
+    def __init__(self, deleted_by_plan: set[str], complain: Complain) -> None:
+        """`deleted_by_plan` are UIDs."""
+        self._deleted_by_plan = deleted_by_plan
+        self._complain = complain
+        self._asked: dict[str, set[_Asks]] = {}  # all that a job has ever asked for, by its UID
+
+    def read(self, job: JobHistory, entry: Entry) -> None:
+        """One event of a Workload of the job."""
+        one = job.attachments.get(entry.uid)
+        before = None if one is None else one.obj
+        if one is None:
+            if entry.what == "DELETED":
+                return
+            one = job.attachments[entry.uid] = AttachmentHistory(entry.uid, entry.kind, entry.obj)
+            self._created(job, one)
+        one.obj = entry.obj
+        if before is not None:
+            self._check_change(job, one, before)
+        self.give_reasons(job)
+        going = one.deleting or entry.what == "DELETED"
+        if going and not one.reasons and one.uid not in self._deleted_by_plan:
+            self._complain("wrong", job, f"its Workload {one.name} was deleted without a reason")
+        one.gone = entry.what == "DELETED"
+        self._check_quota(job)
+
+    def note_job(self, job: JobHistory) -> None:
+        """A new version of the job."""
+        self._asked.setdefault(job.uid, set()).add(_asks(job))
+        self.give_reasons(job)
+
+    def give_reasons(self, job: JobHistory) -> None:
+        """What the operator may do from here on, with Workloads and with pods."""
+        for one in job.attachments_of("Workload"):
+            if job.gone or job.obj["metadata"].get("deletionTimestamp"):
+                one.reasons.add("job deleted")
+            if job.suspended:
+                one.reasons.add("suspended")
+            if not _queue_of(job):
+                one.reasons.add("in no queue")
+            if _asks_of(one) != _asks(job):
+                one.reasons.add("changed")
+            if _holds(one, "Finished") and not job.verdict:
+                one.reasons.add("failed to start")
+        if is_held(job):
+            for pod in job.living():
+                pod.reasons.add("queue")
+            for service in job.services.values():
+                service.reasons.add("queue")
+
+    def check_new_pod(self, job: JobHistory, pod: Json) -> None:
+        """A pod of the job was made."""
+        self.give_reasons(job)
+        name = pod["metadata"]["name"]
+        if not _queue_of(job):
+            return
+        if not any(map(_is_admitted, job.attachments_of("Workload"))):
+            self._complain("wrong", job, f"pod {name} was made, and no Workload of its job is admitted")
+        self._check_quota(job)
+        for text in _missing(job, pod):
+            self._complain("wrong", job, f"pod {name} lacks {text}")
+
+    def _created(self, job: JobHistory, one: AttachmentHistory) -> None:
+        def say(kind: str, text: str) -> None:
+            self._complain(kind, job, f"its Workload {one.name} {text}")
+
+        if others := [other.name for other in job.attachments_of("Workload") if other is not one]:
+            say("doubled", f"was made beside {others}")
+        if job.verdict:
+            say("doubled", f"was made although the job has {job.verdict}")
+        if job.managed_elsewhere or all((spec.get("runPolicy") or {}).get("suspend") for spec in job.specs):
+            say("wrong", "was made for a job that was never to run")
+        if _asks_of(one) not in self._asked.get(job.uid, ()):
+            say("wrong", f"asks for {_asks_of(one)}, which the job never did")
+        if _IN_USE not in (one.obj["metadata"].get("finalizers") or ()):
+            say("wrong", "can be deleted while pods run")
+
+    def _check_change(self, job: JobHistory, one: AttachmentHistory, before: Json) -> None:
+        """What Kueue's webhook refuses, which is not there in a plan."""
+        old = AttachmentHistory(one.uid, one.kind, before)
+        if not _holds(old, "QuotaReserved"):
+            return
+        if not _holds(one, "QuotaReserved"):
+            requeued = _conditions(one).get("Requeued", {}).get("status")
+            at_once = str(_conditions(old).get("Evicted", {}).get("reason") == "Preempted")
+            if requeued != at_once or _holds(one, "Admitted") or one.obj["status"].get("admission"):
+                text = f"has given its quota back but for its admission, and is Requeued={requeued}, not {at_once}"
+                self._complain("wrong", job, f"its Workload {one.name} {text}")
+            return
+        if any(old.spec.get(name) != one.spec.get(name) for name in ("podSets", "queueName")):
+            self._complain("wrong", job, f"its Workload {one.name} asks for something else while it has quota")
+        was, now = _reclaimed(old), _reclaimed(one)
+        if any(now.get(name, 0) < count for name, count in was.items()):
+            self._complain("wrong", job, f"its Workload {one.name} takes back what it had given back: {was}, {now}")
+
+    def _check_quota(self, job: JobHistory) -> None:
+        if not _queue_of(job):
+            return
+        busy, quota = _busy(job), _quota(job)
+        if any(count > quota[kind] for kind, count in busy.items()):
+            self._complain("wrong", job, f"quota is overdrawn: {dict(busy)} pods, with quota for {dict(quota)}")
+
+
+def check_queue(job: JobHistory) -> Iterator[Violation]:
+    """What is not as it has to be at the end, of a job that is there, and not on its way out."""
+    for kind, text in _check(job):
+        yield Violation(kind, job.name, text)
+
+
+def is_held(job: JobHistory) -> bool:
+    """Whether the job's queue lets it have no pods."""
+    if job.verdict or not _queue_of(job):
+        return False
+    one = _workload(job)
+    holds = one is not None and _is_admitted(one) and not _holds(one, "Evicted", "Finished")
+    return one is None or not holds or one.deleting or _asks_of(one) != _asks(job)
+
+
+def _check(job: JobHistory) -> Iterator[tuple[str, str]]:
+    queue, every = _queue_of(job), job.attachments_of("Workload")
+    told = job.conditions().get("Admitted")
+    yield from (("stuck", f"its Workload {one.name} is being deleted and does not go") for one in every if one.deleting)
+    if len(every) > 1:
+        yield "doubled", f"it has {len(every)} Workloads"
+    if not job.verdict and (job.suspended or not queue):
+        yield from (("stuck", f"its Workload {one.name} is left of a job that needs no quota") for one in every)
+        if told is not None and (told["status"] == "True" or not job.suspended):
+            yield "wrong", f"it needs no quota, and is Admitted={told['status']}"
+        return
+    one = _workload(job)
+    if one is None:
+        if queue and not job.suspended:
+            yield "lost", "it has no Workload"
+        return
+    if job.verdict and (busy := _busy(job)):
+        left = {each["name"]: each["count"] - busy[each["name"]] for each in one.spec["podSets"]}
+        if _holds(one, "Finished") or _reclaimed(one) != {name: count for name, count in left.items() if count}:
+            yield "wrong", f"{dict(busy)} run on, and their quota was given back of {_reclaimed(one)}, or of all"
+        return
+    if job.verdict:
+        finished = _conditions(one).get("Finished") or {}
+        found = finished.get("status"), finished.get("reason")
+        if found != ("True", job.verdict):
+            yield "stuck", f"it has {job.verdict}, and its Workload is Finished={found[0]} ({found[1]})"
+        if _IN_USE in (one.obj["metadata"].get("finalizers") or ()):
+            yield "stuck", f"it has {job.verdict}, and its Workload can't be deleted"
+        return
+    yield from _check_asked(job, one)
+    yield from _check_told(job, one, told or {})
+
+
+def _check_asked(job: JobHistory, one: AttachmentHistory) -> Iterator[tuple[str, str]]:
+    if _asks_of(one) != _asks(job):
+        yield "wrong", f"its Workload asks for {_asks_of(one)}, and the job for {_asks(job)}"
+    if _holds(one, "Finished"):
+        yield "stuck", "it goes on, and its Workload is finished"
+    priority = one.spec.get("priority"), (one.spec.get("priorityClassRef") or {}).get("name", "")
+    named = str((job.obj["metadata"].get("labels") or {}).get(_PRIORITY_LABEL) or "")
+    if priority != (PRIORITY if named else 0, named):
+        yield "wrong", f"its priority is {named!r}, and that of its Workload {priority}"
+    if _holds(one, "Evicted") and _holds(one, "QuotaReserved"):
+        yield "stuck", "its Workload is evicted, and keeps its quota"
+    if not _is_admitted(one):
+        return
+    ready = job.holds("Ready")
+    if _holds(one, "PodsReady") != ready:
+        yield "wrong", f"its Ready is {ready}, and its Workload says PodsReady={not ready}"
+    ended = Counter(key[0].lower() for key in job.completed() | job.failed() if key[1] < job.size(key[0]))
+    if not job.together and _reclaimed(one) != dict(ended):
+        yield "wrong", f"{dict(ended)} have ended, and their quota was given back of {_reclaimed(one)}"
+
+
+def _check_told(job: JobHistory, one: AttachmentHistory, told: Json) -> Iterator[tuple[str, str]]:
+    status, message = told.get("status"), str(told.get("message"))
+    if status != str(_is_admitted(one)):
+        yield "wrong", f"its Workload is admitted: {_is_admitted(one)}, and the job's Admitted is {status}"
+    elif status == "True":
+        if f" {CLUSTER_QUEUE}." not in message:
+            yield "wrong", f"it is admitted by {CLUSTER_QUEUE}, and says: {message}"
+    else:
+        why = "not active" if one.spec.get("active") is False else _conditions(one)["QuotaReserved"]["message"]
+        if why not in message or f"queue {_queue_of(job)}" not in message:
+            yield "wrong", f"it waits in {_queue_of(job)}, for {why}, and says: {message}"
+
+
+def _missing(job: JobHistory, pod: Json) -> Iterator[str]:
+    """What of its job's admission a new pod has not got."""
+    spec, labels = pod["spec"], pod["metadata"].get("labels") or {}
+    one = _workload(job)
+    checks = [] if one is None else (one.obj.get("status") or {}).get("admissionChecks") or ()
+    checked = any(check["state"] == "Ready" for check in checks)
+    selector = {**FLAVOR_SELECTOR, **(CHECK_SELECTOR if checked else {})}
+    wanted = {_POD_SET: labels.get("training.kubeflow.org/replica-type"), **(CHECK_LABELS if checked else {})}
+    if not selector.items() <= (spec.get("nodeSelector") or {}).items():
+        yield f"the node selector {selector}"
+    if not wanted.items() <= labels.items():
+        yield f"the labels {wanted}"
+    for toleration in (FLAVOR_TOLERATION, *((CHECK_TOLERATION,) if checked else ())):
+        if toleration not in (spec.get("tolerations") or ()):
+            yield f"the toleration {toleration}"
+
+
+def _quota(job: JobHistory) -> Counter[str]:
+    """For how many pods of each set there is quota, by Kueue's sum."""
+    quota: Counter[str] = Counter()
+    for one in job.attachments_of("Workload"):
+        if _holds(one, "QuotaReserved") and not _holds(one, "Finished"):
+            spare, given = _reclaimed(one), (one.obj["status"].get("admission") or {}).get("podSetAssignments") or ()
+            needed = {each["name"]: each["count"] - spare.get(each["name"], 0) for each in one.spec["podSets"]}
+            quota.update({each["name"]: min(each["count"], needed[each["name"]]) for each in given})
+    return quota
+
+
+def _busy(job: JobHistory) -> Counter[str]:
+    """How many pods of each set take, or will take, room on a node."""
+    living = (pod for pod in job.living() if pod.runs_on or pod.phase not in ("Succeeded", "Failed"))
+    return Counter(pod.replica[0].lower() for pod in living)
+
+
+def _workload(job: JobHistory) -> AttachmentHistory | None:
+    return next(iter(job.attachments_of("Workload")), None)
+
+
+def _queue_of(job: JobHistory) -> str:
+    return str((job.obj["metadata"].get("labels") or {}).get(QUEUE_LABEL) or "")
+
+
+def _asks(job: JobHistory) -> _Asks:
+    return _queue_of(job), tuple(sorted((kind.lower(), job.size(kind)) for kind in job.spec["tfReplicaSpecs"]))
+
+
+def _asks_of(one: AttachmentHistory) -> _Asks:
+    return str(one.spec["queueName"]), tuple(sorted((each["name"], each["count"]) for each in one.spec["podSets"]))
+
+
+def _is_admitted(one: AttachmentHistory) -> bool:
+    return _holds(one, "QuotaReserved") and _holds(one, "Admitted")
+
+
+def _conditions(one: AttachmentHistory) -> dict[str, Json]:
+    return {each["type"]: each for each in (one.obj.get("status") or {}).get("conditions") or ()}
+
+
+def _holds(one: AttachmentHistory, *kinds: str) -> bool:
+    """Whether one of these conditions is true."""
+    return any(_conditions(one).get(kind, {}).get("status") == "True" for kind in kinds)
+
+
+def _reclaimed(one: AttachmentHistory) -> dict[str, int]:
+    return {each["name"]: each["count"] for each in (one.obj.get("status") or {}).get("reclaimablePods") or ()}

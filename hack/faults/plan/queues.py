@@ -1,0 +1,21 @@
+"""What the Kueue of a plan gives to jobs. Values only.
+
+The selectors, tolerations and labels are what pods have to get, by a flavor of nodes and by an admission check.
+"""
+
+from __future__ import annotations
+
+CLUSTER_QUEUE = "big"
+FLAVOR = "fast"
+
+FLAVOR_SELECTOR = {"disk": "ssd"}
+FLAVOR_TOLERATION = {"key": "gpu", "operator": "Exists"}
+"""What the flavor says of its nodes."""
+
+CHECK = "budget"
+CHECK_LABELS = {"slot": "7"}
+CHECK_SELECTOR = {"zone": "a"}
+CHECK_TOLERATION = {"key": "zone", "operator": "Exists"}
+"""What the admission check wants of pods, where there is one."""
+
+PRIORITY_CLASS, PRIORITY = "urgent", 1000
