@@ -33,11 +33,14 @@ from hack.enumeration.states.living import Setting
 from hack.enumeration.world.fault import NO_FAULT, Fault, How
 from hack.enumeration.world.world import World
 from hack.faults.plan.steps import JobShape
+from tfoperator.controller.kueue import lag
 from tfoperator.controller.ledger import cache_lag, memory
 from tfoperator.controller.plan import restart
 from tfoperator.controller.plan.draft import Draft
+from tfoperator.informers import InformerGroup
 
 SMALL, LATE_POD = find("one worker"), Fault(How.LATE_EVENT, kind="Pod", revision=5)
+QUEUED = "a job in a queue succeeds"
 
 IMAGE = "spec.tfReplicaSpecs.Worker.template.spec.containers[0].image"
 MUTABLE = "def add(found: list[int], most: int = 3) -> bool:\n    'Say so.'\n    found.append(1)\n    return 2 < most"
@@ -92,26 +95,25 @@ def test_every_point_of_a_small_scenario_is_reached_and_none_is_violated_and_a_q
 
 
 @pytest.mark.parametrize(
-    ("name", "at", "revision", "unasked", "told"),
+    ("name", "fault", "part", "told"),
     [
-        ("PS and workers", 12, 12, "deciding_pods", "pod job-0-worker-1 is restart 2, there were at most 1 losses"),
-        ("whole-job restart", 10, 4, "created_pods", "pod job-0-ps-0 of restart 1 was made beside job-0-worker-0"),
-        ("OnFailure", 8, 8, "differs", "Worker-0 counts 3 restarts, there were at most 2"),
+        ("PS and workers", Fault(How.OLD_LIST, 12, "Pod", 12), "deciding_pods", "worker-1 is restart 2, there were at"),
+        ("whole-job restart", Fault(How.OLD_LIST, 10, "Pod", 4), "created_pods", "ps-0 of restart 1 was made beside"),
+        ("OnFailure", Fault(How.OLD_LIST, 8, "Pod", 8), "differs", "Worker-0 counts 3 restarts, there were at most 2"),
+        (QUEUED, Fault(How.OLD_LIST, 6, "Workload", 4), "verify_workloads", "ps-0 (Pending) was deleted without a"),
+        ("goes to another queue", Fault(How.OLD_LIST, 19, "TFJob", 14), "verify_job", "was deleted without a reason"),
+        ("suspended in its queue", Fault(How.LOST_EVENT, 0, "Workload", 23), "written", "no Workload of its job is ad"),
+        (QUEUED, Fault(How.LOST_EVENT, 0, "ResourceFlavor", 3), "missing_flavors", "PS-0 has no service"),
+        (QUEUED, Fault(How.LOST_EVENT, 0, "Workload", 7), "relist", "PS-0 has no service"),
     ],
 )
-def test_an_old_list_deceives_an_operator_that_does_not_ask_and_is_told_with_its_history(
-    name: str,
-    at: int,
-    revision: int,
-    unasked: str,
-    told: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_a_fault_deceives_an_operator_that_does_not_ask_and_is_told_with_its_history(
+    name: str, fault: Fault, part: str, told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fault = Fault(How.OLD_LIST, at, "Pod", revision)
     assert play(find(name), fault).violations == ()
-    monkeypatch.setattr(cache_lag, unasked, lambda *_: ())
-    assert play(find(name), fault).violations[0].startswith(f"doubled: job-0: {told}")
+    (who,) = (one for one in (cache_lag, lag, lag.WorkloadLag, InformerGroup) if hasattr(one, part))
+    monkeypatch.setattr(who, part, lambda *_: ())
+    assert told in play(find(name), fault).violations[0]
     point = msgspec.json.encode(fault).decode()
     assert cli.main(["--scenario", name, "--point", point]) == 1
     assert told in capsys.readouterr().out
