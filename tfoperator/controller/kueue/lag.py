@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfoperator.api.names import job_selector
-from tfoperator.api.queues import JOB_UID_LABEL
 from tfoperator.api.v1.types import TFJOBS, TFJob
-from tfoperator.api.workloads import WORKLOADS, Workload, decode_workload
+from tfoperator.api.workloads import WORKLOADS, Workload
 from tfoperator.base.clock import Clock
 from tfoperator.controller.kueue.decide import occupies
 from tfoperator.controller.kueue.objects import FLAVORS, Flavor, decode_flavor
+from tfoperator.controller.kueue.pod_sets import workload_name
 from tfoperator.controller.kueue.writes import Verb, Write
 from tfoperator.controller.ledger import StaleCache
 from tfoperator.informers import CONTROLLER_UID_INDEX, Lister
 from tfoperator.kube.list_watch import ListWatch, list_all
 from tfoperator.kube.objects import decode_partial, decode_pod
-from tfoperator.kube.options import Selection
+from tfoperator.kube.options import Selection, by_name
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import ApiClient
 
@@ -80,13 +80,14 @@ class WorkloadLag:
         return left
 
     def verify_workloads(self, job: TFJob, shown: Sequence[Workload]) -> None:
-        """Make sure that these are the job's Workloads. Costs a LIST for the first time."""
+        """Make sure that these are the job's Workloads. Costs a LIST of one object for the first time."""
         meta = job.metadata
         if self._sure.get(meta.key) == meta.uid:
             return
-        selection = Selection(label_selector=f"{JOB_UID_LABEL}={meta.uid}")
-        live = list_all(ListWatch(self._client, WORKLOADS, meta.namespace, decode_workload, selection)).items
-        if {one.metadata.resource_version for one in live} != {one.metadata.resource_version for one in shown}:
+        name = shown[0].metadata.name if shown else workload_name(job)
+        there = list_all(ListWatch(self._client, WORKLOADS, meta.namespace, decode_partial, by_name(name))).items
+        live = {one.metadata.resource_version for one in there if one.metadata.is_controlled_by(meta.uid)}
+        if live != {one.metadata.resource_version for one in shown}:
             raise StaleCache("the job's Workload has changed, but the cache does not show it yet")
         self._sure[meta.key] = meta.uid
 
