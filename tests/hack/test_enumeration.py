@@ -100,6 +100,8 @@ def test_every_point_of_a_small_scenario_is_reached_and_none_is_violated_and_a_q
         ("PS and workers", Fault(How.OLD_LIST, 12, "Pod", 12), "deciding_pods", "worker-1 is restart 2, there were at"),
         ("whole-job restart", Fault(How.OLD_LIST, 10, "Pod", 4), "created_pods", "ps-0 of restart 1 was made beside"),
         ("OnFailure", Fault(How.OLD_LIST, 8, "Pod", 8), "differs", "Worker-0 counts 3 restarts, there were at most 2"),
+        ("preempted, and all begin anew", Fault(How.OLD_LIST, 26, "Pod", 25), "deciding_pods", "-1 had completed"),
+        ("a sidecar in a queue", Fault(How.OLD_LIST, 12, "Pod", 12), "verify_pods", "quota is overdrawn"),
         (QUEUED, Fault(How.OLD_LIST, 6, "Workload", 4), "verify_workloads", "ps-0 (Pending) was deleted without a"),
         ("goes to another queue", Fault(How.OLD_LIST, 19, "TFJob", 14), "verify_job", "was deleted without a reason"),
         ("suspended in its queue", Fault(How.LOST_EVENT, 0, "Workload", 23), "written", "no Workload of its job is ad"),
@@ -112,7 +114,7 @@ def test_a_fault_deceives_an_operator_that_does_not_ask_and_is_told_with_its_his
 ) -> None:
     assert play(find(name), fault).violations == ()
     (who,) = (one for one in (cache_lag, lag, lag.WorkloadLag, InformerGroup) if hasattr(one, part))
-    monkeypatch.setattr(who, part, lambda *_: ())
+    monkeypatch.setattr(who, part, lambda *_, **__: ())
     assert told in play(find(name), fault).violations[0]
     point = msgspec.json.encode(fault).decode()
     assert cli.main(["--scenario", name, "--point", point]) == 1

@@ -24,7 +24,7 @@ from tfoperator.controller.kueue.objects import (
     decode_flavor,
     decode_priority,
 )
-from tfoperator.controller.kueue.writes import Verb, Write, frees_quota, is_reported_by_kueue, removal
+from tfoperator.controller.kueue.writes import Verb, Write, frees_quota, frees_some_quota, is_reported_by_kueue, removal
 from tfoperator.controller.plan.observed import Observed, QueueGate
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
@@ -145,8 +145,9 @@ class QueueKeeper:
         decision = decide(facts, self._clock.now())
         gate = decision.gate
         try:
-            if workload is not None and workload.is_true("QuotaReserved") and any(map(frees_quota, decision.writes)):
-                lag.verify_pods(workload)
+            frees, some = (any(map(one, decision.writes)) for one in (frees_quota, frees_some_quota))
+            if workload is not None and (frees or some) and workload.is_true("QuotaReserved"):
+                lag.verify_pods(workload, observed.pods, once=not frees)
             if not ends and any(write.verb is not Verb.STATUS for write in decision.writes):
                 lag.verify_job(job)
             for write in decision.writes:

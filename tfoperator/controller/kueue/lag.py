@@ -20,7 +20,7 @@ from tfoperator.controller.kueue.writes import Verb, Write
 from tfoperator.controller.ledger import StaleCache
 from tfoperator.informers import CONTROLLER_UID_INDEX, Lister
 from tfoperator.kube.list_watch import ListWatch, list_all
-from tfoperator.kube.objects import decode_partial, decode_pod
+from tfoperator.kube.objects import Pod, decode_partial, decode_pod, object_key
 from tfoperator.kube.options import Selection, by_name
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import ApiClient
@@ -37,15 +37,16 @@ class WorkloadLag:
         self._workloads = workloads
         self._flavors = flavors
         self._clock = clock
-        # By the job's key: UIDs of jobs whose Workload the cache has shown as it is; the time at which one that this
-        # process has made may be asked for again; UIDs of Workloads that this process has deleted.
+        # By the job's key: UIDs of jobs whose Workload, and whose pods, the cache has shown as they are; the time at
+        # which a Workload that this process has made may be asked for again; UIDs of those that it has deleted.
         self._sure: dict[str, str] = {}
+        self._complete: dict[str, str] = {}
         self._unseen: dict[str, float] = {}
         self._deleted: dict[str, str] = {}
 
     def forget(self, key: str) -> None:
         """Forget a job that is gone."""
-        for known in (self._sure, self._unseen, self._deleted):
+        for known in (self._sure, self._complete, self._unseen, self._deleted):
             known.pop(key, None)
 
     def shown(self, job: TFJob) -> list[Workload]:
@@ -98,17 +99,22 @@ class WorkloadLag:
         if (live.uid, live.resource_version) != (meta.uid, meta.resource_version):
             raise StaleCache("the job has changed, but the cache does not show it yet")
 
-    def verify_pods(self, workload: Workload) -> None:
-        """Make sure that no pod of the Workload's job runs. Costs a LIST.
+    def verify_pods(self, workload: Workload, known: Sequence[Pod] = (), *, once: bool = False) -> None:
+        """Make sure that no pod of the Workload's job takes room but these. Costs a LIST, for the first time if `once`.
 
         The cache's first list may be older than the pods that the leader before this one has made.
         """
         owner = workload.metadata.controller
         assert owner is not None  # Workloads are found by it
+        key = object_key(workload.metadata.namespace, owner.name)
+        if once and self._complete.get(key) == owner.uid:
+            return
         selection = Selection(label_selector=job_selector(owner.name))
+        shown = {pod.metadata.uid for pod in known if occupies(pod)}
         for pod in list_all(ListWatch(self._client, PODS, workload.metadata.namespace, decode_pod, selection)).items:
-            if occupies(pod) and pod.metadata.is_controlled_by(owner.uid):
+            if occupies(pod) and pod.metadata.is_controlled_by(owner.uid) and pod.metadata.uid not in shown:
                 raise StaleCache(f"pod {pod.metadata.name} runs, but the cache does not show it yet")
+        self._complete[key] = owner.uid
 
     def flavors(self, workloads: Sequence[Workload]) -> dict[str, Flavor]:
         """Return the flavors by name. Costs a LIST while the cache lacks one that a Workload was admitted with."""

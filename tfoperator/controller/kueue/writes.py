@@ -76,6 +76,11 @@ def frees_quota(write: Write) -> bool:
     return write.verb is Verb.DELETE or "finalizers" in metadata or "admission" in status or ends
 
 
+def frees_some_quota(write: Write) -> bool:
+    """Return whether Kueue may give the quota of replicas that have ended to others after this write."""
+    return "reclaimablePods" in write.body.get("status", {})
+
+
 def patch_of(workload: Workload, body: dict[str, Any], verb: Verb = Verb.PATCH, *, prices: bool = False) -> Write:
     """Return a merge patch of the Workload as it was seen."""
     meta = workload.metadata

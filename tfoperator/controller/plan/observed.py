@@ -13,6 +13,7 @@ from tfoperator.api.v1.status import JobUsage, ReplicaStatus, TFJobStatus, Train
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import epoch_seconds, seconds_between
 from tfoperator.controller.pods.gang import PodGroup
+from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.controller.pods.options import PodOptions
 from tfoperator.kube.deployments import Deployment
 from tfoperator.kube.objects import ObjectMeta, Pod, Service
@@ -176,16 +177,16 @@ def with_own_deletions(observed: Observed, now: datetime) -> Observed:
 
 
 def deciding_pods(observed: Observed, status: TFJobStatus, since: datetime | None) -> Sequence[ObjectMeta]:
-    """Return the pods made until `since` by which `status` calls replicas started, or counts restarts, anew.
+    """Return the pods made until `since` by which `status` counts restarts, or has replicas start or end, anew.
 
     They must not be of a past that only a lagging cache still shows: of what is started, absence counts as a loss.
     """
     old = [pod for pod in observed.pods if _is_older(pod.metadata, since)]
-    return [pod.metadata for pod in old if _decides(pod, observed.job.status, status)]
+    return [pod.metadata for pod in old if _decides(pod, observed.job, status)]
 
 
-def _decides(pod: Pod, before: TFJobStatus, after: TFJobStatus) -> bool:
-    replica = replica_of(pod.metadata.labels)
+def _decides(pod: Pod, job: TFJob, after: TFJobStatus) -> bool:
+    replica, before = replica_of(pod.metadata.labels), job.status
     if replica is None:
         return False
     if after.job_restarts > before.job_restarts:
@@ -194,7 +195,11 @@ def _decides(pod: Pod, before: TFJobStatus, after: TFJobStatus) -> bool:
     was, now = (one.replica_statuses.get(replica_type, _NO_STATUS) for one in (before, after))
     if now.restart_counts.get(str(index), 0) > was.restart_counts.get(str(index), 0):
         return True
-    return index in parse_indexes(now.started_indexes) and index not in parse_indexes(was.started_indexes)
+    if index in parse_indexes(now.started_indexes) and index not in parse_indexes(was.started_indexes):
+        return True
+    # Where all restart together, one that had succeeded runs again after a suspension.
+    ends = index in parse_indexes(now.completed_indexes) and index not in parse_indexes(was.completed_indexes)
+    return ends and restarts_together(job)
 
 
 def _is_older(pod: ObjectMeta, than: datetime | None) -> bool:
