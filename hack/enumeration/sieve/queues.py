@@ -9,7 +9,6 @@ from hack.enumeration.sieve.happenings import Happening, deletes_workload, label
 from hack.enumeration.world.kueue import Kueue
 from hack.enumeration.world.world import Move, Scenario, World
 from hack.faults.plan.attachments import Attachments
-from hack.faults.plan.queues import PRIORITY_CLASS
 from hack.faults.plan.steps import Act, JobShape, Step
 from tfoperator.operator.options.settings import Options
 
@@ -30,6 +29,11 @@ def _kueue(act: Callable[[Kueue], object]) -> Happening:
 def _with_room(world: World) -> str:
     world.kueue.has_room = True
     return "there is room"
+
+
+def _without_room(world: World) -> str:
+    world.kueue.has_room = False
+    return "there is no room"
 
 
 def _with_checks(world: World) -> str:
@@ -93,6 +97,7 @@ QUEUES: tuple[Scenario, ...] = (
     ),
     _queued(
         "restarts in its queue", _shape("ExitCode"), *_ADMITTED, _fail(137), _WAIT, Step(0, Act.DELETE_POD), _END,
+        _RUN, _fail(137), _DEACTIVATE, _END,
     ),
     _queued(
         "deactivated in its queue", _shape(), *_ADMITTED, _DEACTIVATE, _END, says("Admitted", "is not active"),
@@ -100,7 +105,8 @@ QUEUES: tuple[Scenario, ...] = (
     ),
     _queued(
         "suspended in its queue", _shape(), *_ADMITTED, Step(0, Act.SUSPEND),
-        says("Admitted", "is suspended", status="False"), _END, Step(0, Act.RESUME), _RUN,
+        says("Admitted", "is suspended", status="False"), _END, _without_room, Step(0, Act.RESUME),
+        says("Suspended", "is resumed", status="False"), _with_room, _RUN,
     ),
     _queued(
         "changed after its preemption", _shape(workers=2, success_policy="AllWorkers"), *_ADMITTED, _LAST, _PREEMPT,
@@ -132,8 +138,8 @@ QUEUES: tuple[Scenario, ...] = (
         respec("job-0", tfReplicaSpecs={"Worker": {"template": _template(nodeSelector=None)}}), _RUN,
     ),
     _queued(
-        "its priority is changed while it waits", _shape(), _kueue(Kueue.make_priority), _FLAVOR, _CREATE,
-        labels("priority-class", PRIORITY_CLASS), _with_room, _RUN,
+        "its priority is changed while it waits", _shape(priority="calm"), _kueue(Kueue.make_priorities), _FLAVOR,
+        _CREATE, labels("priority-class", "urgent"), _with_room, _RUN,
     ),
     _queued("leader change in a queue", _shape(), *_ADMITTED, _PREEMPT, _END, _with_room, _RUN, standby=True),
 )  # fmt: skip

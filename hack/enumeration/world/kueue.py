@@ -23,8 +23,7 @@ from hack.faults.plan.queues import (
     FLAVOR,
     FLAVOR_SELECTOR,
     FLAVOR_TOLERATION,
-    PRIORITY,
-    PRIORITY_CLASS,
+    PRIORITIES,
 )
 from hack.faults.simulation.pod_groups import OPEN, crd_of
 from tfoperator.api.workloads import WORKLOADS
@@ -35,7 +34,7 @@ from tfoperator.kube.verbs import ApiClient
 Json = dict[str, Any]
 
 _FLAVORS = Resource(WORKLOADS.group, WORKLOADS.version, "ResourceFlavor", "resourceflavors", namespaced=False)
-_PRIORITIES = Resource(
+_CLASSES = Resource(
     WORKLOADS.group, WORKLOADS.version, "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False
 )
 _NO_ROOM = "couldn't assign flavors to pod set worker: insufficient unused quota for cpu in flavor fast, 2 more needed"
@@ -46,8 +45,8 @@ _decode = msgspec.json.Decoder(Json).decode
 def kueue_crds() -> list[Json]:
     """The CRDs of the kinds of Kueue that the operator uses; what Kueue's webhooks refuse the oracle does."""
     properties = {"spec": OPEN, "status": OPEN}
-    priorities = crd_of(_PRIORITIES, {"value": {"type": "integer"}})
-    return [crd_of(WORKLOADS, properties), crd_of(_FLAVORS, {"spec": OPEN}), priorities]
+    classes = crd_of(_CLASSES, {"value": {"type": "integer"}})
+    return [crd_of(WORKLOADS, properties), crd_of(_FLAVORS, {"spec": OPEN}), classes]
 
 
 class Kueue:
@@ -68,9 +67,9 @@ class Kueue:
         """An administrator makes the flavor of nodes."""
         return self._make(_FLAVORS, FLAVOR, spec={"nodeLabels": FLAVOR_SELECTOR, "tolerations": [FLAVOR_TOLERATION]})
 
-    def make_priority(self) -> str:
-        """An administrator makes a class of priorities."""
-        return self._make(_PRIORITIES, PRIORITY_CLASS, value=PRIORITY)
+    def make_priorities(self) -> str:
+        """An administrator makes the classes of priorities."""
+        return ", ".join(self._make(_CLASSES, name, value=value) for name, value in PRIORITIES.items() if name)
 
     def _make(self, resource: Resource, name: str, **members: Any) -> str:
         kind = {"apiVersion": resource.api_version, "kind": resource.kind}

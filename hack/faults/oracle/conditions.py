@@ -17,6 +17,7 @@ _STATES = ("Created", "Running", "Restarting", "Succeeded", "Failed", "Suspended
 
 _OTHER_REASONS = {"Failed": ("ProgressDeadlineExceeded", "TFJobInvalid")}
 _NOT_RUNNING = ("Succeeded", "Failed")
+_BUSY = ("Running", "Ready", "Restarting")
 _ALWAYS = ("reason", "message", "lastUpdateTime", "lastTransitionTime")
 _TIMES = ("lastUpdateTime", "lastTransitionTime")
 
@@ -61,6 +62,8 @@ def _without_times(condition: Json) -> Json:
 def _check_texts(job: JobHistory) -> Iterator[str]:
     conditions, ready = job.conditions(), job.status.get("ready")
     running, restarting = conditions.get("Running"), conditions.get("Restarting")
+    if job.has_released_all and (busy := [one for one in _BUSY if job.holds(one)]):
+        yield f"it is suspended, or waits in its queue, and is {busy}"
     counts = running is not None and running["status"] != "Unknown" and not any(map(job.holds, _NOT_RUNNING))
     if (
         running is not None

@@ -12,7 +12,7 @@ from hack.faults.oracle.replay import replay
 
 Json = dict[str, Any]
 
-_ONE_EACH = ("TFJobSucceeded", "TFJobFailed", "TFJobSuspended", "TFJobResumed", "TFJobAdmitted")
+_ONE_EACH = ("TFJobSucceeded", "TFJobFailed", "TFJobSuspended", "TFJobResumed", "TFJobAdmitted", "TFJobQueued")
 """What is told once for each time that it happens."""
 
 _MOST_EXITS = 5
@@ -53,7 +53,9 @@ def _changes(journal: Journal, uid: str) -> Iterator[tuple[str, str, str]]:
 
 def _of_states(changes: Sequence[tuple[str, str, str]], told: Sequence[Told]) -> Iterator[str]:
     happened = Counter(reason for kind, reason, _ in changes if reason in _ONE_EACH and kind != "Admitted")
-    happened["TFJobAdmitted"] = sum(reason == "Admitted" for _, reason, _ in changes)
+    waits = Counter(reason for kind, reason, _ in changes if kind == "Admitted")
+    happened["TFJobAdmitted"] = waits["Admitted"]
+    happened["TFJobQueued"] = waits.total() - waits["Admitted"] - waits["TFJobSuspended"]
     events = Counter(one.reason for one in told if one.reason in _ONE_EACH)
     if happened != events:
         yield f"{dict(happened)} has happened, and the events are {dict(events)}"

@@ -8,6 +8,8 @@ must be so at the end.
 
 from __future__ import annotations
 
+import json
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,17 +23,16 @@ from hack.faults.plan.queues import (
     CLUSTER_QUEUE,
     FLAVOR_SELECTOR,
     FLAVOR_TOLERATION,
-    PRIORITY,
+    PRIORITIES,
 )
-from hack.faults.plan.steps import QUEUE_LABEL
+from hack.faults.plan.steps import PRIORITY_LABEL, QUEUE_LABEL
 
 Json = dict[str, Any]
 Complain = Callable[[str, JobHistory, str], None]
-_Asks = tuple[str, tuple[tuple[str, int], ...]]
-"""The queue, and how many pods of each set."""
+_Asks = tuple[str, tuple[tuple[str, int, str], ...]]
+"""The queue, and how many pods of each set, and a digest of their template."""
 
 _IN_USE = "kueue.x-k8s.io/resource-in-use"
-_PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 _POD_SET = "kueue.x-k8s.io/podset"
 
 
@@ -193,10 +194,10 @@ def _check_asked(job: JobHistory, one: AttachmentHistory) -> Iterator[tuple[str,
         yield "wrong", f"its Workload asks for {_asks_of(one)}, and the job for {_asks(job)}"
     if _holds(one, "Finished"):
         yield "stuck", "it goes on, and its Workload is finished"
-    priority = one.spec.get("priority"), (one.spec.get("priorityClassRef") or {}).get("name", "")
-    named = str((job.obj["metadata"].get("labels") or {}).get(_PRIORITY_LABEL) or "")
-    if priority != (PRIORITY if named else 0, named):
-        yield "wrong", f"its priority is {named!r}, and that of its Workload {priority}"
+    has = str((one.spec.get("priorityClassRef") or {}).get("name") or "")
+    wanted = str((job.obj["metadata"].get("labels") or {}).get(PRIORITY_LABEL) or "")
+    if (has != wanted and has and wanted) or one.spec.get("priority") != PRIORITIES[has]:
+        yield "wrong", f"its priority is {wanted!r}, and that of its Workload {has!r}: {one.spec.get('priority')}"
     if _holds(one, "Evicted") and _holds(one, "QuotaReserved"):
         yield "stuck", "its Workload is evicted, and keeps its quota"
     if not _is_admitted(one):
@@ -265,11 +266,18 @@ def _queue_of(job: JobHistory) -> str:
 
 
 def _asks(job: JobHistory) -> _Asks:
-    return _queue_of(job), tuple(sorted((kind.lower(), job.size(kind)) for kind in job.spec["tfReplicaSpecs"]))
+    specs = job.spec["tfReplicaSpecs"].items()
+    sets = [(kind.lower(), job.size(kind), _digest((one.get("template") or {}).get("spec"))) for kind, one in specs]
+    return _queue_of(job), tuple(sorted(sets))
 
 
 def _asks_of(one: AttachmentHistory) -> _Asks:
-    return str(one.spec["queueName"]), tuple(sorted((each["name"], each["count"]) for each in one.spec["podSets"]))
+    sets = [(each["name"], each["count"], _digest(each["template"]["spec"])) for each in one.spec["podSets"]]
+    return str(one.spec["queueName"]), tuple(sorted(sets))
+
+
+def _digest(template: Json | None) -> str:
+    return f"{zlib.crc32(json.dumps(template, sort_keys=True).encode()):08x}"
 
 
 def _is_admitted(one: AttachmentHistory) -> bool:

@@ -18,4 +18,5 @@ CHECK_SELECTOR = {"zone": "a"}
 CHECK_TOLERATION = {"key": "zone", "operator": "Exists"}
 """What the admission check wants of pods, where there is one."""
 
-PRIORITY_CLASS, PRIORITY = "urgent", 1000
+PRIORITIES = {"": 0, "calm": 1, "urgent": 1000}
+"""Those of jobs, by the name of their class."""

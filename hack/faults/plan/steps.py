@@ -8,7 +8,7 @@ from typing import Any
 
 Json = dict[str, Any]
 
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
 
 
 class Act(StrEnum):
@@ -54,7 +54,8 @@ class Act(StrEnum):
 class JobShape:
     """A TFJob to be made. `tensorboard` is its `spec.tensorBoard`, `scheduling` its `schedulingPolicy`; each replica
     asks for so much `cpu`. With `reports` its programs say how far they are, when a step says so and at the end. With
-    `sidecar` each pod has a second container, which never ends by itself. `queue` is a LocalQueue of Kueue.
+    `sidecar` each pod has a second container, which never ends by itself. `queue` is a LocalQueue of Kueue, `priority`
+    a class of its priorities.
     """
 
     name: str
@@ -74,6 +75,7 @@ class JobShape:
     reports: bool = False
     sidecar: bool = False
     queue: str = ""
+    priority: str = ""
 
     def manifest(self) -> Json:
         """The TFJob, ready to be posted."""
@@ -102,8 +104,9 @@ class JobShape:
         if self.tensorboard is not None:
             spec["tensorBoard"] = self.tensorboard
         metadata: Json = {"name": self.name}
+        labels = {QUEUE_LABEL: self.queue, PRIORITY_LABEL: self.priority}
         if self.queue:
-            metadata["labels"] = {QUEUE_LABEL: self.queue}
+            metadata["labels"] = {label: value for label, value in labels.items() if value}
         return {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": metadata, "spec": spec}
 
 
