@@ -10,7 +10,7 @@ import pytest
 
 from hack import strangers
 from tests.support.cli import Cli
-from tfoperator.pipeline.home import check_run_id
+from tfoperator.pipeline.home import is_run_id
 
 pytestmark = pytest.mark.timeout(600)  # the sum of what it waits for at most
 
@@ -58,7 +58,7 @@ def test_airflow_reads_the_dag_and_makes_the_launchers_pods(tmp_path: Path) -> N
     assert container["command"] == ["tfoperator", "pipeline"]
     assert container["args"][:3] == ["step", "/pipeline/digits.py", "Train.single"]
     run = next(word.removeprefix("--run-id=") for word in container["args"] if word.startswith("--run-id="))
-    check_run_id(run)
+    assert is_run_id(run)
     assert finish["pod"]["spec"]["containers"][0]["args"] == ["finish", run, "--home=/data/records"]
     given = dict(word.removeprefix("--encoded-param=").split("=", 1) for word in container["args"] if "encoded" in word)
     assert {name: base64.b64decode(value).decode() for name, value in given.items()} == {

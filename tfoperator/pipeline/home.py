@@ -247,9 +247,3 @@ def is_run_id(text: str) -> bool:
 def names_files(run_id: str, step: str) -> bool:
     """Return whether both are names of files, and don't lead out of the home."""
     return is_run_id(run_id) and step not in ("", ".", "..") and not {os.sep, "\0"} & set(step)
-
-
-def check_run_id(run_id: str) -> None:
-    """Raise ComponentError for an invalid run id."""
-    if not is_run_id(run_id):
-        raise ComponentError(f"{run_id!r} is no id of a run: letters, digits, '-', '_' and '.', at most 100 of them")

@@ -25,7 +25,7 @@ from tfoperator.launcher import (
 )
 from tfoperator.pipeline.dsl.pipeline import Pipeline, graph_of
 from tfoperator.pipeline.graph import Graph, Step, check_fixed
-from tfoperator.pipeline.home import DEFAULT_HOME, ORCHESTRATOR, Home, check_run_id
+from tfoperator.pipeline.home import DEFAULT_HOME, ORCHESTRATOR, Home, is_run_id
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease
 from tfoperator.pipeline.runner.leftovers import stop_dead_runs
 from tfoperator.pipeline.runner.platforms import ON_DOCKER, check_records_are_hidden, with_root
@@ -118,11 +118,10 @@ class PipelineRunner:
         created, PipelineFailed, PipelineCancelled, StoreError.
         """
         graph = _absolute(graph_of(pipeline))
-        new = _new_run(graph, run_id, self._context, origin)
+        new = _new_run(graph, run_id or None, self._context, origin)
         with closing(Home(self._place)) as home, home.store() as store, ExitStack() as stack:
-            if run_id:
-                check_run_id(run_id)
-                resume = run_id if store.run(run_id) is not None else resume
+            if run_id and store.run(run_id) is not None:
+                resume = run_id
             run = _resumed_run(home, store, resume, new) if resume else new
             self._chooser.check_names([step.name for step in graph.steps])
             for step in graph.steps:  # all of them, before the first one starts
@@ -131,7 +130,7 @@ class PipelineRunner:
             ownership = self._own(stack, home, store, run)
             # The work of another runner until it released the run is known only now.
             run = msgspec.structs.replace(store.run(run.id) or run, term=ownership.term)
-            parts = RunParts(home, store, graph, run, ownership)
+            parts = RunParts(home, store, graph, run, ownership, self._context, self._listener, self._chosen)
             parts.record()  # from here on an earlier runner can't write
             unclear = stop_dead_runs(home, store, self._context, but=run.id)
             ownership.when_lost = partial(self._give_up, home)
@@ -147,7 +146,7 @@ class PipelineRunner:
 
         When a loop has got its items, the steps of the run are recorded, with those before each.
         """
-        progress = Progress(parts, self._listener)
+        progress = Progress(parts)
         launches: dict[str, StepLaunch] = {}
         running: dict[Future[StepView], StepLaunch] = {}
         with ThreadPoolExecutor(self._parallel, thread_name_prefix="step") as pool:
@@ -155,7 +154,7 @@ class PipelineRunner:
                 for step in progress.startable():
                     if len(running) >= self._parallel:
                         break
-                    one = launches[step.name] = self._launch(parts, step)
+                    one = launches[step.name] = StepLaunch(parts, step)
                     if not self._admit(one):
                         break
                     progress.see(one.view)
@@ -204,7 +203,6 @@ class PipelineRunner:
         graph = _absolute(graph_of(pipeline))
         origin["place"] = {**(origin.get("place") or {}), ORCHESTRATOR: orchestrator}
         new = _new_run(graph, run_id, self._context, origin)
-        check_run_id(run_id)
         check_fixed(graph)
         if step not in (steps := {one.name: one for one in graph.steps}):
             raise ComponentError(f"pipeline {graph.name} has no step {step!r}; there are {', '.join(steps)}")
@@ -218,8 +216,8 @@ class PipelineRunner:
             run = msgspec.structs.replace(run, term=run.lease.term, step_terms={step: ownership.term})
             ownership.when_lost = partial(self._give_up, home)
             self._chooser.check_names([*steps])
-            parts = RunParts(home, store, graph, run, ownership)
-            launch = self._launch(parts, steps[step])
+            parts = RunParts(home, store, graph, run, ownership, self._context, self._listener, self._chosen)
+            launch = StepLaunch(parts, steps[step])
             launch.launcher.check()
             if begun is None or begun.state != "running":
                 parts.record()
@@ -242,11 +240,6 @@ class PipelineRunner:
         check_records_are_hidden(step.name, launcher, str(self._place))
         return launcher
 
-    def _launch(self, parts: RunParts, step: Step) -> StepLaunch:
-        launch = StepLaunch(parts, step, self._context, self._listener)
-        launch.launcher = self._chosen(parts.graph, step, parts.run.id, launch.context)
-        return launch
-
     def _conclude(
         self, parts: RunParts, launches: Mapping[str, StepLaunch], views: Mapping[str, StepView]
     ) -> PipelineResult:
@@ -266,9 +259,11 @@ def _absolute(graph: Graph) -> Graph:
     return graph if path is None else msgspec.structs.replace(graph, root=str(path.absolute()))
 
 
-def _new_run(graph: Graph, run_id: str, context: LaunchContext, origin: RunOrigin) -> RunRecord:
+def _new_run(graph: Graph, run_id: str | None, context: LaunchContext, origin: RunOrigin) -> RunRecord:
     """Return the record of a new run. Without `run_id` its id is the time, so that ids sort by it, and four digits."""
     now = context.clock.now()
+    if run_id is not None and not is_run_id(run_id):
+        raise ComponentError(f"{run_id!r} is no id of a run: letters, digits, '-', '_' and '.', at most 100 of them")
     return RunRecord(
         run_id or f"{now:%Y%m%d-%H%M%S}-{context.random.getrandbits(16):04x}",
         graph.name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -37,13 +38,16 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass
 class RunParts:
-    """A run that is worked on: where its data are, its steps, and its record, for one thread."""
+    """A run that is worked on: its data, its steps, its record, and how steps are launched; for one thread."""
 
     home: Home
     store: MetadataStore
     graph: Graph
     run: RunRecord
     ownership: RunLease
+    pattern: LaunchContext
+    listener: Listener
+    choose: Callable[[Graph, Step, str, LaunchContext], BaseComponentLauncher]
 
     def record(self, state: RunState = "running", **changes: Any) -> None:
         """Record the run, by default as one that goes on. Raises OwnershipLost, StoreError."""
@@ -54,10 +58,8 @@ class RunParts:
 class StepLaunch:
     """One launch of a step. Call `run` from one thread; its log lines may come from several."""
 
-    launcher: BaseComponentLauncher
-
-    def __init__(self, parts: RunParts, step: Step, pattern: LaunchContext, listener: Listener) -> None:
-        home, run = parts.home, parts.run
+    def __init__(self, parts: RunParts, step: Step) -> None:
+        home, run, pattern, listener = parts.home, parts.run, parts.pattern, parts.listener
         self.name = step.name
         self.result: LaunchResult | None = None
         self.unfinished = False
@@ -81,6 +83,7 @@ class StepLaunch:
             log=self._log,
             tell=lambda message: listener.tell(step.name, message),
         )
+        self.launcher = parts.choose(parts.graph, step, run.id, self.context)
 
     def run(self) -> StepView:
         """Launch it; return the outcome. Raises nothing but what a signal's handler raises in the main thread."""
@@ -119,9 +122,8 @@ _OPEN = (StepState.WAITING, StepState.RUNNING)
 class Progress:
     """The steps of a run as they become known, and the state of each. Used by one thread."""
 
-    def __init__(self, parts: RunParts, listener: Listener) -> None:
+    def __init__(self, parts: RunParts) -> None:
         self._parts = parts
-        self._listener = listener
         self._known: dict[str, ExecutionRecord] = {}
         self._chosen: set[str] = set()  # that are to run
         self._folded = True
@@ -132,7 +134,7 @@ class Progress:
     def see(self, view: StepView) -> None:
         """Take a changed state."""
         self.views[view.name] = view
-        self._listener.step(view)
+        self._parts.listener.step(view)
 
     def startable(self) -> list[Step]:
         """Return the steps that can start now; those whose condition does not hold are left out."""
@@ -171,7 +173,7 @@ class Progress:
             if step.name in unfolded.wrong:
                 self._end(step, StepState.FAILED, unfolded.wrong[step.name])
             elif step.name not in before and (step.at or not step.loops):
-                self._listener.step(views[step.name])
+                self._parts.listener.step(views[step.name])
         if views.keys() != (before or {step.name for step in self._parts.graph.steps}):
             self._parts.record(steps={name: view.after for name, view in views.items()})
 
