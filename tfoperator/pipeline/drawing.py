@@ -128,16 +128,13 @@ def states_of(run: RunRecord, known: Mapping[str, ExecutionRecord | ExecutionSta
 
 def step_notes(run: RunRecord, known: Mapping[str, ExecutionRecord]) -> dict[str, str]:
     """Return the state of each step, and its duration."""
-    states = states_of(run, known)
-    return {name: " ".join([state, _took(known.get(name))]).strip() for name, state in states.items()}
+    notes = states_of(run, known)
+    for name, one in known.items():
+        if name in notes and one.began is not None and one.ended is not None and one.state != "CACHED":
+            notes[name] += f" {human_duration((one.ended - one.began).total_seconds())}"
+    return notes
 
 
-def steps_done(known: Mapping[str, ExecutionState]) -> int:
+def steps_done(states: Mapping[str, str]) -> int:
     """Return the number of steps that succeeded or were reused."""
-    return sum(state in ("COMPLETE", "CACHED") for state in known.values())
-
-
-def _took(execution: ExecutionRecord | None) -> str:
-    if execution is None or execution.began is None or execution.ended is None or execution.state == "CACHED":
-        return ""
-    return human_duration((execution.ended - execution.began).total_seconds())
+    return sum(state in ("succeeded", "cached") for state in states.values())

@@ -28,11 +28,11 @@ RUNS_HEADER = ("RUN", "PIPELINE", "STATE", "STEPS", "AGE", "TOOK", "OWNER")
 
 def run_row(run: RunRecord, states: Mapping[str, ExecutionState], now: datetime) -> tuple[str, ...]:
     """Return a line of the list."""
-    owner = run.owner
+    owner, done = run.owner, steps_done(states_of(run, states))
     took = human_duration((run.ended - run.began).total_seconds()) if run.ended else ""
     age = human_duration((now - run.began).total_seconds())
     who = "" if owner is None else f"{owner.host} (silent)" if owner.overdue else owner.host
-    return run.id, run.pipeline, run.state, f"{steps_done(states)}/{len(run.steps)}", age, took, who
+    return run.id, run.pipeline, run.state, f"{done}/{len(run.steps)}", age, took, who
 
 
 def run_report(run: RunRecord, known: Executions, launches: Launches | None = None) -> Json:

@@ -24,9 +24,10 @@ FindJob = Callable[[str], tuple[str, str] | None]
 _PLATFORMS = {"docker": "Docker", "kubernetes": "Pod", "tfjob": "TFJob", "in-process": "In process"}
 
 
-def run_row(run: RunRecord, states: Mapping[str, ExecutionState]) -> dict[str, Any]:
+def run_row(run: RunRecord, known: Mapping[str, ExecutionRecord | ExecutionState]) -> dict[str, Any]:
     """Return a run in the list."""
-    running = [name for name, state in states_of(run, states).items() if state == "running"]
+    states = states_of(run, known)
+    running = [name for name, state in states.items() if state == "running"]
     return {
         "key": run.id,
         "pipeline": run.pipeline,
@@ -41,8 +42,7 @@ def run_row(run: RunRecord, states: Mapping[str, ExecutionState]) -> dict[str, A
 
 def run_detail(run: RunRecord, executions: Mapping[str, ExecutionRecord]) -> dict[str, Any]:
     """Return a run on its own page, with the places of its steps in the picture."""
-    states = {name: execution.state for name, execution in executions.items()}
-    return run_row(run, states) | {
+    return run_row(run, executions) | {
         "message": short(run.message),
         "root": run.root,
         "source": run.source,
