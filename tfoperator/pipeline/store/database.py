@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial, wraps
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
@@ -22,8 +22,6 @@ P = ParamSpec("P")
 MAX_ID = 2**31 - 1
 """The greatest id: ML Metadata's columns have 32 bits on PostgreSQL."""
 _MAX_NAME = 255
-_MAX_VARIABLES = 500
-"""Variables of one statement; SQLite's limit was 999 before 3.32."""
 _ADVISORY_LOCK = 0x7F0
 _SECONDS = {
     "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
@@ -53,11 +51,6 @@ def named(name: str) -> str:
 def storable(text: str) -> bool:
     """Return whether both engines take a text: PostgreSQL refuses NUL, and both refuse halves of surrogate pairs."""
     return "\0" not in text and not any("\ud800" <= one <= "\udfff" for one in text)
-
-
-def batched(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield parts of a sequence that are short enough for the variables of one statement."""
-    return (values[start : start + _MAX_VARIABLES] for start in range(0, len(values), _MAX_VARIABLES))
 
 
 def upsert(db: Connection, table: Table) -> Any:

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, insert, select, update
 
-from tfoperator.pipeline.store.database import MAX_ID, Database, StoreError, batched, exclusively, named, reads, writes
+from tfoperator.pipeline.store.database import MAX_ID, Database, StoreError, exclusively, named, reads, writes
 from tfoperator.pipeline.store.properties import properties_of, put_properties
 from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, Maker, RunRecord
 from tfoperator.pipeline.store.runs import (
@@ -68,10 +68,10 @@ class Executions:
         self, db: Connection, run_id: str, steps: Collection[str] | None = None
     ) -> dict[str, ExecutionRecord]:
         """Return the executions of a run by step; the last one of each, or of each of `steps`."""
-        wanted, step = executions_in(RUN, run_id).order_by(executions.c.id), our_executions.c.step
-        parts = [wanted] if steps is None else [wanted.where(step.in_(some)) for some in batched([*steps])]
-        records = [one for part in parts for one in _execution_records(db, part)]
-        return {one.step: one for one in records}
+        wanted = executions_in(RUN, run_id).order_by(executions.c.id)
+        if steps is not None:
+            wanted = wanted.where(our_executions.c.step.in_(steps))
+        return {one.step: one for one in _execution_records(db, wanted)}
 
     @reads
     def usable(self, db: Connection, pipeline: str, step: str, cache_key: str) -> list[ExecutionRecord]:
@@ -91,15 +91,12 @@ class Executions:
         return _execution_records(db, wanted.order_by(executions.c.id))
 
     @reads
-    def makers(self, db: Connection, artifact_ids: Sequence[int]) -> dict[int, Maker]:
-        """Return, by artifact, the execution that made it, if there is one. One that reused it is not its producer."""
+    def makers(self, db: Connection, run_id: str) -> dict[int, Maker]:
+        """Return, by artifact of a run, the execution that made it, if any. One that reused it is not its producer."""
+        used = select(events.c.artifact_id).where(_event_of(executions_in(RUN, run_id))).correlate(None)
         cached = executions.c.last_known_state == EXECUTION_STATES.index("CACHED")
-        wanted = _USES.where(events.c.type == EVENTS["OUTPUT"], ~cached)
-        found: dict[int, Maker] = {}
-        for some in batched(artifact_ids):
-            for row in db.execute(wanted.where(events.c.artifact_id.in_(some))):
-                found[row.artifact_id] = Maker(row.run or "", row.step)
-        return found
+        wanted = _USES.where(events.c.type == EVENTS["OUTPUT"], ~cached, events.c.artifact_id.in_(used))
+        return {row.artifact_id: Maker(row.run or "", row.step) for row in db.execute(wanted)}
 
     @writes
     def begin_execution(self, db: Connection, run: RunRecord, new: ExecutionRecord, now: datetime) -> ExecutionRecord:
@@ -120,7 +117,7 @@ class Executions:
         number = inserted(db, insert(executions).values(type_id=type_id, last_known_state=state, **times(now)))
         ours = {"step": new.step, "cache_key": new.cache_key, "image_id": new.image_id, "message": '""'}
         db.execute(insert(our_executions).values(execution_id=number, **ours))
-        put_properties(db, execution_properties, number, type_id, new.exec_properties, new=True)
+        put_properties(db, execution_properties, number, type_id, new.exec_properties)
         context, pipeline = run_contexts(db, run, now)
         within = [context, pipeline, context_id(db, NODE, f"{run.pipeline}.{new.step}", now, pipeline)]
         db.execute(insert(associations), [{"execution_id": number, "context_id": one} for one in within])
@@ -171,8 +168,8 @@ class Executions:
     @writes
     def mark_deleted(self, db: Connection, uris: Sequence[str]) -> None:
         """Record that the data at these URIs was removed: it is never reused."""
-        for some in batched(uris):
-            db.execute(_with_state(artifacts.c.uri.in_(some), "DELETED"))
+        for uri in uris:
+            db.execute(_with_state(artifacts.c.uri == uri, "DELETED"))
 
 
 def _execution(db: Connection, number: int) -> ExecutionRecord:
@@ -181,10 +178,15 @@ def _execution(db: Connection, number: int) -> ExecutionRecord:
     return found[0]
 
 
-def _artifact_records(db: Connection, wanted: Any) -> list[ArtifactRecord]:
+def _event_of(wanted: Select[Any]) -> ColumnElement[bool]:
+    """Return whether an event is of the executions that a query finds."""
+    return events.c.execution_id.in_(wanted.with_only_columns(executions.c.id))
+
+
+def _artifact_records(db: Connection, wanted: Select[Any]) -> list[ArtifactRecord]:
     """Return what a query of artifacts finds as values."""
     rows = db.execute(wanted).all()
-    properties = properties_of(db, artifact_properties, [row.id for row in rows])
+    properties = properties_of(db, artifact_properties, wanted.with_only_columns(artifacts.c.id))
     return [
         ArtifactRecord(
             row.id,
@@ -199,22 +201,18 @@ def _artifact_records(db: Connection, wanted: Any) -> list[ArtifactRecord]:
     ]
 
 
-def _execution_records(db: Connection, wanted: Any) -> list[ExecutionRecord]:
-    """Return what a query of executions finds as values, with their artifacts: some queries for some hundreds."""
-    rows = db.execute(wanted).all()
-    paths: list[Row[Any]] = []
-    for some in batched([row.id for row in rows]):
-        used = _PATHS.where(events.c.execution_id.in_(some)).order_by(event_paths.c.step_index, events.c.id)
-        paths += db.execute(used)
-    known: dict[int, ArtifactRecord] = {}
-    for some in batched(sorted({path.artifact_id for path in paths})):
-        known |= {one.id: one for one in _artifact_records(db, _ARTIFACTS.where(artifacts.c.id.in_(some)))}
+def _execution_records(db: Connection, wanted: Select[Any]) -> list[ExecutionRecord]:
+    """Return what a query of executions finds as values, with their artifacts."""
+    rows, theirs = db.execute(wanted).all(), _event_of(wanted)
+    paths = db.execute(_PATHS.where(theirs).order_by(event_paths.c.step_index, events.c.id)).all()
+    used = _ARTIFACTS.where(artifacts.c.id.in_(select(events.c.artifact_id).where(theirs)))
+    known = {one.id: one for one in _artifact_records(db, used)}
     sides: dict[tuple[int, int], dict[str, tuple[ArtifactRecord, ...]]] = defaultdict(dict)
     for path in paths:
         if path.artifact_id in known:
             side = sides[path.execution_id, path.type]
             side[path.step_key] = (*side.get(path.step_key, ()), known[path.artifact_id])
-    properties = properties_of(db, execution_properties, [row.id for row in rows])
+    properties = properties_of(db, execution_properties, wanted.with_only_columns(executions.c.id))
     return [
         ExecutionRecord(
             row.id,
@@ -241,7 +239,7 @@ def _new_artifact(db: Connection, new: ArtifactRecord, now: datetime, within: It
     values = {"type_id": type_id, "uri": new.uri, "state": ARTIFACT_STATES.index(new.state), **times(now)}
     number = inserted(db, insert(artifacts).values(**values))
     db.execute(insert(our_artifacts).values(artifact_id=number, made=new.made))
-    put_properties(db, artifact_properties, number, type_id, new.properties, new=True)
+    put_properties(db, artifact_properties, number, type_id, new.properties)
     if within:
         db.execute(insert(attributions), [{"artifact_id": number, "context_id": one} for one in within])
     return number

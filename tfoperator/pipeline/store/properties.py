@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table, delete, insert, select
+from sqlalchemy import Connection, Row, Select, Table, delete, insert, select
 
-from tfoperator.pipeline.store.database import batched, named, storable, upsert
+from tfoperator.pipeline.store.database import named, storable, upsert
 from tfoperator.pipeline.store.tables import BOOLEAN, DOUBLE, INT, STRING, type_properties
 
 _JSON = b"json"
@@ -24,13 +24,10 @@ Kinds = dict[str, int]
 """By name, the data type of the properties that a type has."""
 
 
-def put_properties(
-    db: Connection, table: Table, owner: int, type_id: int, values: Mapping[str, Any], *, new: bool = False
-) -> None:
-    """Set the properties of an artifact, execution or context; unless it is new, they replace the present ones."""
+def put_properties(db: Connection, table: Table, owner: int, type_id: int, values: Mapping[str, Any]) -> None:
+    """Set the properties of an artifact, execution or context, in place of the present ones."""
     owners = table.c[0]
-    if not new:
-        db.execute(delete(table).where(owners == owner))
+    db.execute(delete(table).where(owners == owner))
     if not values:
         return
     query = select(type_properties.c.name, type_properties.c.data_type).where(type_properties.c.type_id == type_id)
@@ -55,13 +52,12 @@ def property_rows(values: Mapping[str, Any], kinds: Kinds) -> Iterator[dict[str,
         yield {"name": name, "is_custom_property": custom, **empty, **columns}
 
 
-def properties_of(db: Connection, table: Table, owners: Sequence[int]) -> Mapping[int, dict[str, Any]]:
-    """Return the properties of several artifacts, executions or contexts."""
+def properties_of(db: Connection, table: Table, owners: Select[Any]) -> Mapping[int, dict[str, Any]]:
+    """Return the properties of the artifacts, executions or contexts of which a query finds the ids."""
     found: dict[int, dict[str, Any]] = defaultdict(dict)
     column = table.c[0]
-    for some in batched(owners):
-        for row in db.execute(select(table, column.label("owner")).where(column.in_(some)).order_by(table.c.name)):
-            found[row.owner][row.name] = _value(row)
+    for row in db.execute(select(table, column.label("owner")).where(column.in_(owners)).order_by(table.c.name)):
+        found[row.owner][row.name] = _value(row)
     return found
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +14,6 @@ from sqlalchemy import ColumnElement, Connection, Insert, Select, case, delete, 
 from tfoperator.launcher import OwnershipLost
 from tfoperator.pipeline.store.database import (
     Database,
-    batched,
     database_seconds,
     exclusively,
     named,
@@ -83,20 +83,22 @@ class Runs:
         return [run for run in found if pipeline in ("", run.pipeline)]
 
     @reads
-    def execution_states(self, db: Connection, run_ids: Sequence[str]) -> dict[str, dict[str, ExecutionState]]:
-        """Return, by run, the states of its executions by step: the data for a list of runs."""
-        found: dict[str, dict[str, ExecutionState]] = {one: {} for one in run_ids}
+    def execution_states(
+        self, db: Connection, *, most: int | None = None
+    ) -> Mapping[str, Mapping[str, ExecutionState]]:
+        """Return, by run, the states of its executions by step, for all runs or `most` of them: the newest."""
+        found: dict[str, dict[str, ExecutionState]] = defaultdict(dict)
+        newest = select(our_runs.c.context_id).order_by(our_runs.c.context_id.desc()).limit(most)
         wanted = (
             select(contexts.c.name.label("run"), our_executions.c.step, executions.c.last_known_state)
             .join(associations, associations.c.context_id == contexts.c.id)
             .join(executions, executions.c.id == associations.c.execution_id)
             .join(our_executions, our_executions.c.execution_id == executions.c.id)
-            .where(contexts.c.type_id == type_named(RUN, "context").scalar_subquery())
+            .where(contexts.c.id.in_(newest))
             .order_by(executions.c.id)
         )
-        for some in batched(run_ids):
-            for row in db.execute(wanted.where(contexts.c.name.in_(some))):
-                found[row.run][row.step] = EXECUTION_STATES[row.last_known_state]
+        for row in db.execute(wanted):
+            found[row.run][row.step] = EXECUTION_STATES[row.last_known_state]
         return found
 
     @writes
@@ -201,7 +203,7 @@ def context_named(kind: str, name: str) -> Any:
     return select(contexts.c.id).where(contexts.c.type_id == type_id, contexts.c.name == name)
 
 
-def executions_in(kind: str, name: str) -> Any:
+def executions_in(kind: str, name: str) -> Select[Any]:
     """Return a query for the executions in a context."""
     wanted = EXECUTIONS.join(associations, associations.c.execution_id == executions.c.id)
     return wanted.where(associations.c.context_id == context_named(kind, name).scalar_subquery())

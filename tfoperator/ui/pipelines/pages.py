@@ -59,7 +59,7 @@ class PipelinePages:
         self._mark = ""  # of what was read: it changes with each write
         self._read_at = Elapsed(SystemClock())
         self._records: list[RunRecord] = []
-        self._states: dict[str, dict[str, ExecutionState]] = {}
+        self._states: Mapping[str, Mapping[str, ExecutionState]] = {}
 
     def stop(self) -> None:
         """End every thread."""
@@ -124,8 +124,7 @@ class PipelinePages:
             if (self._store, mark) == (before, self._mark) and not stale:
                 return ""
             self._records = self._store.runs(most=MAX_RUNS) if self._store is not None else []
-            ids = [run.id for run in self._records]
-            self._states = self._store.execution_states(ids) if self._store is not None else {}
+            self._states = self._store.execution_states(most=MAX_RUNS) if self._store is not None else {}
         except StoreError as error:
             self._mark = "unknown"
             return str(error)
@@ -150,10 +149,8 @@ class PipelinePages:
             if run is None:
                 raise NotThere(f"there is no run {run_id}")
             executions = store.executions(run_id)
-            sides = [side for one in executions.values() for side in (one.inputs, one.outputs)]
-            numbers = {record.id for side in sides for records in side.values() for record in records}
             launches = {step: self._home.known_launch(store, run, step) for step in run.steps}
-            run, makers = self._home.seen(run), store.makers(sorted(numbers))
+            run, makers = self._home.seen(run), store.makers(run_id)
         steps = step_rows(run, executions, launches, makers, self._find_job)
         return {"run": run_detail(run, executions), "steps": steps}
 

@@ -27,13 +27,13 @@ def runs(
         from tfoperator.cli.views.pipelines import RUNS_HEADER, run_report, run_row
 
         found = [place.seen(one) for one in store.runs(pipeline)]
-        states = store.execution_states([one.id for one in found])
+        states = store.execution_states()
         reports = [run_report(one, store.executions(one.id)) for one in found if output is ReportFormat.JSON]
     if output is ReportFormat.JSON:
         print_object(reports, output)
     elif found:
         now = SystemClock().now()
-        table(RUNS_HEADER, [run_row(one, states[one.id], now) for one in found], state_column=2)
+        table(RUNS_HEADER, [run_row(one, states.get(one.id, {}), now) for one in found], state_column=2)
     else:
         note("there are no runs" + (f" of {pipeline}" if pipeline else ""))
 
