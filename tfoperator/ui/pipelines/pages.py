@@ -85,7 +85,8 @@ class PipelinePages:
     def run(self, run_id: str, step: str, tail_lines: int) -> AsyncGenerator[bytes, None]:
         """Yield the parts of a run, each when it has changed, with the log of a step if one is named."""
         self._looks.start()
-        return merged([partial(self._parts, run_id), partial(self._log, run_id, step, tail_lines)])
+        seen = asyncio.Event()
+        return merged([partial(self._parts, run_id, step, seen), partial(self._log, run_id, step, seen, tail_lines)])
 
     def artifact(self, number: str) -> dict[str, Any]:
         """Return an artifact with its lineage; blocks. Raises NotThere, CannotRead."""
@@ -156,8 +157,8 @@ class PipelinePages:
 
     # In the event loop's thread.
 
-    async def _parts(self, run_id: str, put: Put) -> None:
-        """Send the parts. One that goes on is read periodically: attempts and containers notify nobody."""
+    async def _parts(self, run_id: str, step: str, seen: asyncio.Event, put: Put) -> None:
+        """Send the parts; tell of the step. A run that goes on is read often: attempts and containers notify nobody."""
         loop, sent = asyncio.get_running_loop(), dict[str, bytes]()
         with self._listeners.listening() as listener:
             while True:
@@ -167,6 +168,8 @@ class PipelinePages:
                 try:
                     parts = await loop.run_in_executor(self._readers, self._read, run_id)
                     pause = self._home.look_seconds if parts["run"]["state"] == "running" else HEARTBEAT
+                    if any(one["name"] == step for one in parts["steps"]):
+                        seen.set()
                 except NotThere:
                     parts = {"run": None}
                 except CannotRead as error:
@@ -179,12 +182,13 @@ class PipelinePages:
                 await put(encode({"synced": True, "problems": problems}))
                 await next_changes(listener, pause, of={run_id, ""})
 
-    async def _log(self, run_id: str, step: str, tail_lines: int, put: Put) -> None:
-        """Send the log of a step, in the form of replicas' logs; each line once, even to a slow page."""
+    async def _log(self, run_id: str, step: str, seen: asyncio.Event, tail_lines: int, put: Put) -> None:
+        """Send the log of a step that was seen, in the form of replicas' logs; each line once, even to a slow page."""
+        await seen.wait()
         loop = asyncio.get_running_loop()
         tail = StepLogTail(partial(self._home.logs.file, run_id, step), tail_lines=tail_lines)
         try:
-            while names_files(run_id, step):  # other paths may lead elsewhere
+            while names_files(run_id, step):  # others, which the store may have, lead elsewhere
                 lines, afresh = await loop.run_in_executor(self._readers, tail.read)
                 if lines or afresh:
                     await put(encode({"log": {"step": step, "lines": lines, "afresh": afresh}}))
@@ -192,7 +196,7 @@ class PipelinePages:
                     await asyncio.sleep(_LOG_PAUSE)
         except CannotRead as error:
             await put(encode({"log": {"step": step, "problem": str(error)}}))
-        await asyncio.Event().wait()  # the rest of the page continues, and says what is not there
+        await asyncio.Event().wait()  # the rest of the page continues
 
 
 class StepLogTail:

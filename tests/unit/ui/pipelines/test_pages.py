@@ -223,14 +223,13 @@ def test_names_in_the_store_do_not_lead_out_of_the_home_either(tmp_path: Path) -
     hand_made(tmp_path, "evil", **{out: (), "..": (), "linked": ()})
     hand_made(tmp_path, "../runs", a=())
     home = Home(tmp_path / "home")
-    home.logs.file("evil", "linked").parent.mkdir(parents=True)
+    home.logs.append_to("evil", "no step")("of nothing")
     home.logs.file("evil", "linked").symlink_to(secret)
     assert home.logs.file("evil", out).resolve() == secret.resolve()
     with shown(tmp_path) as world:
-        for run, step in (("evil", out), ("evil", ".."), ("../runs", "a")):
+        for run, step in (("evil", out), ("evil", ".."), ("evil", "no step"), ("../runs", "a")):
             with world.visitor.stream(f"/api/run?id={quote(run)}&step={quote(step)}") as stream:
-                assert until(stream, "steps")
-                assert "log" not in next(stream)
+                assert [next(iter(next(stream))) for _ in range(3)] == ["run", "steps", "synced"]
         with world.visitor.stream("/api/run?id=evil&step=linked") as stream:
             assert "can't be read" in until(stream, "log")["problem"]
 
