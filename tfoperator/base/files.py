@@ -35,6 +35,15 @@ def open_regular(path: Path) -> BinaryIO:
     return os.fdopen(handle, "rb")
 
 
+def file_mark(path: str | Path, *, follow_symlinks: bool = True) -> tuple[int, int, int] | None:
+    """Return size, time and inode, by which versions of a file differ; None if there is none that can be looked at."""
+    try:
+        found = os.stat(path, follow_symlinks=follow_symlinks)
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
 def take_lock(handle: int, *, shared: bool = False) -> bool:
     """Take the kernel's lock of an open file; return whether it is ours, False if another holds it. Never waits.
 

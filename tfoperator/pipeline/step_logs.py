@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tfoperator.base.clock import Clock, Repetition, SystemClock
 from tfoperator.base.controlchars import without_controls
+from tfoperator.base.files import file_mark
 from tfoperator.base.object_store import ObjectChanged, Objects, ObjectStoreError
 from tfoperator.launcher import ComponentError
 
@@ -115,7 +116,7 @@ class StepLogs:
                 self._unread.add(path)
                 self._fetch(self._objects, path)
                 self._unread.discard(path)
-                self._copied[path] = _version(path)
+                self._copied[path] = file_mark(path)
                 for one in self._objects.all(self._key(positions)):
                     self._fetch(self._objects, self._folder / one.key)
                     self._copied[self._folder / one.key] = None
@@ -156,7 +157,7 @@ class StepLogs:
         if found is None:
             path.unlink(missing_ok=True)
             return
-        here = _version(path)
+        here = file_mark(path)
         if here is not None and here[0] == found.size:
             return
         known = here[0] if here is not None and here[0] < found.size else 0
@@ -195,7 +196,7 @@ class StepLogs:
         # Read before the log is copied: no position is beyond it then.
         read = {one: one.read_bytes() for one in sorted(positions.glob("log-position*"))}
         try:
-            if version := _version(log):
+            if version := file_mark(log):
                 self._put(objects, log, log, version)
         except ObjectChanged:
             if self._begins_with(objects, log):  # what was fetched in vain, or written without an answer
@@ -232,12 +233,3 @@ class StepLogs:
             again, self._away = self._away, True
         if not again:
             logger.warning("logs of steps are not copied for the moment: %s", error)
-
-
-def _version(path: Path) -> tuple[int, int] | None:
-    """Return what changes with each line of a file; None if there is none."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_size, found.st_mtime_ns

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from tfoperator.base.files import open_regular
+from tfoperator.base.files import file_mark, open_regular
 from tfoperator.kube.objects import ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting
 from tfoperator.kube.pod_spec import Container
 from tfoperator.local.private_files import private_folder
@@ -48,7 +48,7 @@ class TerminationMessage:
         """The mount that the container needs; None if it writes to this machine's own path."""
         self._path = path
         self._fallback = container.termination_message_policy == _FALLBACK_POLICY
-        self._before = None if path is None else _identity(path)
+        self._before = None if path is None else file_mark(path, follow_symlinks=False)
 
     @classmethod
     def mounted(cls, container: Container, file: Path) -> TerminationMessage:
@@ -74,20 +74,12 @@ class TerminationMessage:
         return "".join(_tail(log, MAX_LOG).splitlines(keepends=True)[-MAX_LOG_LINES:])
 
 
-def _identity(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.lstat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
-
-
 def _tail(path: Path, most: int, before: tuple[int, int, int] | None = None) -> str:
     """Return the end of a file that the container may have replaced; "" if it is missing or the same as before.
 
     If it can't be read, return a message that says so, as the kubelet does.
     """
-    if before is not None and _identity(path) == before:
+    if before is not None and file_mark(path, follow_symlinks=False) == before:
         return ""
     try:
         with open_regular(path) as stream:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from tfoperator.base.clock import Clock, Repetition, SystemClock
+from tfoperator.base.files import file_mark
 from tfoperator.operator.options.reading import read_config
 from tfoperator.operator.options.settings import Options, OptionsError
 
@@ -48,7 +48,7 @@ class ConfigWatcher(Repetition):
         self._others: dict[str, Any] | None = None
 
     def _look(self) -> None:
-        signature = _signature(self._path)
+        signature = file_mark(self._path)
         if signature == self._signature:
             return
         self._signature = signature
@@ -74,12 +74,3 @@ class ConfigWatcher(Repetition):
         if before is not None and before != read:
             changed = sorted(dict(before.items() ^ read.items()))
             logger.warning("changed in %s, but used from the next start on: %s", self._path, ", ".join(changed))
-
-
-def _signature(path: str) -> tuple[int, ...] | None:
-    """Return a value that changes with the file; None if there is none."""
-    try:
-        found = Path(path).stat()
-    except OSError:
-        return None
-    return (found.st_ino, found.st_mtime_ns, found.st_size)
