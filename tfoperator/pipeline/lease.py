@@ -119,9 +119,8 @@ class RunLease:
         if not self.held():
             self.renew()
         if not self.held():
-            late = StoreError("the metadata store answers too late: the lease had run out before it was renewed")
-            late.passing = True
-            raise late
+            late = "the metadata store answers too late: the lease had run out before it was renewed"
+            raise StoreError(late, passing=True)
 
     def release(self) -> None:
         """Release it at once. Raises StoreError: it then expires by itself."""

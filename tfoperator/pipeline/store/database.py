@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial, wraps
@@ -34,7 +35,9 @@ _PAUSE = 0.5
 class StoreError(LauncherError):
     """The metadata can't be read or written; the message names the store. `passing`: a retry may succeed."""
 
-    passing = False
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        super().__init__(message)
+        self.passing = passing
 
 
 class UnusablePlace(StoreError, ComponentError):
@@ -94,6 +97,8 @@ class Database(abc.ABC):
         self._engine = engine
         self._read_only = read_only
         self._clock = SystemClock()
+        self._lock = threading.Lock()  # guards _watcher
+        self._watcher: Connection | None = None
         try:
             with self._in_words():
                 self._prepare()
@@ -156,8 +161,18 @@ class Database(abc.ABC):
         """
         return seconds
 
+    def _watching(self) -> Any:
+        """Return the driver's side of a connection that stays open for `changes` or `wait`, to hear of writes."""
+        if self._watcher is None:
+            self._watcher = self._engine.connect()
+        return self._watcher.connection.driver_connection
+
     def close(self) -> None:
         """Close all connections."""
+        with self._lock:
+            if self._watcher is not None:
+                self._watcher.close()
+                self._watcher = None
         self._engine.dispose()
 
     @contextmanager
@@ -166,11 +181,9 @@ class Database(abc.ABC):
         try:
             yield
         except SQLAlchemyError as error:
-            orig = getattr(error, "orig", None)
-            failure = StoreError(f"{self.place}: {str(orig or error).strip().splitlines()[0]}")
+            said = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
             away = isinstance(error, OperationalError) or getattr(error, "connection_invalidated", False)
-            failure.passing = away and self.retries > 0
-            raise failure from error
+            raise StoreError(f"{self.place}: {said}", passing=away and self.retries > 0) from error
         except OSError as error:
             raise StoreError(f"{self.place}: {error.strerror}") from error
         except UnicodeEncodeError as error:

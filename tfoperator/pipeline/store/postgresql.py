@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from sqlalchemy import Connection, create_engine, inspect
+from sqlalchemy.exc import SQLAlchemyError
 
 from tfoperator.launcher import ComponentError
 from tfoperator.pipeline.store.database import Database, exclusively, make_tables
@@ -42,10 +43,8 @@ class PostgreSQL(Database):
             raise ComponentError("records in PostgreSQL need psycopg: pip install 'tfoperator[postgres]'")
         import psycopg
 
-        self._connect: Callable[..., psycopg.Connection[Any]] = partial(psycopg.connect, url, **_CONNECTING)
-        self._listening = ExitStack()  # has the listener
-        self._listener: psycopg.Connection[Any] | None = None
-        super().__init__(url, create_engine("postgresql+psycopg://", creator=self._connect), read_only=read_only)
+        connect = partial(psycopg.connect, url, **_CONNECTING)
+        super().__init__(url, create_engine("postgresql+psycopg://", creator=connect), read_only=read_only)
 
     def _make(self) -> None:
         with self._transaction(write=True) as db:
@@ -78,21 +77,17 @@ class PostgreSQL(Database):
         import psycopg
 
         try:
-            if self._listener is None:
-                self._listener = self._listening.enter_context(closing(self._connect(autocommit=True)))
-                self._listener.execute(f"LISTEN {_CHANNEL}")
-            for _ in self._listener.notifies(timeout=seconds, stop_after=1):
+            listening = self._watching()
+            if not listening.autocommit:
+                listening.autocommit = True
+                listening.execute(f"LISTEN {_CHANNEL}")
+            for _ in listening.notifies(timeout=seconds, stop_after=1):
                 pass
-        except psycopg.Error:  # the next read says why
-            self._listener = None
-            self._listening.close()
+        except (psycopg.Error, SQLAlchemyError):  # the next read says why
+            if self._watcher is not None:
+                self._watcher.invalidate()  # and connected again by the next wait
             return seconds
         return 0.0
-
-    def close(self) -> None:
-        """See `Database`."""
-        self._listening.close()
-        super().close()
 
 
 def database_url(place: str) -> tuple[str, str] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -30,8 +29,6 @@ class SQLiteFile(Database):
     def __init__(self, path: Path, *, read_only: bool) -> None:
         """Make the file if necessary."""
         self._path = path
-        self._lock = threading.Lock()  # guards _watcher, and its use
-        self._watcher: Connection | None = None
         url = URL.create("sqlite", database=str(path))
         engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
 
@@ -96,15 +93,4 @@ class SQLiteFile(Database):
     def changes(self) -> str:
         """See `Database`. By a connection of its own, which SQLite tells of the writes of all others."""
         with self._in_words(), self._lock:
-            if self._watcher is None:
-                self._watcher = self._engine.connect()
-            connection: Any = self._watcher.connection.driver_connection
-            return str(connection.execute("PRAGMA data_version").fetchone()[0])
-
-    def close(self) -> None:
-        """See `Database`."""
-        with self._lock:
-            if self._watcher is not None:
-                self._watcher.close()
-                self._watcher = None
-        super().close()
+            return str(self._watching().execute("PRAGMA data_version").fetchone()[0])
