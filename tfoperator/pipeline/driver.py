@@ -130,15 +130,9 @@ def _resolved(source: Source, before: Mapping[str, ExecutionRecord]) -> tuple[Ar
             uri = str(evaluate(source.uri, partial(looked_up, before=before)))
             artifacts = (msgspec.structs.replace(artifacts[0], uri=uri),)
         return tuple([ArtifactRecord(0, source.type_name, one.uri, "LIVE", one.properties) for one in artifacts])
-    return tuple(_flat(evaluate(source, lambda value: looked_up(value, before, content=False))))
-
-
-def _flat(found: Any) -> Iterator[ArtifactRecord]:
-    for one in found:
-        if isinstance(one, ArtifactRecord):
-            yield one
-        else:
-            yield from _flat(one)
+    found: list[ArtifactRecord] = []  # of all steps that the value asks for, in its order
+    evaluate(source, lambda value: found.extend(looked_up(value, before, content=False)))
+    return tuple(found)
 
 
 def publish(store: MetadataStore, execution: Execution, run: RunRecord, types: Mapping[str, str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -228,9 +229,7 @@ class Unfolded:
         return self._items[loop.name, path]
 
     def _made_at(self, step: Step, path: tuple[int, ...]) -> Step:
-        def placed(value: Any) -> Any:
-            return self._placed(value, step.loops, path)
-
+        placed = partial(self._placed, loops=step.loops, path=path)
         inputs = {
             name: msgspec.structs.replace(one, uri=placed(one.uri)) if isinstance(one, FromOutside) else placed(one)
             for name, one in step.inputs.items()

@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from tfoperator.kube.nesting import reaches
+
 
 class ArtifactType:
     """Base of the types; `TYPE_NAME` is the type's name in metadata and messages, by default the class's name.
@@ -95,11 +97,7 @@ def value_of(kind: str, raw: Any) -> Any:
         value = int(value)
     if not isinstance(value, VALUES[kind]) or (isinstance(value, bool) and kind in ("Integer", "Float")):
         raise ValueError(f"{str(value)[:100]!r} is {type(value).__name__}")
-    level = [value]
-    for _ in range(_MAX_DEPTH):  # who reads it later may be deeper in calls than this
-        level = [list(one.values()) if isinstance(one, dict) else one for one in level]
-        level = [one for whole in level if isinstance(whole, list) for one in whole]
-    if level:
+    if reaches(value, _MAX_DEPTH + 1):  # who reads it later may be deeper in calls than this
         raise ValueError(f"it is nested more than {_MAX_DEPTH} deep")
     return value
 
