@@ -45,13 +45,11 @@ class LoadedPipeline(msgspec.Struct, frozen=True):
         """
         known = ", ".join(self.platforms)
         wanted = wanted or (containers if isinstance(self.pipeline, Graph) else "")
-        if wanted:
-            if wanted not in self.platforms:
-                raise ComponentError(f"there is no platform {wanted!r}; the file has {known or 'none'}")
-            return self.platforms[wanted]
-        if len(self.platforms) > 1:
+        if not wanted and len(self.platforms) > 1:
             raise ComponentError(f"the file has several platforms: choose one of {known} with --platform")
-        return next(iter(self.platforms.values()), {})
+        if wanted and wanted not in self.platforms:
+            raise ComponentError(f"there is no platform {wanted!r}; the file has {known or 'none'}")
+        return self.platforms[wanted] if wanted else next(iter(self.platforms.values()), {})
 
 
 def load_pipeline_file(

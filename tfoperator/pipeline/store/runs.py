@@ -83,9 +83,7 @@ class Runs:
         return [run for run in found if pipeline in ("", run.pipeline)]
 
     @reads
-    def execution_states(
-        self, db: Connection, *, most: int | None = None
-    ) -> Mapping[str, Mapping[str, ExecutionState]]:
+    def execution_states(self, db: Connection, most: int | None = None) -> Mapping[str, Mapping[str, ExecutionState]]:
         """Return, by run, the states of its executions by step, for all runs or `most` of them: the newest."""
         found: dict[str, dict[str, ExecutionState]] = defaultdict(dict)
         newest = select(our_runs.c.context_id).order_by(our_runs.c.context_id.desc()).limit(most)
