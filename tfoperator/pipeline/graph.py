@@ -104,10 +104,8 @@ class Graph(msgspec.Struct, frozen=True):
     def _expected(self, source: Source, run_id: str) -> tuple[Artifact, ...]:
         if isinstance(source, FromOutside):
             return source.artifacts if source.uri is None else (Artifact(str(source.uri)),)
-        if source.op != OUTPUT:
-            return (Artifact(str(source)),)
-        step, output = source.args
-        return (Artifact(self.output_uri(step, output, run_id)),)
+        uri = self.output_uri(source.args[0], source.args[1], run_id) if source.op == OUTPUT else str(source)
+        return (Artifact(uri),)
 
 
 def check_fixed(graph: Graph) -> None:

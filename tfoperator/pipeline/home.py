@@ -179,12 +179,14 @@ class Home:
 
     def check_sharing(self) -> None:
         """Raise ComponentError if launchers on several nodes would not see each other's locks, and lose records."""
+        if not self._local:
+            return
         types: dict[Path, str] = {}
         with suppress(OSError):  # of those at one place the last one counts
             types = {Path(one.mountpoint): one.fstype for one in psutil.disk_partitions(all=True)}
         path = self.path.resolve()
         kind = next((types[one] for one in (path, *path.parents) if one in types), "")
-        if self._local and _NETWORK.fullmatch(kind):
+        if _NETWORK.fullmatch(kind):
             raise ComponentError(
                 f"records of steps that an orchestrator launches can't be in {self.path}, on a network file system "
                 f"({kind}): keep them in PostgreSQL, --home=postgresql://HOST/DB?folder=LOGS"

@@ -135,9 +135,8 @@ class Executions:
         """Record the outcome of an execution, or that it goes on. Idempotent. Raises OwnershipLost."""
         fence(db, run)
         before, row = _execution(db, outcome.id), executions.c.id == outcome.id
-        values = {"last_known_state": EXECUTION_STATES.index(outcome.state)}
-        values |= {"last_update_time_since_epoch": milliseconds(at)}
-        db.execute(update(executions).where(row).values(**values))
+        state, now = EXECUTION_STATES.index(outcome.state), milliseconds(at)
+        db.execute(update(executions).where(row).values(last_known_state=state, last_update_time_since_epoch=now))
         ours = {"message": json.dumps(outcome.message), "image_id": outcome.image_id}
         db.execute(update(our_executions).where(our_executions.c.execution_id == outcome.id).values(**ours))
         if outcome.exec_properties and outcome.exec_properties != before.exec_properties:
