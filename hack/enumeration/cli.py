@@ -36,13 +36,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="an even share of the points, of every kind and scenario")
     parser.add_argument("--old-lists", type=int, default=1, help="try one of this many lists of older states")
     parser.add_argument("--jobs", type=int, default=2, help="how many points at a time")
-    parser.add_argument("--scenario", default="", help="this one only")
+    parser.add_argument(
+        "--scenario", default="", choices=[one.name for one in EVERY], metavar="NAME", help="this one only"
+    )
     parser.add_argument("--point", default="", help="play one point of the scenario again, as JSON, with its history")
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "enumerate", help="the folder of results")
     parser.add_argument("--seeds", type=int, default=0, help="play this many random plans, each twice, instead")
     parser.add_argument("--play-seeds", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--states", type=float, default=0, help="explore states for about this many seconds, instead")
-    parser.add_argument("--setting", default="", help="explore the states of this one only")
+    named = [one.name for one in SETTINGS]
+    parser.add_argument(
+        "--setting", default="", choices=named, metavar="NAME", help="explore the states of this one only"
+    )
     parser.add_argument("--fields", action="store_true", help="change every field in every state, instead")
     arguments = parser.parse_args(argv)
     logging.disable(logging.CRITICAL)

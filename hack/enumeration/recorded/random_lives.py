@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from hack.enumeration.recorded.random_memory import Witnesses, random_memory
-from hack.enumeration.recorded.random_pods import changed_pod
+from hack.enumeration.recorded.random_pods import changed_pod, changed_pod_group
 from hack.random_jobs.chances import chance, some
 from hack.simulated_objects import NOW, SimulatedObjects
 from tfoperator.api.defaults import default
@@ -72,6 +72,7 @@ class _Life(SimulatedObjects):
                 self.pods[name] = changed
             else:
                 del self.pods[name]
+        self.pod_groups = {name: changed_pod_group(rng, one) for name, one in self.pod_groups.items()}
         self._disturb()
         memory = random_memory(rng, self.job, tuple(self.pods.values()), self.now, self._inside)
         known, age = (self.now - self._known).total_seconds(), (self.now - self._written).total_seconds()
@@ -184,6 +185,9 @@ def _job(rng: random.Random) -> TFJob:
         checkpoint=lambda: {"volume": {"emptyDir": {}}, "mountPath": "/ckpt"},
     )
     spec |= {"runPolicy": policy, "tfReplicaSpecs": {str(kind): _replica(rng) for kind in kinds}}
+    if chance(rng, 0.03):
+        odd = rng.choice((None, {"replicas": 1}, {"replicas": rng.choice((-1, 10**6))}))
+        spec["tfReplicaSpecs"][str(rng.choice(kinds))] = odd
     labels = some(
         rng, 0.1, **{"kueue.x-k8s.io/queue-name": lambda: "q", "kueue.x-k8s.io/multikueue-origin": lambda: "o"}
     )

@@ -78,13 +78,18 @@ def _unseen(rng: random.Random, uids: Sequence[str], kinds: Sequence[str]) -> Un
 
 def _progress(rng: random.Random, pods: Sequence[Pod], now: datetime) -> TrainingProgress:
     names = sorted(pod.metadata.name.removeprefix("mnist-") for pod in pods)
+    steps = rng.choice(((0, 6, 7), (None,)))
     behind = [
-        ReplicaProgress(name=name, step=rng.choice((0, 6, 7)), last_updated_time=_ago(rng, now))
+        ReplicaProgress(name=name, step=rng.choice(steps), last_updated_time=rng.choice((None, _ago(rng, now))))
         for name in _some_of(rng, names)
     ]
-    step = rng.choice((None, 0, 1, 5, 6, 7, 8))
+    slow = [ReplicaProgress(name=name, factor=rng.choice(("1.6", "2.1"))) for name in _some_of(rng, names)]
     return TrainingProgress(
-        step=step, percentage=rng.choice((None, 0, 45)), last_updated_time=_ago(rng, now), behind=tuple(behind)
+        step=rng.choice((None, 0, 1, 5, 6, 7, 8)),
+        percentage=rng.choice((None, 0, 45)),
+        last_updated_time=_ago(rng, now),
+        behind=tuple(behind),
+        slow=tuple(slow) if chance(rng, 0.3) else (),
     )
 
 

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from hack.random_jobs.chances import chance
 from tfoperator.api.names import ANNOTATION_JOB_RESTARTS, ANNOTATION_RESTARTS
+from tfoperator.controller.pods.gang import PodGroup, PodGroupStatus
 from tfoperator.kube.objects import ContainerStatus, ObjectMeta, Pod, PodCondition, PodStatus
 
-_CODES = (0, 1, 2, 127, 128, 129, 130, 137, 137, 137, 138, 138, 143, 143, 255)
+_CODES = (0, 1, 2, 127, 128, 129, 130, 137, 137, 137, 138, 138, 143, 143, 201, 255)
 _WAITS = ("ContainerCreating", "ErrImagePull", "ImagePullBackOff", "CrashLoopBackOff", "CreateContainerConfigError")
 _REASONS = ("", "", "", "Evicted", "NodeLost", "DeadlineExceeded", "UnexpectedAdmissionError", "Preempting", "OutOfcpu")
 _DISRUPTIONS = ("DeletionByTaintManager", "PreemptionByScheduler", "EvictionByEvictionAPI", "TerminationByKubelet")
@@ -42,6 +43,17 @@ def changed_pod(rng: random.Random, pod: Pod, now: datetime) -> Pod | None:
         if pod.status.phase == phase:
             return change(rng, pod, now)
     return pod
+
+
+def changed_pod_group(rng: random.Random, group: PodGroup) -> PodGroup:
+    """Return the PodGroup as its scheduler has it next: mostly the same."""
+    if chance(rng, 0.8):
+        return group
+    told = PodCondition(rng.choice(("Unschedulable", "PodGroupScheduled")), rng.choice(("True", "False")), "", "")
+    told = replace(told, reason=rng.choice(("NotEnoughResources", "Unschedulable", "")), message=rng.choice(_TEXTS))
+    conditions = (told,) if chance(rng, 0.5) else ()
+    status = PodGroupStatus(rng.choice(("", "Pending", "Inqueue", "Running", "Scheduled")), conditions)
+    return replace(group, status=status, spec=replace(group.spec, queue=rng.choice(("", "shared", "other"))))
 
 
 def _odd(rng: random.Random, metadata: ObjectMeta) -> ObjectMeta:

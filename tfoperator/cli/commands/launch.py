@@ -19,7 +19,7 @@ import typer
 from tfoperator.base.controlchars import without_controls
 from tfoperator.cli.cluster import ClusterOptions
 from tfoperator.cli.option_groups import pairs, single_values
-from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError
+from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError, output_lost
 from tfoperator.cli.terminal.interruptions import Interruptions, in_thread
 from tfoperator.cli.terminal.output import note
 from tfoperator.cli.terminal.stdio import FragileStream
@@ -206,6 +206,11 @@ def _run(launcher: BaseComponentLauncher, log: FragileStream) -> int:
         raise CliError(str(error), hint, exit_code=EXIT_RETRYABLE) from None
     except (LaunchCancelled, KeyboardInterrupt) as error:
         code = 128 + interruptions.signals[-1] if interruptions.signals else EXIT_INTERRUPTED
+        if log.error is not None:
+            hint = "The same command with --resume goes on with it."
+            raise output_lost(
+                log.error, f": component {launcher.component.name} was cancelled", hint, exit_code=code
+            ) from None
         raise CliError(str(error) or f"component {launcher.component.name}: cancelled", exit_code=code) from None
     _tell_result(result)
     return 0
