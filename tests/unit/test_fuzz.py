@@ -9,14 +9,9 @@ from tfoperator.controller.plan.actions import Plan
 from tfoperator.controller.plan.observed import Observed, PlanOptions
 
 
-def test_no_job_of_a_small_fixed_number_raises_or_spins() -> None:
+def test_no_job_of_a_small_fixed_number_raises_or_spins_and_a_case_is_the_same_each_time() -> None:
     assert 100 < fuzz.fuzz("unit", range(150)) < 150
-
-
-def test_a_case_depends_on_its_random_numbers_alone() -> None:
-    once, again, other = ([random_case(random.Random(f"{seed}:{n}")) for n in range(20)] for seed in "aab")
-    assert once == again
-    assert once[0].data != other[0].data
+    assert random_case(random.Random("unit:1")) == random_case(random.Random("unit:1"))
 
 
 @pytest.mark.parametrize(

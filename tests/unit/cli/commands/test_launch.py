@@ -51,6 +51,11 @@ def test_the_exit_code_tells_what_to_do(launch: Run, folder: Path, run: Run) -> 
     code, _, err = launch({"class": "nowhere:X"})
     assert (code, "nowhere" in err, "Nothing was launched" in err) == (2, True, True)
     assert "nowhere.yaml: No such file" in run("launch", "nowhere.yaml", code=2).err
+    with open("/dev/full", "w") as full, pytest.MonkeyPatch.context() as output:
+        output.setattr(sys, "stdout", full)
+        loud = {"container": {"image": "x", "command": ["sh", "-c", "echo x; sleep 60"]}}
+        code, _, err = launch(loud, "--launcher", "process", "--work-dir", "loud")
+    assert (code, "output any more (No space left on device): component step was cancelled" in err) == (130, True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -265,7 +265,6 @@ def all_pods(phase: str) -> tuple[Pod, ...]:
     ("kind", "policy", "phase", "remaining"),
     [
         ("Succeeded", "All", "Running", 0),
-        ("Succeeded", "All", "Succeeded", 0),
         ("Succeeded", "Running", "Running", 0),
         ("Succeeded", "Running", "Pending", 0),
         ("Succeeded", "Running", "Succeeded", 6),
@@ -274,9 +273,7 @@ def all_pods(phase: str) -> tuple[Pod, ...]:
         ("Failed", "All", "Failed", 0),
         ("Failed", "Running", "Running", 0),
         ("Failed", "Running", "Failed", 6),
-        ("Failed", "None", "Failed", 6),
         ("Failed", "None", "Running", 6),
-        ("Failed", "None", "Pending", 6),
     ],
 )
 def test_what_is_left_of_a_finished_job(kind: str, policy: str, phase: str, remaining: int) -> None:
