@@ -91,6 +91,11 @@ class _Life(SimulatedObjects):
         """Refuse what is there already."""
         return creation.name in self._of(creation.kind)
 
+    def born(self, metadata: ObjectMeta) -> ObjectMeta:
+        """Return the metadata with what an API server adds."""
+        made = super().born(metadata)
+        return replace(made, resource_version=made.uid.removeprefix("uid-"))
+
     def take_away(self, kind: str, name: str, deletion: Delete) -> None:
         """Let programs that run have their time to end."""
         pod = self.pods.get(name) if kind == "pods" else None
@@ -104,13 +109,17 @@ class _Life(SimulatedObjects):
         """Change the job's spec, as its user does."""
         rng, spec = self._rng, self.job.spec
         kind = rng.choice(list(spec.tf_replica_specs))
-        if chance(rng, 0.5):
-            policy = replace(spec.policy, suspend=not spec.suspended)
-            self.job = replace(self.job, spec=replace(spec, run_policy=policy))
-        else:
-            scaled = replace(spec.tf_replica_specs[kind] or ReplicaSpec(), replicas=rng.choice((0, 1, 2, 3)))
-            specs = {**spec.tf_replica_specs, kind: scaled}
-            self.job = replace(self.job, spec=replace(spec, tf_replica_specs=specs))
+        specs = dict(spec.tf_replica_specs)
+        match rng.randrange(4):
+            case 0 | 1:
+                policy = replace(spec.policy, suspend=not spec.suspended)
+                self.job = replace(self.job, spec=replace(spec, run_policy=policy))
+                return
+            case 2:
+                specs[kind] = replace(specs[kind] or ReplicaSpec(), replicas=rng.choice((0, 1, 2, 3)))
+            case 3:
+                specs[rng.choice(list(ReplicaType))] = specs.pop(kind)
+        self.job = replace(self.job, spec=replace(spec, tf_replica_specs=specs))
 
     def _disturb(self) -> None:
         """Do now and then what others do: delete an object, or make one twice."""
@@ -191,7 +200,8 @@ def _job(rng: random.Random) -> TFJob:
     labels = some(
         rng, 0.1, **{"kueue.x-k8s.io/queue-name": lambda: "q", "kueue.x-k8s.io/multikueue-origin": lambda: "o"}
     )
-    metadata = {"name": "mnist", "namespace": "ns", "uid": "job-uid", "generation": 1, "labels": labels}
+    name = "mnist" if chance(rng, 0.97) else f"mnist-{'x' * 50}"
+    metadata = {"name": name, "namespace": "ns", "uid": "job-uid", "generation": 1, "labels": labels}
     metadata["creationTimestamp"] = _stamp(NOW)
     return default(decode_tfjob(json.dumps({"metadata": metadata, "spec": spec}).encode()))
 

@@ -15,7 +15,7 @@ from tfoperator.api.names import ANNOTATION_JOB_RESTARTS, ANNOTATION_RESTARTS
 from tfoperator.controller.pods.gang import PodGroup, PodGroupStatus
 from tfoperator.kube.objects import ContainerStatus, ObjectMeta, Pod, PodCondition, PodStatus
 
-_CODES = (0, 1, 2, 127, 128, 129, 130, 137, 137, 137, 138, 138, 143, 143, 201, 255)
+_CODES = (0, 1, 2, 127, 128, 129, 130, 137, 137, 137, 138, 138, 143, 143, 201, 202, 255)
 _WAITS = ("ContainerCreating", "ErrImagePull", "ImagePullBackOff", "CrashLoopBackOff", "CreateContainerConfigError")
 _REASONS = ("", "", "", "Evicted", "NodeLost", "DeadlineExceeded", "UnexpectedAdmissionError", "Preempting", "OutOfcpu")
 _DISRUPTIONS = ("DeletionByTaintManager", "PreemptionByScheduler", "EvictionByEvictionAPI", "TerminationByKubelet")
@@ -65,7 +65,9 @@ def _odd(rng: random.Random, metadata: ObjectMeta) -> ObjectMeta:
 
 
 def _pending(rng: random.Random, pod: Pod, now: datetime) -> Pod:
-    match rng.randrange(9):
+    match rng.randrange(10):
+        case 9 if chance(rng, 0.3):
+            return replace(pod, status=replace(pod.status, phase=""))
         case 0:
             unscheduled = PodCondition("PodScheduled", "False", rng.choice(("Unschedulable", "")), rng.choice(_TEXTS))
             return replace(pod, status=replace(pod.status, conditions=(unscheduled,)))
@@ -147,6 +149,7 @@ def _end(rng: random.Random, now: datetime) -> dict[str, Any]:
 
 _CHANGES: tuple[tuple[str, Callable[[random.Random, Pod, datetime], Pod]], ...] = (
     ("Pending", _pending),
+    ("", _pending),
     ("Running", _going_on),
     ("Unknown", _running),
 )
