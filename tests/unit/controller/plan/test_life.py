@@ -265,11 +265,9 @@ def all_pods(phase: str) -> tuple[Pod, ...]:
     ("kind", "policy", "phase", "remaining"),
     [
         ("Succeeded", "All", "Running", 0),
-        ("Succeeded", "Running", "Running", 0),
         ("Succeeded", "Running", "Pending", 0),
         ("Succeeded", "Running", "Succeeded", 6),
         ("Succeeded", "None", "Succeeded", 6),
-        ("Succeeded", "None", "Running", 6),
         ("Failed", "All", "Failed", 0),
         ("Failed", "Running", "Running", 0),
         ("Failed", "Running", "Failed", 6),
