@@ -110,14 +110,18 @@ class _Life(SimulatedObjects):
         rng, spec = self._rng, self.job.spec
         kind = rng.choice(list(spec.tf_replica_specs))
         specs = dict(spec.tf_replica_specs)
-        match rng.randrange(4):
-            case 0 | 1:
+        match rng.randrange(20):
+            case 0:
+                going = replace(self.job.metadata, deletion_timestamp=self.now)
+                self.job = replace(self.job, metadata=going)
+                return
+            case 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8:
                 policy = replace(spec.policy, suspend=not spec.suspended)
                 self.job = replace(self.job, spec=replace(spec, run_policy=policy))
                 return
-            case 2:
+            case 9 | 10 | 11 | 12 | 13 | 14:
                 specs[kind] = replace(specs[kind] or ReplicaSpec(), replicas=rng.choice((0, 1, 2, 3)))
-            case 3:
+            case _:
                 specs[rng.choice(list(ReplicaType))] = specs.pop(kind)
         self.job = replace(self.job, spec=replace(spec, tf_replica_specs=specs))
 
@@ -170,6 +174,7 @@ def _job(rng: random.Random) -> TFJob:
         restartMode=lambda: "InPlace",
         suspend=lambda: chance(rng, 0.5),
         onStraggler=lambda: rng.choice(("Ignore", "Restart")),
+        managedBy=lambda: rng.choice((*["kubeflow.org/training-operator"] * 5, "someone")),
         schedulingPolicy=lambda: some(
             rng,
             0.4,

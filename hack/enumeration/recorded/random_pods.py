@@ -24,6 +24,7 @@ _TEXTS = (
     "0/3 nodes are available: 1 node(s) had untolerated taint, 2 Insufficient memory. preemption: 0/3 nodes.",
     "pod group is not ready, 1 Pending, 3 minAvailable",
     "something else",
+    "something else that takes more than a line: " + 20 * "another word, ",
     "",
 )
 _AGES = (0, 1, 5, 9, 10, 11, 30)
@@ -69,10 +70,14 @@ def _pending(rng: random.Random, pod: Pod, now: datetime) -> Pod:
         case 9 if chance(rng, 0.3):
             return replace(pod, status=replace(pod.status, phase=""))
         case 0:
-            unscheduled = PodCondition("PodScheduled", "False", rng.choice(("Unschedulable", "")), rng.choice(_TEXTS))
-            return replace(pod, status=replace(pod.status, conditions=(unscheduled,)))
+            placed = rng.choice(("True", "False", "False"))
+            told = PodCondition("PodScheduled", placed, rng.choice(("Unschedulable", "")), rng.choice(_TEXTS))
+            others = (PodCondition("Ready", "False", "", rng.choice(_TEXTS)),) if chance(rng, 0.3) else ()
+            return replace(pod, status=replace(pod.status, conditions=(*others, told)))
         case 1:
-            waiting = _container(rng, {"waiting": {"reason": rng.choice(_WAITS), "message": rng.choice(("", "why"))}})
+            waiting = _container(
+                rng, {"waiting": {"reason": rng.choice(_WAITS), "message": rng.choice(("", "why", 30 * "and why "))}}
+            )
             status = replace(pod.status, container_statuses=(waiting,), conditions=(), start_time=now)
             return replace(_bound(rng, pod), status=status)
         case 2:
@@ -123,8 +128,11 @@ def _going_on(rng: random.Random, pod: Pod, now: datetime) -> Pod:
 
 def _failed(rng: random.Random, pod: Pod, now: datetime) -> Pod:
     ended = tuple(_container(rng, {"terminated": _end(rng, now)}) for _ in range(rng.choice((0, 1, 1, 1, 2))))
-    if chance(rng, 0.2):
-        ended = tuple(replace(one, name=f"other-{at}") for at, one in enumerate(ended))
+    match rng.randrange(6):
+        case 0:
+            ended = tuple(replace(one, name=f"other-{at}") for at, one in enumerate(ended))
+        case 1:  # it has not begun, or not again
+            ended = (_container(rng, {"waiting": {"reason": rng.choice(_WAITS)}}),)
     disrupted = (PodCondition("DisruptionTarget", "True", rng.choice(_DISRUPTIONS), ""),) if chance(rng, 0.2) else ()
     message = rng.choice(("", "Pod was rejected: no room", "The node was low on resource: memory."))
     status = replace(
