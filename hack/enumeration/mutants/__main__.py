@@ -220,12 +220,11 @@ def _play(numbers: Sequence[int] = (), *, first: bool = False) -> str:
     every, records = _plays(), importlib.import_module(f"{_RECORDED}.records")
     recorded, differs = records.RECORDS.read(), ""
     for at in numbers or range(len(every)):
-        told: list[str] = []
-        for seen in every[at].steps():
-            if seen.wrong:
-                return f"play {at}: {seen.wrong}"
-            told += seen.journal
-        if not differs and records.digest(told) != recorded.get(every[at].name):
+        try:
+            found = records.record_of(every[at])
+        except records.RuleBroken as error:
+            return f"play {at}: {error.wrong}"
+        if not differs and found != recorded.get(every[at].name):
             differs = f"{RECORDED_OTHERWISE} {every[at].name}"
             if first:
                 break

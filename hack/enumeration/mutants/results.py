@@ -12,7 +12,7 @@ from hack.enumeration.markdown import markdown_table
 from hack.enumeration.mutants.changed import ROOT, Mutant
 
 RECORDED_OTHERWISE = "recorded otherwise:"
-"""How a change is told that no rule is against, but after which a play differs from its record."""
+"""Begins what is said of a change that breaks no rule, but makes a play differ from its record."""
 
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 

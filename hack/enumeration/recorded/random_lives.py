@@ -1,6 +1,6 @@
 """Random lives of jobs that ask for anything, in a world without time of its own: what the plan says at each step.
 
-Less is true of such a world than of a cluster: a container may restart without a reason, a report come out of nothing,
+Less is true of such a world than of a cluster: a container may restart without a reason, a report come from no program,
 a request be forgotten. So no oracle judges it, and it gets where scenarios don't: what a plan says is compared with
 what was recorded.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -207,7 +207,7 @@ def _job(rng: random.Random) -> TFJob:
     )
     name = "mnist" if chance(rng, 0.97) else f"mnist-{'x' * 50}"
     metadata = {"name": name, "namespace": "ns", "uid": "job-uid", "generation": 1, "labels": labels}
-    metadata["creationTimestamp"] = _stamp(NOW)
+    metadata["creationTimestamp"] = NOW.isoformat()
     return default(decode_tfjob(json.dumps({"metadata": metadata, "spec": spec}).encode()))
 
 
@@ -221,7 +221,3 @@ def _replica(rng: random.Random) -> Mapping[str, Any]:
     pod |= some(rng, 0.1, restartPolicy=lambda: rng.choice(("Always", "Never")), hostNetwork=lambda: True)
     policy = rng.choice(("Always", "OnFailure", "Never", "ExitCode", "ExitCode"))
     return {"replicas": rng.choice((0, 1, 1, 2, 3)), "restartPolicy": policy, "template": {"spec": pod}}
-
-
-def _stamp(moment: datetime) -> str:
-    return moment.isoformat().replace("+00:00", "Z")

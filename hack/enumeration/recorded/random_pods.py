@@ -40,10 +40,8 @@ def changed_pod(rng: random.Random, pod: Pod, now: datetime) -> Pod | None:
         pod = replace(pod, metadata=_odd(rng, meta))
     if chance(rng, 0.5 if pod.status.phase == "Pending" else 0.75):
         return pod
-    for phase, change in _CHANGES:
-        if pod.status.phase == phase:
-            return change(rng, pod, now)
-    return pod
+    change = _CHANGES.get(pod.status.phase)
+    return pod if change is None else change(rng, pod, now)
 
 
 def changed_pod_group(rng: random.Random, group: PodGroup) -> PodGroup:
@@ -155,10 +153,10 @@ def _end(rng: random.Random, now: datetime) -> dict[str, Any]:
     return {"exitCode": rng.choice(_CODES), "reason": reason} | (times if chance(rng, 0.9) else {})
 
 
-_CHANGES: tuple[tuple[str, Callable[[random.Random, Pod, datetime], Pod]], ...] = (
-    ("Pending", _pending),
-    ("", _pending),
-    ("Running", _going_on),
-    ("Unknown", _running),
-)
+_CHANGES: dict[str, Callable[[random.Random, Pod, datetime], Pod]] = {
+    "Pending": _pending,
+    "": _pending,
+    "Running": _going_on,
+    "Unknown": _running,
+}
 """What can become of a pod, by its phase; one that has ended stays as it is."""

@@ -10,7 +10,11 @@ from hack.enumeration.recorded.plays import Play
 
 
 class RuleBroken(Exception):
-    """A play came to something that must not be: there is nothing to record."""
+    """A play came to something that must not be, `wrong`: there is nothing to record."""
+
+    def __init__(self, play: Play, wrong: str) -> None:
+        self.wrong = wrong
+        super().__init__(f"{play.name}: {wrong}")
 
 
 class Records:
@@ -37,7 +41,7 @@ def record_of(play: Play) -> str:
     told: list[str] = []
     for seen in play.steps():
         if seen.wrong:
-            raise RuleBroken(f"{play.name}: {seen.wrong}")
+            raise RuleBroken(play, seen.wrong)
         told += seen.journal
     return digest(told)
 
