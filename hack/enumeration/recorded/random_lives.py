@@ -17,23 +17,26 @@ import msgspec
 from msgspec.structs import replace
 
 from hack.enumeration.recorded.random_memory import Witnesses, random_memory
-from hack.enumeration.recorded.random_pods import changed_pod, changed_pod_group
+from hack.enumeration.recorded.random_pods import changed_pod, changed_pod_group, failed_pod
+from hack.enumeration.recorded.random_status import odd_status
 from hack.random_jobs.chances import chance, some
 from hack.simulated_objects import NOW, SimulatedObjects
 from tfoperator.api.defaults import default
+from tfoperator.api.names import GANG_TOPOLOGY_ANNOTATION
 from tfoperator.api.v1.status import JobUsage
-from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, TFJob, decode_tfjob
+from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RunPolicy, TFJob, decode_tfjob
 from tfoperator.controller import PlanOptions, gang_scheduler
 from tfoperator.controller.plan.actions import Create, Delete, Plan
 from tfoperator.controller.plan.decide import plan
-from tfoperator.controller.plan.observed import deciding_pods
+from tfoperator.controller.plan.observed import Observed, deciding_pods
 from tfoperator.controller.pods.naming import NAMINGS
 from tfoperator.kube.objects import ObjectMeta
 
 Json = dict[str, Any]
 
 _STEPS = 20
-_PAUSES = (0, 0.25, 1, 1, 1, 1, 1, 2, 2, 5, 9, 10, 11, 29, 30, 31, 60)
+_SIZES = (0, *[1] * 6, *[2] * 6, 3, 3, 4, 7)
+_PAUSES = (0, 0.25, 0.25, 0.5, 1, 1, 1, 1, 1, 2, 2, 5, 9, 10, 11, 20, 29, 30, 31, 60)
 """Seconds between two steps: those around which periods of jobs end, too."""
 
 _LAG = timedelta(seconds=2)
@@ -67,8 +70,11 @@ class _Life(SimulatedObjects):
         self.now += timedelta(seconds=rng.choice(_PAUSES))
         if chance(rng, 0.08):
             self._edit()
+        if chance(rng, 0.03):
+            self.job = replace(self.job, status=odd_status(rng, self.job.status, self.now))
+        all_fail = chance(rng, 0.01)
         for name, pod in list(self.pods.items()):
-            if changed := changed_pod(rng, pod, self.now):
+            if changed := (failed_pod if all_fail else changed_pod)(rng, pod, self.now):
                 self.pods[name] = changed
             else:
                 del self.pods[name]
@@ -86,6 +92,16 @@ class _Life(SimulatedObjects):
             self.job = replace(self.job, status=planned.status)
             self._written = self.now
         return planned, [one.name for one in deciding_pods(observed, planned.status, self.now - _LAG)]
+
+    def observed(self, **more: Any) -> Observed:
+        """Return what an operator sees: of several objects any comes first."""
+        return super().observed(**more) if chance(self._rng, 0.7) else self._shuffled(super().observed(**more))
+
+    def _shuffled(self, observed: Observed) -> Observed:
+        rng, pods, services = self._rng, observed.pods, observed.services
+        return replace(
+            observed, pods=tuple(rng.sample(pods, len(pods))), services=tuple(rng.sample(services, len(services)))
+        )
 
     def refuses(self, creation: Create) -> bool:
         """Refuse what is there already."""
@@ -108,9 +124,13 @@ class _Life(SimulatedObjects):
     def _edit(self) -> None:
         """Change the job's spec, as its user does."""
         rng, spec = self._rng, self.job.spec
-        kind = rng.choice(list(spec.tf_replica_specs))
+        kind = rng.choice(list(spec.tf_replica_specs) or list(ReplicaType))
         specs = dict(spec.tf_replica_specs)
-        match rng.randrange(20):
+        match rng.randrange(24):
+            case 20 | 21 | 22 | 23:
+                policy = replace(msgspec.convert(_policy(rng), RunPolicy), suspend=spec.suspended)
+                self.job = default(replace(self.job, spec=replace(spec, run_policy=policy)))
+                return
             case 0:
                 going = replace(self.job.metadata, deletion_timestamp=self.now)
                 self.job = replace(self.job, metadata=going)
@@ -120,9 +140,9 @@ class _Life(SimulatedObjects):
                 self.job = replace(self.job, spec=replace(spec, run_policy=policy))
                 return
             case 9 | 10 | 11 | 12 | 13 | 14:
-                specs[kind] = replace(specs[kind] or ReplicaSpec(), replicas=rng.choice((0, 1, 2, 3)))
+                specs[kind] = replace(specs.get(kind) or ReplicaSpec(), replicas=rng.choice(_SIZES))
             case _:
-                specs[rng.choice(list(ReplicaType))] = specs.pop(kind)
+                specs[rng.choice(list(ReplicaType))] = specs.pop(kind, None)
         self.job = replace(self.job, spec=replace(spec, tf_replica_specs=specs))
 
     def _disturb(self) -> None:
@@ -163,6 +183,33 @@ def _options(rng: random.Random) -> PlanOptions:
 
 def _job(rng: random.Random) -> TFJob:
     kinds = rng.sample(list(ReplicaType), rng.choice((1, 2, 2, 3)))
+    spec = some(
+        rng,
+        0.15,
+        successPolicy=lambda: "AllWorkers",
+        minSucceededWorkers=lambda: rng.choice((0, 1, 2, "50%", "100%")),
+        maxFailedWorkers=lambda: rng.choice((0, 1, 2, "50%")),
+        enableDynamicWorker=lambda: True,
+        evaluatorInCluster=lambda: chance(rng, 0.5),
+        network=lambda: str(rng.choice(tuple(Network))),
+        tensorBoard=lambda: {"logDir": "/logs"} | some(rng, 0.5, serviceType=lambda: "NodePort"),
+        checkpoint=lambda: {"volume": {"emptyDir": {}}, "mountPath": "/ckpt"},
+    )
+    spec |= {"runPolicy": _policy(rng), "tfReplicaSpecs": {str(kind): _replica(rng) for kind in kinds}}
+    if chance(rng, 0.03):
+        odd = rng.choice((None, {"replicas": 1}, {"replicas": rng.choice((-1, 10**6, "x"))}))
+        spec["tfReplicaSpecs"][str(rng.choice(kinds))] = odd
+    labels = some(
+        rng, 0.1, **{"kueue.x-k8s.io/queue-name": lambda: "q", "kueue.x-k8s.io/multikueue-origin": lambda: "o"}
+    )
+    name = "mnist" if chance(rng, 0.97) else f"mnist-{'x' * 50}"
+    metadata = {"name": name, "namespace": "ns", "uid": "job-uid", "generation": 1, "labels": labels}
+    metadata["annotations"] = some(rng, 0.2, **{GANG_TOPOLOGY_ANNOTATION: lambda: "rack"})
+    metadata["creationTimestamp"] = NOW.isoformat()
+    return default(decode_tfjob(json.dumps({"metadata": metadata, "spec": spec}).encode()))
+
+
+def _policy(rng: random.Random) -> Json:
     policy = some(
         rng,
         0.25,
@@ -185,30 +232,11 @@ def _job(rng: random.Random) -> TFJob:
         ),
     )
     if chance(rng, 0.35):
-        policy |= {"progressDeadlineSeconds": rng.choice((1, 10, 30)), "onStall": rng.choice(_ON_STALL)}
-    spec = some(
-        rng,
-        0.15,
-        successPolicy=lambda: "AllWorkers",
-        minSucceededWorkers=lambda: rng.choice((0, 1, 2, "50%", "100%")),
-        maxFailedWorkers=lambda: rng.choice((0, 1, 2, "50%")),
-        enableDynamicWorker=lambda: True,
-        evaluatorInCluster=lambda: chance(rng, 0.5),
-        network=lambda: str(rng.choice(tuple(Network))),
-        tensorBoard=lambda: {"logDir": "/logs"} | some(rng, 0.5, serviceType=lambda: "NodePort"),
-        checkpoint=lambda: {"volume": {"emptyDir": {}}, "mountPath": "/ckpt"},
-    )
-    spec |= {"runPolicy": policy, "tfReplicaSpecs": {str(kind): _replica(rng) for kind in kinds}}
-    if chance(rng, 0.03):
-        odd = rng.choice((None, {"replicas": 1}, {"replicas": rng.choice((-1, 10**6))}))
-        spec["tfReplicaSpecs"][str(rng.choice(kinds))] = odd
-    labels = some(
-        rng, 0.1, **{"kueue.x-k8s.io/queue-name": lambda: "q", "kueue.x-k8s.io/multikueue-origin": lambda: "o"}
-    )
-    name = "mnist" if chance(rng, 0.97) else f"mnist-{'x' * 50}"
-    metadata = {"name": name, "namespace": "ns", "uid": "job-uid", "generation": 1, "labels": labels}
-    metadata["creationTimestamp"] = NOW.isoformat()
-    return default(decode_tfjob(json.dumps({"metadata": metadata, "spec": spec}).encode()))
+        policy |= {
+            "progressDeadlineSeconds": rng.choice((1, 10, 10, 30, 30, 2**31 - 1)),
+            "onStall": rng.choice(_ON_STALL),
+        }
+    return policy
 
 
 _ON_STALL = ("Report", "Restart", "Fail")
@@ -218,6 +246,7 @@ def _replica(rng: random.Random) -> Mapping[str, Any]:
     container: Json = {"name": "tensorflow", "image": "example.com/train:1"}
     container |= some(rng, 0.3, resources=lambda: {"requests": {"cpu": rng.choice((1, "500m")), "memory": "1Gi"}})
     pod: Json = {"containers": [container]} | some(rng, 0.2, priorityClassName=lambda: rng.choice(("x", "high")))
+    pod |= some(rng, 0.05, schedulerName=lambda: "own", hostname=lambda: "h")
     pod |= some(rng, 0.1, restartPolicy=lambda: rng.choice(("Always", "Never")), hostNetwork=lambda: True)
     policy = rng.choice(("Always", "OnFailure", "Never", "ExitCode", "ExitCode"))
-    return {"replicas": rng.choice((0, 1, 1, 2, 3)), "restartPolicy": policy, "template": {"spec": pod}}
+    return {"replicas": rng.choice(_SIZES), "restartPolicy": policy, "template": {"spec": pod}}

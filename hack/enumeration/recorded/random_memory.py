@@ -62,13 +62,13 @@ def random_memory(
     known |= some(rng, 0.1, comparison=lambda: Comparison(now, chance(rng, 0.5)))
     known |= some(
         rng,
-        0.05,
+        0.1,
         edited_templates=lambda: tuple(_some_of(rng, kinds)),
         uncounted_types=lambda: tuple(_some_of(rng, kinds)),
         refused=lambda: _REFUSED,
         unseen=lambda: _unseen(rng, uids, kinds),
     )
-    return known | some(rng, 0.005, problems=lambda: ("spec: is bad",))
+    return known | some(rng, 0.005, problems=lambda: (f"spec: {'x' * rng.choice((1, 1, 994, 995))}",))
 
 
 def _unseen(rng: random.Random, uids: Sequence[str], kinds: Sequence[str]) -> Unseen:

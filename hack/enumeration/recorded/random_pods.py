@@ -11,13 +11,17 @@ import msgspec
 from msgspec.structs import replace
 
 from hack.random_jobs.chances import chance
-from tfoperator.api.names import ANNOTATION_JOB_RESTARTS, ANNOTATION_RESTARTS
+from tfoperator.api.names import ANNOTATION_JOB_RESTARTS, ANNOTATION_RESTARTS, LABEL_JOB_NAME, MAX_RESTARTS
 from tfoperator.controller.pods.gang import PodGroup, PodGroupStatus
 from tfoperator.kube.objects import ContainerStatus, ObjectMeta, Pod, PodCondition, PodStatus
 
 _CODES = (0, 1, 2, 127, 128, 129, 130, 137, 137, 137, 138, 138, 143, 143, 201, 202, 255)
+_UNSEEN = (("ContainerStatusUnknown", 137), ("Unknown", 255), ("Unknown", 137))
 _WAITS = ("ContainerCreating", "ErrImagePull", "ImagePullBackOff", "CrashLoopBackOff", "CreateContainerConfigError")
-_REASONS = ("", "", "", "Evicted", "NodeLost", "DeadlineExceeded", "UnexpectedAdmissionError", "Preempting", "OutOfcpu")
+_REASONS = (
+    *("", "", "", "Evicted", "NodeLost", "DeadlineExceeded", "UnexpectedAdmissionError", "Preempting", "OutOfcpu"),
+    *("NodePorts", "TaintToleration", "UnknownReason"),
+)
 _DISRUPTIONS = ("DeletionByTaintManager", "PreemptionByScheduler", "EvictionByEvictionAPI", "TerminationByKubelet")
 _TEXTS = (
     "0/3 nodes are available: 3 Insufficient cpu.",
@@ -27,8 +31,24 @@ _TEXTS = (
     "something else that takes more than a line: " + 20 * "another word, ",
     "",
 )
-_AGES = (0, 1, 5, 9, 10, 11, 30)
-_REQUESTS = '{"containers":[{"resources":{"requests":{"cpu":2}}}]}'
+_AGES = (0, 1, 5, 9, 10, 11, 30, -1, -10, -11)
+"""Seconds; less than none where a node's clock is ahead."""
+
+_COUNTS = ("", "0", "1", "2", "x", "-1", *(str(MAX_RESTARTS + more) for more in (-2, -1, 0, 1)))
+
+
+def _requests(*names: str, amount: str = "2") -> str:
+    amounts = ",".join(f'"{name}":"{amount}"' for name in names)
+    return f'{{"containers":[{{"resources":{{"requests":{{{amounts}}}}}}}]}}'
+
+
+_REQUESTS = (
+    *("", *[_requests("cpu")] * 4, _requests("cpu", "memory"), _requests("cpu", amount="?")),
+    _requests(*(f"a.example/{at}" for at in range(17))),
+    _requests(*(f"b.example/{at}" for at in range(20))),
+    _requests("memory", amount="9000000000000000E"),
+)
+"""What pods may ask for: more kinds than are accounted for, more than is counted, and what can't be read, too."""
 
 
 def changed_pod(rng: random.Random, pod: Pod, now: datetime) -> Pod | None:
@@ -52,15 +72,25 @@ def changed_pod_group(rng: random.Random, group: PodGroup) -> PodGroup:
     told = replace(told, reason=rng.choice(("NotEnoughResources", "Unschedulable", "")), message=rng.choice(_TEXTS))
     conditions = (told,) if chance(rng, 0.5) else ()
     status = PodGroupStatus(rng.choice(("", "Pending", "Inqueue", "Running", "Scheduled")), conditions)
-    return replace(group, status=status, spec=replace(group.spec, queue=rng.choice(("", "shared", "other"))))
+    spec = replace(group.spec, queue=rng.choice(("", "shared", "other")))
+    if chance(rng, 0.2):
+        spec = replace(spec, scheduling_constraints=rng.choice((None, {"topology": [{"key": "rack"}]})))
+    if chance(rng, 0.2):
+        spec = replace(spec, min_member=rng.choice((1, 2, 3, 5)))
+    return replace(group, status=status, spec=spec)
 
 
 def _odd(rng: random.Random, metadata: ObjectMeta) -> ObjectMeta:
     """Metadata that say something else, or less, than those of the pods that the operator makes."""
-    if chance(rng, 0.2):
-        return replace(metadata, creation_timestamp=None)
+    match rng.randrange(10):
+        case 0 | 1:
+            return replace(metadata, creation_timestamp=None)
+        case 2:
+            return replace(metadata, labels={LABEL_JOB_NAME: metadata.labels.get(LABEL_JOB_NAME, "")})
+        case 3:
+            return replace(metadata, finalizers=("example.com/kept",))
     count = rng.choice((ANNOTATION_RESTARTS, ANNOTATION_JOB_RESTARTS))
-    return replace(metadata, annotations={**metadata.annotations, count: rng.choice(("", "0", "1", "2", "x"))})
+    return replace(metadata, annotations={**metadata.annotations, count: rng.choice(_COUNTS)})
 
 
 def _pending(rng: random.Random, pod: Pod, now: datetime) -> Pod:
@@ -73,10 +103,7 @@ def _pending(rng: random.Random, pod: Pod, now: datetime) -> Pod:
             others = (PodCondition("Ready", "False", "", rng.choice(_TEXTS)),) if chance(rng, 0.3) else ()
             return replace(pod, status=replace(pod.status, conditions=(*others, told)))
         case 1:
-            waiting = _container(
-                rng, {"waiting": {"reason": rng.choice(_WAITS), "message": rng.choice(("", "why", 30 * "and why "))}}
-            )
-            status = replace(pod.status, container_statuses=(waiting,), conditions=(), start_time=now)
+            status = replace(pod.status, container_statuses=(_waiting(rng),), conditions=(), start_time=now)
             return replace(_bound(rng, pod), status=status)
         case 2:
             first = replace(_container(rng, {"terminated": _end(rng, now)}), name="init")
@@ -84,13 +111,12 @@ def _pending(rng: random.Random, pod: Pod, now: datetime) -> Pod:
                 _bound(rng, pod), status=replace(pod.status, init_container_statuses=(first,), conditions=())
             )
         case 3 if chance(rng, 0.3):
-            return _failed(rng, pod, now)
+            return failed_pod(rng, pod, now)
     return _running(rng, _bound(rng, pod), now)
 
 
 def _bound(rng: random.Random, pod: Pod) -> Pod:
-    requests = rng.choice(("", _REQUESTS, _REQUESTS))
-    return replace(pod, spec=replace(pod.spec, node_name=rng.choice(("a", "b")), requests=requests))
+    return replace(pod, spec=replace(pod.spec, node_name=rng.choice(("a", "b")), requests=rng.choice(_REQUESTS)))
 
 
 def _running(rng: random.Random, pod: Pod, now: datetime) -> Pod:
@@ -101,9 +127,12 @@ def _running(rng: random.Random, pod: Pod, now: datetime) -> Pod:
 
 
 def _going_on(rng: random.Random, pod: Pod, now: datetime) -> Pod:
-    match rng.randrange(8):
+    match rng.randrange(9):
         case 0:
-            return _failed(rng, pod, now)
+            return failed_pod(rng, pod, now)
+        case 1:
+            waits = _waiting(rng, last={"terminated": _end(rng, now)} if chance(rng, 0.8) else None)
+            return replace(pod, status=replace(pod.status, container_statuses=(waits,)))
         case 2 if chance(rng, 0.5):
             ended = _container(rng, {"terminated": _end(rng, now) | {"exitCode": 0}})
             return replace(pod, status=replace(pod.status, phase="Succeeded", container_statuses=(ended,)))
@@ -124,13 +153,14 @@ def _going_on(rng: random.Random, pod: Pod, now: datetime) -> Pod:
     return _running(rng, pod, now)
 
 
-def _failed(rng: random.Random, pod: Pod, now: datetime) -> Pod:
+def failed_pod(rng: random.Random, pod: Pod, now: datetime) -> Pod:
+    """Return the pod as it has failed, by its program, its node, or a refusal of its kubelet."""
     ended = tuple(_container(rng, {"terminated": _end(rng, now)}) for _ in range(rng.choice((0, 1, 1, 1, 2))))
     match rng.randrange(6):
         case 0:
             ended = tuple(replace(one, name=f"other-{at}") for at, one in enumerate(ended))
         case 1:  # it has not begun, or not again
-            ended = (_container(rng, {"waiting": {"reason": rng.choice(_WAITS)}}),)
+            ended = (_waiting(rng),)
     disrupted = (PodCondition("DisruptionTarget", "True", rng.choice(_DISRUPTIONS), ""),) if chance(rng, 0.2) else ()
     message = rng.choice(("", "Pod was rejected: no room", "The node was low on resource: memory."))
     status = replace(
@@ -140,8 +170,13 @@ def _failed(rng: random.Random, pod: Pod, now: datetime) -> Pod:
     return replace(pod, status=status)
 
 
+def _waiting(rng: random.Random, last: dict[str, Any] | None = None) -> ContainerStatus:
+    message = rng.choice(("", "why", 30 * "and why ", "w" * rng.randrange(125, 145)))
+    return _container(rng, {"waiting": {"reason": rng.choice(_WAITS), "message": message}}, last)
+
+
 def _container(rng: random.Random, state: dict[str, Any], last: dict[str, Any] | None = None) -> ContainerStatus:
-    count = rng.choice((0, 0, 0, 1, 2))
+    count = rng.choice((0, 0, 0, 0, 0, 0, 1, 1, 2, 2)) if not chance(rng, 0.01) else MAX_RESTARTS
     one = {"name": "tensorflow", "restartCount": count, "state": state} | ({"lastState": last} if last else {})
     return msgspec.convert(one, ContainerStatus)
 
@@ -149,8 +184,10 @@ def _container(rng: random.Random, state: dict[str, Any], last: dict[str, Any] |
 def _end(rng: random.Random, now: datetime) -> dict[str, Any]:
     finished = now - timedelta(seconds=rng.choice(_AGES))
     times = {"finishedAt": finished, "startedAt": finished - timedelta(seconds=rng.choice(_AGES))}
-    reason = rng.choice(("", "Error", "OOMKilled", "Completed"))
-    return {"exitCode": rng.choice(_CODES), "reason": reason} | (times if chance(rng, 0.9) else {})
+    reason, code = rng.choice(("", "Error", "OOMKilled", "Completed")), rng.choice(_CODES)
+    if chance(rng, 0.05):
+        reason, code = rng.choice(_UNSEEN)
+    return {"exitCode": code, "reason": reason} | (times if chance(rng, 0.9) else {})
 
 
 _CHANGES: dict[str, Callable[[random.Random, Pod, datetime], Pod]] = {

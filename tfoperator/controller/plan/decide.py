@@ -224,8 +224,6 @@ def _look_at(draft: Draft, *, suspended: bool) -> Situation:
 def _free_lost_pods(draft: Draft) -> None:
     """Force the deletion of pods on a lost node that are past their grace period: no kubelet will confirm their end."""
     for pod in draft.observed.pods:
-        if pod.metadata.deletion_timestamp is None:
-            continue
         overdue = overdue_seconds(pod, draft.now, draft.options)
         if overdue is None:
             continue

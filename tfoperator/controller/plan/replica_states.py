@@ -99,8 +99,7 @@ def _fill(group: ReplicaGroup, by_index: dict[int, list[Pod]], now: datetime, op
         replica = _with_pod(group, index, pods[0], now, options)
         if group.in_place:
             note_returns(group, replica, pods[0])
-        if replica.state is not ReplicaState.VANISHED:
-            group.counts[index] = replica.restarts
+        group.counts[index] = replica.restarts
         if replica.state in ENDED_STATES and pods[0].status.phase == "Running" and outlives_training(pods[0]):
             group.outliving.append(pods[0])
         group.replicas.append(replica)

@@ -64,8 +64,8 @@ class Replica(msgspec.Struct):
 class ReplicaGroup(DesiredReplicas):
     """All replicas of one type: `replicas` in index order, and the pods that belong to none of them.
 
-    `completed` are the indexes known to have succeeded, also those beyond a size that was reduced since;
-    `failed_before` those within the size that the status says have failed for good. `counts` are the restart counts to
+    `completed` are the indexes known to have succeeded, and `failed_before` those that the status says have failed for
+    good: both have indexes beyond a size that was reduced since. `counts` are the restart counts to
     record. Of the wanted replicas, `succeeded` have succeeded, and `failed` (indexes) have failed for good, now or
     earlier, `newly_failed` now; `restarts` of all replicas include those decided on now. `outliving` are the pods of
     ended replicas in which other containers run on. `job_restarts` is the number of restarts of all replicas of the job
@@ -83,8 +83,7 @@ class ReplicaGroup(DesiredReplicas):
         self.started_before = parse_indexes(old.started_indexes) if old.started_indexes else frozenset()
         self.kept_started: set[int] = set()
         self.completed = set(parse_indexes(old.completed_indexes)) if old.completed_indexes else set()
-        failed = parse_indexes(old.failed_indexes) if old.failed_indexes else ()
-        self.failed_before = frozenset(index for index in failed if index < self.size)
+        self.failed_before = parse_indexes(old.failed_indexes) if old.failed_indexes else frozenset()
         self.counts = _read_counts(old.restart_counts) if old.restart_counts else {}
         self.replicas: list[Replica] = []
         self.surplus: list[tuple[int, Pod]] = []

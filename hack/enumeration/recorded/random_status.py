@@ -1,0 +1,109 @@
+"""A status that another operator, an older one, or a person has left, by chance."""
+
+from __future__ import annotations
+
+import json
+import random
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from hack.random_jobs.chances import chance
+from tfoperator.api.names import MAX_RESTARTS
+from tfoperator.api.v1.status import TFJobStatus, UsagePhase
+from tfoperator.api.v1.types import ConditionType, Network
+
+Json = dict[str, Any]
+
+_AGES = (0, 1, 10, 30, 31, 600)
+_COUNTS = (0, 1, 2, 3, -1, MAX_RESTARTS - 1, MAX_RESTARTS, MAX_RESTARTS, MAX_RESTARTS + 1)
+_INDEXES = ("", "", "0", "0-1", "1", "1-2", "0,2", "2-4", "x")
+_NODES = tuple(f"{name}/{node}" for name in ("worker-0", "worker-1", "ps-0", "chief-0") for node in "abcdefg")
+
+
+def odd_status(rng: random.Random, status: TFJobStatus, now: datetime) -> TFJobStatus:
+    """Return the status with one thing that says something else, or is gone."""
+    fields: Json = json.loads(msgspec.json.encode(status))
+    match rng.randrange(8):
+        case 0 | 1 | 2 if fields.get("replicaStatuses"):
+            kind = rng.choice(sorted(fields["replicaStatuses"]))
+            _spoil_replicas(rng, fields["replicaStatuses"][kind])
+        case 3 | 4 if fields.get("conditions"):
+            _spoil_condition(rng, rng.choice(fields["conditions"]), now)
+        case 5:
+            failed = rng.sample(_NODES, rng.choice((1, 2, 5, 20)))
+            fields["nodeFailures"] = {name: rng.choice((1, 2, 3)) for name in failed}
+        case 6:
+            _spoil_usage(rng, fields.setdefault("usage", {}), now)
+        case _:
+            _spoil_rest(rng, fields, now)
+    return msgspec.convert(fields, TFJobStatus)
+
+
+def _spoil_replicas(rng: random.Random, replicas: Json) -> None:
+    match rng.randrange(4):
+        case 0:
+            indexes = rng.sample(("0", "1", "2", "x", "-1"), rng.choice((0, 1, 2)))
+            replicas["restartCounts"] = {index: rng.choice(_COUNTS) for index in indexes}
+        case 1:
+            replicas["active"] = rng.choice((-1, 0, 1, 2))
+        case _:
+            replicas[rng.choice(("completedIndexes", "failedIndexes", "startedIndexes"))] = rng.choice(_INDEXES)
+
+
+def _spoil_condition(rng: random.Random, condition: Json, now: datetime) -> None:
+    match rng.randrange(5):
+        case 0:
+            condition["type"] = rng.choice([*ConditionType])
+        case 1:
+            condition["status"] = rng.choice(("True", "False", "Unknown"))
+        case 2:
+            condition["lastTransitionTime"] = _time(rng, now)
+        case 3:
+            condition.pop("lastTransitionTime", None)
+        case _:
+            condition["message"] = ""
+
+
+def _spoil_usage(rng: random.Random, usage: Json, now: datetime) -> None:
+    name, value = rng.choice(
+        [
+            ("phase", rng.choice(("", "odd", *UsagePhase))),
+            ("since", _time(rng, now)),
+            ("seconds", {rng.choice(("odd", *UsagePhase)): rng.choice((-1, 0, 7, 10**12))}),
+            ("source", rng.choice(("", "Pods", "Reports"))),
+            ("step", rng.choice((None, 0, 5, 7))),
+            ("stepTime", _time(rng, now)),
+            ("restarts", rng.choice(_COUNTS)),
+            ("resources", {name: _resource(rng) for name in rng.sample(("cpu", "c", "d"), 2)}),
+            ("resourcesSince", _time(rng, now)),
+        ]
+    )
+    usage[name] = value
+
+
+def _resource(rng: random.Random) -> Json:
+    return {"inUse": rng.choice((0, 2)), "requestedSeconds": rng.choice((0, 0, 1e31)), "trainedSeconds": 0}
+
+
+def _spoil_rest(rng: random.Random, fields: Json, now: datetime) -> None:
+    match rng.randrange(6):
+        case 0:
+            fields["jobRestarts"] = rng.choice(_COUNTS)
+        case 1:
+            fields["startTime"] = rng.choice((None, _time(rng, now)))
+        case 2:
+            fields["completionTime"] = rng.choice((None, _time(rng, now)))
+        case 3:
+            fields["network"] = rng.choice(("", *Network))
+        case 4:
+            fields["tensorBoard"] = rng.choice((None, {"url": "http://old"}))
+        case _:
+            fields["conditions"] = []
+
+
+def _time(rng: random.Random, now: datetime) -> str:
+    """Return a moment that is over, as a status has it, or without a time zone as it should not."""
+    then = now - timedelta(seconds=rng.choice(_AGES))
+    return (then.replace(tzinfo=None) if chance(rng, 0.1) else then).isoformat()
