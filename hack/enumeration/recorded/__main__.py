@@ -20,6 +20,7 @@ from hack.enumeration.recorded.records import RECORDS, RuleBroken, differing, re
 
 ROOT = Path(__file__).parents[3]
 
+_COMMIT_OF = ("git", "rev-parse", "--quiet", "--verify")
 _PROGRAM = (sys.executable, "-m", "hack.enumeration.recorded")
 
 
@@ -30,6 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--accept", action="store_true", help="record what the operator does now")
     parser.add_argument("--show", metavar="PLAY", nargs="+", help="print the journals of these as JSON, and end")
     arguments = parser.parse_args(argv)
+    asked = [*_COMMIT_OF, f"{arguments.since}^{{commit}}"]
+    if subprocess.run(asked, cwd=ROOT, stdout=subprocess.DEVNULL, check=False).returncode:
+        parser.error(f"--since: there is no commit {arguments.since}")
     logging.disable(logging.CRITICAL)
     if arguments.show:
         print(msgspec.json.encode(_journals(arguments.show)).decode())

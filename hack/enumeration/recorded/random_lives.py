@@ -24,7 +24,7 @@ from hack.simulated_objects import NOW, SimulatedObjects
 from tfoperator.api.defaults import default
 from tfoperator.api.names import GANG_TOPOLOGY_ANNOTATION
 from tfoperator.api.v1.status import JobUsage
-from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RunPolicy, TFJob, decode_tfjob
+from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RunPolicy, TensorBoard, TFJob, decode_tfjob
 from tfoperator.controller import PlanOptions, gang_scheduler
 from tfoperator.controller.plan.actions import Create, Delete, Plan
 from tfoperator.controller.plan.decide import plan
@@ -35,7 +35,7 @@ from tfoperator.kube.objects import ObjectMeta
 Json = dict[str, Any]
 
 _STEPS = 20
-_SIZES = (0, *[1] * 6, *[2] * 6, 3, 3, 4, 7)
+_SIZES = (0, *[1] * 6, *[2] * 6, 3, 3, 4, 7, 7)
 _PAUSES = (0, 0.25, 0.25, 0.5, 1, 1, 1, 1, 1, 2, 2, 5, 9, 10, 11, 20, 29, 30, 31, 60)
 """Seconds between two steps: those around which periods of jobs end, too."""
 
@@ -70,6 +70,8 @@ class _Life(SimulatedObjects):
         self.now += timedelta(seconds=rng.choice(_PAUSES))
         if chance(rng, 0.08):
             self._edit()
+        if chance(rng, 0.01):
+            self._options = _options(rng)
         if chance(rng, 0.03):
             self.job = replace(self.job, status=odd_status(rng, self.job.status, self.now))
         all_fail = chance(rng, 0.01)
@@ -122,28 +124,28 @@ class _Life(SimulatedObjects):
             super().take_away(kind, name, deletion)
 
     def _edit(self) -> None:
-        """Change the job's spec, as its user does."""
+        """Change the job's spec, or delete it, as its user does."""
         rng, spec = self._rng, self.job.spec
         kind = rng.choice(list(spec.tf_replica_specs) or list(ReplicaType))
-        specs = dict(spec.tf_replica_specs)
-        match rng.randrange(24):
-            case 20 | 21 | 22 | 23:
-                policy = replace(msgspec.convert(_policy(rng), RunPolicy), suspend=spec.suspended)
-                self.job = default(replace(self.job, spec=replace(spec, run_policy=policy)))
-                return
+        specs, policy = dict(spec.tf_replica_specs), spec.policy
+        metadata = replace(self.job.metadata, generation=self.job.metadata.generation + 1)
+        match rng.choices(range(7), (1, 8, 4, 6, 5, 2, 1))[0]:
             case 0:
-                going = replace(self.job.metadata, deletion_timestamp=self.now)
-                self.job = replace(self.job, metadata=going)
-                return
-            case 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8:
-                policy = replace(spec.policy, suspend=not spec.suspended)
-                self.job = replace(self.job, spec=replace(spec, run_policy=policy))
-                return
-            case 9 | 10 | 11 | 12 | 13 | 14:
+                metadata = replace(metadata, deletion_timestamp=self.now)
+            case 1:
+                policy = replace(policy, suspend=not spec.suspended)
+            case 2:
+                policy = replace(msgspec.convert(_policy(rng), RunPolicy), suspend=spec.suspended)
+            case 3:
                 specs[kind] = replace(specs.get(kind) or ReplicaSpec(), replicas=rng.choice(_SIZES))
-            case _:
+            case 4:
                 specs[rng.choice(list(ReplicaType))] = specs.pop(kind, None)
-        self.job = replace(self.job, spec=replace(spec, tf_replica_specs=specs))
+            case 5:
+                spec = replace(spec, tensor_board=rng.choice((None, TensorBoard(log_dir="/logs"))))
+            case _:
+                specs = {}
+        spec = replace(spec, run_policy=policy, tf_replica_specs=specs)
+        self.job = default(replace(self.job, metadata=metadata, spec=spec))
 
     def _disturb(self) -> None:
         """Do now and then what others do: delete an object, or make one twice."""
@@ -186,7 +188,6 @@ def _job(rng: random.Random) -> TFJob:
     spec = some(
         rng,
         0.15,
-        successPolicy=lambda: "AllWorkers",
         minSucceededWorkers=lambda: rng.choice((0, 1, 2, "50%", "100%")),
         maxFailedWorkers=lambda: rng.choice((0, 1, 2, "50%")),
         enableDynamicWorker=lambda: True,
@@ -195,6 +196,7 @@ def _job(rng: random.Random) -> TFJob:
         tensorBoard=lambda: {"logDir": "/logs"} | some(rng, 0.5, serviceType=lambda: "NodePort"),
         checkpoint=lambda: {"volume": {"emptyDir": {}}, "mountPath": "/ckpt"},
     )
+    spec |= some(rng, 0.35, successPolicy=lambda: "AllWorkers")
     spec |= {"runPolicy": _policy(rng), "tfReplicaSpecs": {str(kind): _replica(rng) for kind in kinds}}
     if chance(rng, 0.03):
         odd = rng.choice((None, {"replicas": 1}, {"replicas": rng.choice((-1, 10**6, "x"))}))

@@ -81,9 +81,12 @@ def _progress(rng: random.Random, pods: Sequence[Pod], now: datetime) -> Trainin
     steps = rng.choice(((0, 6, 7), (None,)))
     behind = [
         ReplicaProgress(name=name, step=rng.choice(steps), last_updated_time=rng.choice((None, _ago(rng, now))))
+        for name in (names if chance(rng, 0.2) else _some_of(rng, names))
+    ]
+    slow = [
+        ReplicaProgress(name=name, factor=rng.choice(("1.6", "2.1")), last_updated_time=rng.choice((None, *3 * [now])))
         for name in _some_of(rng, names)
     ]
-    slow = [ReplicaProgress(name=name, factor=rng.choice(("1.6", "2.1"))) for name in _some_of(rng, names)]
     return TrainingProgress(
         step=rng.choice((None, 0, 1, 5, 6, 7, 8)),
         percentage=rng.choice((None, 0, 45)),

@@ -27,6 +27,8 @@ _TEXTS = (
     "0/3 nodes are available: 3 Insufficient cpu.",
     "0/3 nodes are available: 1 node(s) had untolerated taint, 2 Insufficient memory. preemption: 0/3 nodes.",
     "pod group is not ready, 1 Pending, 3 minAvailable",
+    "resource gap: map[cpu:{{5000 -3} {<nil>}  DecimalSI} memory:{{5 9} {<nil>} 5G BinarySI}].",
+    "summary. Origin reason is mnist-worker-0: 0/9 nodes are unavailable: 1 a, 2 b, 3 c, 4 d.",
     "something else",
     "something else that takes more than a line: " + 20 * "another word, ",
     "",
@@ -43,7 +45,13 @@ def _requests(*names: str, amount: str = "2") -> str:
 
 
 _REQUESTS = (
-    *("", *[_requests("cpu")] * 4, _requests("cpu", "memory"), _requests("cpu", amount="?")),
+    *(
+        "",
+        *[_requests("cpu")] * 4,
+        _requests("cpu", "memory"),
+        _requests("cpu", amount="?"),
+        _requests("cpu", amount="100u"),
+    ),
     _requests(*(f"a.example/{at}" for at in range(17))),
     _requests(*(f"b.example/{at}" for at in range(20))),
     _requests("memory", amount="9000000000000000E"),

@@ -71,7 +71,7 @@ def _spoil_usage(rng: random.Random, usage: Json, now: datetime) -> None:
         [
             ("phase", rng.choice(("", "odd", *UsagePhase))),
             ("since", _time(rng, now)),
-            ("seconds", {rng.choice(("odd", *UsagePhase)): rng.choice((-1, 0, 7, 10**12))}),
+            ("seconds", {rng.choice(("odd", *UsagePhase)): rng.choice((-1, 0, 7, 10**16))}),
             ("source", rng.choice(("", "Pods", "Reports"))),
             ("step", rng.choice((None, 0, 5, 7))),
             ("stepTime", _time(rng, now)),
@@ -95,6 +95,8 @@ def _spoil_rest(rng: random.Random, fields: Json, now: datetime) -> None:
             fields["startTime"] = rng.choice((None, _time(rng, now)))
         case 2:
             fields["completionTime"] = rng.choice((None, _time(rng, now)))
+            for one in fields.get("conditions", ()):  # the Go operator can leave out either
+                one.pop("lastTransitionTime", None)
         case 3:
             fields["network"] = rng.choice(("", *Network))
         case 4:

@@ -48,7 +48,7 @@ _GANG_ECHO = re.compile(
 """Messages which say that something other than this pod keeps the gang waiting."""
 
 
-def waiting_reason(replica: Replica, *, in_gang: bool = False) -> str:
+def waiting_reason(replica: Replica, *, in_gang: bool) -> str:
     """Return why this replica does not run, or "" if it runs, is merely starting, or has ended.
 
     With `in_gang`, the reason why it has no node is left out, for that is reported for its whole gang.
@@ -61,7 +61,7 @@ def waiting_reason(replica: Replica, *, in_gang: bool = False) -> str:
     return ("" if in_gang else _unscheduled(pod)) or _container_trouble(pod)
 
 
-def waiting_summary(groups: Iterable[ReplicaGroup], *, in_gang: bool = False) -> str:
+def waiting_summary(groups: Iterable[ReplicaGroup], *, in_gang: bool) -> str:
     """Return the reasons why replicas wait: `Worker-1 waits: ImagePullBackOff; PS-0 and PS-1 wait: ...`."""
     by_reason: dict[str, list[str]] = {}
     for group in groups:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import ANNOTATION_PARAMETERS, ANNOTATION_STOPPED
+from tfoperator.api.names import ANNOTATION_PARAMETERS, ANNOTATION_STOPPED, DEFAULT_CONTAINER_NAME
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
 from tfoperator.kube.event import Event
@@ -108,11 +108,12 @@ def parameters_of(job: Mapping[str, Any]) -> dict[str, str]:
             return msgspec.json.decode(said, type=dict[str, str])
     specs = job["spec"].get("tfReplicaSpecs") or {}
     lead: Mapping[str, Any] = next((specs[kind] for kind in (*_LEADS, *specs) if specs.get(kind)), {})
-    containers = ((lead.get("template") or {}).get("spec") or {}).get("containers") or [{}]
-    command = [str(word) for word in containers[0].get("command") or ()]
-    program = (at + 1 for at, word in enumerate(command) if word.endswith(".py") or command[at - 1 : at] == ["-m"])
-    behind = command[next(program, len(command)) :]
-    words = [str(word).replace("$$", "$") for word in (*behind, *(containers[0].get("args") or ()))]
+    containers = ((lead.get("template") or {}).get("spec") or {}).get("containers") or ()
+    program: Mapping[str, Any] = next((one for one in containers if one.get("name") == DEFAULT_CONTAINER_NAME), {})
+    command = [str(word) for word in program.get("command") or ()]
+    after = (at + 1 for at, word in enumerate(command) if word.endswith(".py") or command[at - 1 : at] == ["-m"])
+    behind = command[next(after, len(command)) :]
+    words = [str(word).replace("$$", "$") for word in (*behind, *(program.get("args") or ()))]
     return {name: _short(value) for name, value in _parsed(words).items()}
 
 

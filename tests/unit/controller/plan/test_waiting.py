@@ -17,7 +17,7 @@ def pending(reason: str, message: str = "") -> Pod:
 
 
 def summary(*pods: Pod, replicas: int = 1) -> str:
-    return waiting_summary(observe_replicas(make_job({"Worker": replicas}), pods, NOW, OPTIONS))
+    return waiting_summary(observe_replicas(make_job({"Worker": replicas}), pods, NOW, OPTIONS), in_gang=False)
 
 
 @pytest.mark.parametrize(

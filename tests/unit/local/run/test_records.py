@@ -17,16 +17,16 @@ from tfoperator.sdk.states import was_stopped
     [
         ([], {}),
         (["--rate", "0.1", "--fast", "--out=a=b"], {"rate": "0.1", "fast": "yes", "out": "a=b"}),
-        (["--rate", "-1", "data", "more"], {"rate": "-1", "args": "data more"}),
+        (["--rate", "-1", "data", "--cost", "$(HOME) $"], {"rate": "-1", "args": "data", "cost": "$(HOME) $"}),
         (["rate=3", "/a=b", "-v", "--"], {"rate": "3", "args": "/a=b -v --"}),
-        (["--cost", "$(HOME) $"], {"cost": "$(HOME) $"}),
         (["--long", "x" * 999], {"long": "x" * 197 + "..."}),
     ],
 )
 def test_arguments_as_parameters(args: list[str], found: dict[str, str]) -> None:
     for split, words in ((0, ["a.py"]), (1, ["-u", "a.py"]), (1, ["-m", "a"])):  # manifests may have all in `command`
-        job = ProgramJob(name="a", command=["python", *words, *args[:split]], args=args[split:], ps=1)
-        assert parameters_of(job.manifest()) == found
+        job = ProgramJob(name="a", command=["python", *words, *args[:split]], args=args[split:], ps=1).manifest()
+        job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"].insert(0, {"args": ["--rate=2"]})
+        assert parameters_of(job) == found
 
 
 def test_of_pods_with_one_name_the_last_is_kept_and_who_was_stopped_is_called_so() -> None:
