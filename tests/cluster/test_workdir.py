@@ -70,7 +70,7 @@ def starts_of(namespace: InCluster, folder: Path, pod: str) -> None:
 
     eventually(again, within=LIMIT, every=0.3, what=f"{pod} has started again")
     namespace.wait_log(pod, here.stdout)
-    assert namespace.kubectl("logs", pod, "--previous") == here.stdout
+    eventually(lambda: namespace.kubectl("logs", pod, "--previous") == here.stdout, within=LIMIT, every=0.3)
 
 
 def left(namespace: InCluster) -> Counter[str]:

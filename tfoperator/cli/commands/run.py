@@ -11,6 +11,7 @@ import shlex
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -239,9 +240,9 @@ def _execute(
     tracking: MlflowTracking | None,
     verbose: bool,
 ) -> int:
-    interruptions = Interruptions()  # from now on: what is imported and made here takes a second
-    with logging_to(log := run_dir / LOG):
-        with interruptions:
+    with ExitStack() as until_said:
+        with Interruptions() as interruptions:  # from now on: what is imported and made here takes a second
+            until_said.enter_context(logging_to(log := run_dir / LOG))
             from tfoperator.cli.views.run.live import make_view
             from tfoperator.cli.views.run.summary import summary
             from tfoperator.local.run.lifecycle import ControlPlaneFailed

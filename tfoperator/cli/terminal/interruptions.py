@@ -45,12 +45,13 @@ class Interruptions:
             self._gone = True
             self._interrupt()
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Interruptions:
         self._before = {
             number: signal.signal(number, self._handle)
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
             if signal.getsignal(number) is not signal.SIG_IGN
         }
+        return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
