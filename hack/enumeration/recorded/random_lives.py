@@ -1,8 +1,8 @@
 """Random lives of jobs that ask for anything, in a world without time of its own: what the plan says at each step.
 
-Less is true of such a world than of a cluster: a container may restart without a reason, a report come from no program,
-a request be forgotten. So no oracle judges it, and it gets where scenarios don't: what a plan says is compared with
-what was recorded.
+This world keeps fewer rules than a cluster. A container may restart without a reason, a report may exist without a
+program, and a request may be forgotten. So no oracle judges it, and it reaches states that scenarios don't: the plans
+are compared with those that were recorded.
 """
 
 from __future__ import annotations

@@ -65,10 +65,10 @@ class ReplicaGroup(DesiredReplicas):
     """All replicas of one type: `replicas` in index order, and the pods that belong to none of them.
 
     `completed` are the indexes known to have succeeded, and `failed_before` those that the status says have failed for
-    good: both have indexes beyond a size that was reduced since. `counts` are the restart counts to
-    record. Of the wanted replicas, `succeeded` have succeeded, and `failed` (indexes) have failed for good, now or
-    earlier, `newly_failed` now; `restarts` of all replicas include those decided on now. `outliving` are the pods of
-    ended replicas in which other containers run on. `job_restarts` is the number of restarts of all replicas of the job
+    good: both have indexes beyond a size that was reduced since. `counts` are the restart counts to record. Of the
+    wanted replicas, `succeeded` have succeeded, and `failed` (indexes) have failed for good, now or earlier,
+    `newly_failed` now; `restarts` of all replicas include those decided on now. `outliving` are the pods of ended
+    replicas in which other containers run on. `job_restarts` is the number of restarts of all replicas of the job
     together: a pod with a lower number is old. `restarting_since` is when the job's condition Restarting became true,
     None if it isn't. With `in_place` kubelets restart the containers, and `returned` are the replicas whose restarts
     were over when they were first seen.
