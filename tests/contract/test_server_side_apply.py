@@ -132,6 +132,12 @@ def test_jobs_and_pods_are_applied_too(space: Space) -> None:
     assert apply(space, TFJOBS, tfjob("mnist", Worker=3)).body["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 3
     status = {"metadata": {"name": "mnist"}, "status": {"phase": "Running"}}
     assert "status" not in apply(space, TFJOBS, {**tfjob("mnist", Worker=3), **status}).body
+    path = f"{space.path(TFJOBS, 'mnist')}/status?fieldManager="
+    for writer, part in (("operator", {"phase": "Running", "ready": "1/3"}), ("progress", {"ready": "3/3"})):
+        job = space.http("PATCH", path + writer, {"status": part}, content_type=PatchType.MERGE).body
+    assert job["status"] == {"phase": "Running", "ready": "3/3"}
+    entry = job["metadata"]["managedFields"][-1]
+    assert (managers(job), entry["fieldsV1"]) == ({"one": "Apply", "progress": "Update"}, {"f:status": {}})
 
 
 def test_an_apply_says_who_it_is_and_what_is_wrong(space: Space) -> None:

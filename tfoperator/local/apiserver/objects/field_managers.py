@@ -101,7 +101,7 @@ def apply(
         name = "kubectl-client-side-apply" if applied_by_client else BEFORE_FIRST_APPLY
         owned[Owner(name)] = fields_of(current, layout)
     mine = owned.pop(owner, frozenset())
-    changed = frozenset(path for path in fields if differs(current, wanted, path))
+    changed = frozenset(path for path in fields if differs(current, wanted, path, layout))
     lost = {other: theirs & changed for other, theirs in owned.items()}
     if not force and any(lost.values()):
         raise _conflict(resource, current, lost)
@@ -126,7 +126,7 @@ def after_update(old: Json, new: Json, given: Any, owner: Owner, layout: Layout)
     except ValueError:  # includes msgspec's errors
         known = owned_fields(old["metadata"].get("managedFields"))
     before, after = fields_of(old, layout), fields_of(new, layout)
-    changed = (after - before) | {path for path in after & before if differs(old, new, path)}
+    changed = (after - before) | {path for path in after & before if differs(old, new, path, layout)}
     owned = {other: (theirs & after) - changed for other, theirs in known.items()}
     mine = owned.pop(owner, frozenset()) | changed
     return {**owned, owner: mine} if mine else owned
@@ -153,7 +153,7 @@ def _name(owner: Owner, resource: ResourceType) -> str:
 
 def _merge(current: Any, wanted: Any, dotted: str, layout: Layout) -> Any:
     """Return `current`, changed in place where possible, with all fields of `wanted`."""
-    if isinstance(current, dict) and isinstance(wanted, dict):
+    if isinstance(current, dict) and isinstance(wanted, dict) and dotted not in layout.atomic:
         for name, value in wanted.items():
             if value is None:
                 current.pop(name, None)

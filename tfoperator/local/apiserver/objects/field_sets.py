@@ -30,6 +30,8 @@ class Layout(msgspec.Struct, frozen=True):
     """The keys that identify the items of a list; no keys: a set of plain values. All other lists are atomic."""
     members: frozenset[str] | None = None
     """The members that the schema names; None: all, as in built-in kinds, whose maps have only plain values."""
+    atomic: frozenset[str] = frozenset()
+    """The objects that are one value (`x-kubernetes-map-type: atomic`)."""
 
     def below(self, dotted: str, name: str) -> str:
         """Return the path of a member of what is at `dotted`."""
@@ -39,6 +41,13 @@ class Layout(msgspec.Struct, frozen=True):
     def has_presence(self, dotted: str) -> bool:
         """Return whether what is here is an item of a map, which is owned beside its fields."""
         return self.members is not None and dotted not in self.members
+
+    def is_atomic(self, path: Path) -> bool:
+        """Return whether what is at `path` is an object that is one value."""
+        dotted = ""
+        for element in path if self.atomic else ():
+            dotted = self.below(dotted, element[2:]) if element.startswith("f:") else dotted
+        return dotted in self.atomic
 
 
 _SYSTEM_FIELDS = frozenset(
@@ -63,9 +72,11 @@ def builtin_layout(kind: str) -> Layout:
 
 def custom_layout(schema: Mapping[str, Any]) -> Layout:
     """Return the layout of a custom kind by the `openAPIV3Schema` of its CRD."""
-    lists, members = dict(builtin_layout("").lists), set(_METADATA)
+    lists, members, atomic = dict(builtin_layout("").lists), set(_METADATA), set[str]()
 
     def read(part: Mapping[str, Any], path: str) -> None:
+        if part.get("x-kubernetes-map-type") == "atomic":
+            atomic.add(path)
         kind = part.get("x-kubernetes-list-type")
         if kind in ("map", "set"):
             lists[path] = tuple(part.get("x-kubernetes-list-map-keys") or ())
@@ -78,7 +89,7 @@ def custom_layout(schema: Mapping[str, Any]) -> Layout:
             read(others, f"{path}.*")
 
     read(schema, "")
-    return Layout(lists, frozenset(members))
+    return Layout(lists, frozenset(members), frozenset(atomic))
 
 
 def fields_of(obj: Mapping[str, Any], layout: Layout) -> FieldSet:
@@ -89,7 +100,7 @@ def fields_of(obj: Mapping[str, Any], layout: Layout) -> FieldSet:
 
 
 def _walk(value: Any, path: Path, dotted: str, layout: Layout) -> Iterator[Path]:
-    if isinstance(value, dict) and (value or not path):
+    if isinstance(value, dict) and (value or not path) and dotted not in layout.atomic:
         if path and path[-1].startswith("f:") and layout.has_presence(dotted):
             yield path
         for name, member in value.items():
@@ -133,10 +144,12 @@ def is_key(path: Path) -> bool:
     return len(path) > 1 and path[-2].startswith("k:") and path[-1][2:] in json.loads(path[-2][2:])
 
 
-def differs(old: Mapping[str, Any], new: Mapping[str, Any], path: Path) -> bool:
+def differs(old: Mapping[str, Any], new: Mapping[str, Any], path: Path, layout: Layout) -> bool:
     """Return whether two objects have different values at a path. The presence of an item is no value."""
     before, after = value_at(old, path), value_at(new, path)
-    return not is_item(path) and not (isinstance(before, dict) and isinstance(after, dict)) and bool(before != after)
+    if is_item(path) or before == after:
+        return False
+    return not (isinstance(before, dict) and isinstance(after, dict)) or layout.is_atomic(path)
 
 
 def with_parents(fields: Iterable[Path]) -> FieldSet:
