@@ -6,8 +6,8 @@ python hack/fuzz.py --seed 7 --first 812 --count 1    one of them again
 
 A cluster holds jobs older than the CRD's rules, and one that makes the operator raise or spin is everybody's problem.
 So: `decode_tfjob` raises nothing but its declared error, nothing after it raises anything, defaulting is idempotent, a
-status survives its trip through JSON and a merge patch, and a plan comes to rest in a world that stands still. Each
-job depends on the seed, its number and examples/peer alone.
+status survives its trip through JSON and a merge patch, and a plan comes to rest in a world that stands still, when
+it says so and not later. Each job depends on the seed, its number and examples/peer alone.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.controller.plan.actions import Create, Delete, Patch
 from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.draft import MAX_REQUEUE
+from tfoperator.controller.plan.observed import is_last_plan
 from tfoperator.kube.objects import ObjectMeta
 
 Progress = Callable[[int], None]
@@ -108,11 +109,15 @@ class _World(SimulatedObjects):
                 return
 
     def _settle(self) -> float | None:
+        rests = False
         for _ in range(MAX_ROUNDS):
             observed = self.observed(problems=self.problems, priorities={"x": 1})
             result = plan(observed, self.now, self.options)
             assert result.requeue_after is None or 0 <= result.requeue_after <= MAX_REQUEUE, result.requeue_after
-            if not (result.changes_objects or result.write_status or result.events):
+            idle = not (result.changes_objects or result.write_status or result.events)
+            assert not rests or (idle and result.requeue_after is None), f"was to rest, and yet: {result}"
+            rests = is_last_plan(result, observed)
+            if idle:
                 return result.requeue_after
             for action in result.actions:
                 unchanged = isinstance(action, Patch) and not action.required and action.kind != "pods"

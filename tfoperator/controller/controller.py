@@ -24,9 +24,9 @@ from tfoperator.controller.ledger import Ledger
 from tfoperator.controller.observe.handlers import JobHandler, connect
 from tfoperator.controller.observe.informers import ControllerInformers
 from tfoperator.controller.observe.observer import Observer, versions_of
-from tfoperator.controller.plan.actions import NO_LOOKS, Plan
+from tfoperator.controller.plan.actions import Plan
 from tfoperator.controller.plan.decide import is_managed_by_others, plan
-from tfoperator.controller.plan.observed import Comparison, Observed, PlanOptions, Unseen
+from tfoperator.controller.plan.observed import Comparison, Observed, PlanOptions, is_last_plan
 from tfoperator.expectations import Expectations
 from tfoperator.kube.errors import KubeError, namespace_is_ending
 from tfoperator.workqueue import RateLimitingQueue, Workers
@@ -88,7 +88,7 @@ class TFJobController:
         period = self._options.batch_period
         now, soon = self._when_leading(0), self._when_leading(period)
         urgent = self._when_leading(min(self._options.urgent_batch_period, period))
-        connect(informers, JobHandler(now, soon, self._gone), expectations, soon, urgent)
+        connect(informers, JobHandler(now, soon, self._gone, self._has_seen), expectations, soon, urgent)
         if informers.kueue is not None:
             informers.kueue.queue_jobs(now)
 
@@ -187,10 +187,15 @@ class TFJobController:
         self._ledger.memory.used(cached.metadata.uid, decided.status.usage)
         outcome = self._executor.execute(observed.job, decided, observed.refused)
         requeue = requeue_after(decided, outcome)
-        to_do = decided.phases or decided.write_status or decided.write_status_first or decided.looks != NO_LOOKS
-        idle = not to_do and requeue == Requeue() and observed.unseen == Unseen()
-        self._ledger.memory.settle(cached.metadata.uid, _versions(observed) if idle else None)
+        rests = requeue == Requeue() and not outcome.gone and is_last_plan(decided, observed)
+        self._ledger.memory.settle(cached.metadata.uid, self._versions_after(observed) if rests else None)
         return requeue
+
+    def _versions_after(self, observed: Observed) -> frozenset[str]:
+        """Return the versions of a job's objects after its plan was carried out, which changed its status at most."""
+        group = () if observed.pod_group is None else (observed.pod_group,)
+        owned = (*observed.pods, *observed.services, *observed.deployments, *group)
+        return versions_of(self._ledger.cache_lag.version(observed.job), owned)
 
     def _planned(self, observed: Observed) -> tuple[Observed, Plan]:
         """Return the plan, and what it is made from: what its queue lets a job have. Raises NotKept, KubeError."""
@@ -223,6 +228,13 @@ class TFJobController:
         level = logging.DEBUG if isinstance(error, AlreadyReported) else logging.WARNING
         logger.log(level, "%s; trying again (try %d)", error, self._queue.num_requeues(key) + 2, extra=extra)
 
+    def _has_seen(self, job: TFJob) -> bool:
+        """Return whether this state of a job is that in which the last sync left it, to rest: no sync is needed."""
+        seen = self.is_settled(job)
+        if seen:
+            self._ledger.cache_lag.shows(job)
+        return seen
+
     def _gone(self, job: TFJob) -> None:
         """Forget everything about a deleted job. The garbage collector deletes its objects."""
         if self._leading:
@@ -240,8 +252,3 @@ class TFJobController:
                 self._queue.add_after(key, seconds, is_retry=False) if seconds > 0 else self._queue.add(key)
 
         return enqueue
-
-
-def _versions(observed: Observed) -> frozenset[str]:
-    group = () if observed.pod_group is None else (observed.pod_group,)
-    return versions_of(observed.job, (*observed.pods, *observed.services, *observed.deployments, *group))

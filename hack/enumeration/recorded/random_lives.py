@@ -23,12 +23,12 @@ from hack.random_jobs.chances import chance, some
 from hack.simulated_objects import NOW, SimulatedObjects
 from tfoperator.api.defaults import default
 from tfoperator.api.names import GANG_TOPOLOGY_ANNOTATION
-from tfoperator.api.v1.status import JobUsage
+from tfoperator.api.v1.status import JobUsage, TFJobStatus
 from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RunPolicy, TensorBoard, TFJob, decode_tfjob
 from tfoperator.controller import PlanOptions, gang_scheduler
 from tfoperator.controller.plan.actions import Create, Delete, Plan
 from tfoperator.controller.plan.decide import plan
-from tfoperator.controller.plan.observed import Observed, deciding_pods
+from tfoperator.controller.plan.observed import Observed, deciding_pods, is_last_plan
 from tfoperator.controller.pods.naming import NAMINGS
 from tfoperator.kube.objects import ObjectMeta
 
@@ -86,6 +86,8 @@ class _Life(SimulatedObjects):
         known, age = (self.now - self._known).total_seconds(), (self.now - self._written).total_seconds()
         observed = self.observed(usage=self._usage, known_for=known, status_age=age, **memory)
         planned = plan(observed, self.now, self._options)
+        if planned.write_status and is_last_plan(planned, observed):
+            self._expect_rest(observed, planned.status)
         self._usage = planned.status.usage if chance(rng, 0.8) else None
         for action in planned.actions:
             if chance(rng, 0.9):
@@ -94,6 +96,14 @@ class _Life(SimulatedObjects):
             self.job = replace(self.job, status=planned.status)
             self._written = self.now
         return planned, [one.name for one in deciding_pods(observed, planned.status, self.now - _LAG)]
+
+    def _expect_rest(self, observed: Observed, status: TFJobStatus) -> None:
+        """Plan once more with the status that a last plan has written. Raises AssertionError if it was not the last."""
+        job, usage = replace(self.job, status=status), status.usage or observed.usage
+        after = replace(observed, job=job, comparison=None, edited_templates=(), status_age=0.0, usage=usage)
+        following = plan(after, self.now, self._options)
+        assert is_last_plan(following, after), following
+        assert not following.write_status, following
 
     def observed(self, **more: Any) -> Observed:
         """Return what an operator sees: of several objects any comes first."""

@@ -11,6 +11,7 @@ from tests.support.controller_harness import Harness, namespaced
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, api_error
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
+from tfoperator.base.clock import SystemClock
 from tfoperator.controller import Comparison, ControllerMetrics, ControllerOptions, PlanOptions
 from tfoperator.kube.resources import PODS, SERVICES
 
@@ -49,6 +50,21 @@ def test_a_job_deleted_while_it_is_synced_leaves_nothing_behind_either(harness: 
     assert len(harness.controller._ledger.memory._entries) == 0
     assert not harness.expectations.outstanding(uid)
     assert len(harness.expectations._cache) == 0
+
+
+def test_the_status_written_last_leaves_a_job_to_rest_until_something_else_changes(harness: Harness) -> None:
+    harness.running(Worker=1)
+    controller, written = harness.controller, harness.controller._ledger.cache_lag._written
+    [job] = harness.informers.jobs.lister.list()
+    controller.note_comparison(job.metadata.uid, Comparison(time=SystemClock().now(), write=True))
+    harness.sync()
+    [rested] = harness.informers.jobs.lister.list()
+    assert rested.metadata.resource_version != job.metadata.resource_version
+    assert [controller._has_seen(one) for one in (job, rested)] == [False, True]
+    assert not written
+    harness.api.edit(PODS, "ns", "job-worker-0", {"metadata": {"labels": {"a": "b"}}})
+    harness.catch_up()
+    assert not controller._has_seen(rested)
 
 
 def test_who_edits_the_template_of_running_pods_is_told_once_that_they_keep_the_old_one(harness: Harness) -> None:

@@ -10,13 +10,7 @@ from tfoperator.api.loading import ManifestError
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import Client, load_config
 from tfoperator.kube.errors import ConfigError
-from tfoperator.sdk import (
-    JobAlreadyExists,
-    JobEnded,
-    JobInvalid,
-    NamespaceNotFound,
-    TFJobClient,
-)
+from tfoperator.sdk import JobAlreadyExists, JobEnded, JobInvalid, NamespaceNotFound, TFJobClient
 
 
 def test_a_job_is_created_from_whatever_describes_it(world: ServedWorld, tmp_path: Path) -> None:

@@ -196,6 +196,16 @@ class CacheLag:
         newest = msgspec.structs.replace(meta, resource_version=written.version)
         return msgspec.structs.replace(cached, metadata=newest, status=written.status)
 
+    def shows(self, cached: TFJob) -> None:
+        """Note that the cache shows this state of a job: a status written before is kept no longer."""
+        self._newest(cached)
+
+    def version(self, job: TFJob) -> str:
+        """Return the version of a job that `look` returned, or that which a status write has made of it since."""
+        with self._lock:
+            written = self._written.get(job.metadata.uid)
+        return job.metadata.resource_version if written is None else written.version
+
     def status_written(self, answer: TFJob) -> None:
         """Record the object that answered a status write. A job that was forgotten stays forgotten."""
         meta = answer.metadata

@@ -53,13 +53,21 @@ def connect(
 class JobHandler:
     """Queues every job that is new or changed; calls `gone` with those that were deleted.
 
-    A change of status alone, nearly always our own write, goes to `enqueue_soon`, where it is batched with others.
+    A change of status alone, nearly always our own write, goes to `enqueue_soon`, where it is batched with others; it
+    queues nothing if `is_seen` says that the sync that wrote it left the job to rest.
     """
 
-    def __init__(self, enqueue: Enqueue, enqueue_soon: Enqueue, gone: Callable[[TFJob], None]) -> None:
+    def __init__(
+        self,
+        enqueue: Enqueue,
+        enqueue_soon: Enqueue,
+        gone: Callable[[TFJob], None],
+        is_seen: Callable[[TFJob], bool],
+    ) -> None:
         self._enqueue = enqueue
         self._enqueue_soon = enqueue_soon
         self._gone = gone
+        self._is_seen = is_seen
 
     def on_add(self, obj: TFJob) -> None:
         """Queue a new job."""
@@ -72,7 +80,8 @@ class JobHandler:
         elif old.metadata.resource_version == new.metadata.resource_version:
             return
         elif old.metadata.generation == new.metadata.generation > 0 and old.metadata.deletion_timestamp is None:
-            self._enqueue_soon(new.metadata.key)
+            if not self._is_seen(new):
+                self._enqueue_soon(new.metadata.key)
             return
         self._enqueue(new.metadata.key)
 

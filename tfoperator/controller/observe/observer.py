@@ -38,9 +38,9 @@ from tfoperator.kube.verbs import Decoder
 T = TypeVar("T", bound=HasMetadata)
 
 
-def versions_of(job: TFJob, owned: Iterable[HasMetadata]) -> frozenset[str]:
-    """Return the versions, which show a later sync any change: no two states of any objects share a version."""
-    return frozenset([job.metadata.resource_version, *[one.metadata.resource_version for one in owned]])
+def versions_of(job: str, owned: Iterable[HasMetadata]) -> frozenset[str]:
+    """Return a job's version and its objects', which show any later change: no two states of objects share one."""
+    return frozenset([job, *[one.metadata.resource_version for one in owned]])
 
 
 def _has_a_name_of(job: TFJob, resource: Resource, orphan: ObjectMeta) -> bool:
@@ -116,7 +116,7 @@ class Observer:
         """Return the versions of the job and of all objects that it controls, as the caches show them."""
         uid = job.metadata.uid
         owned = [one for lister in self._listers.values() for one in lister.by_index(CONTROLLER_UID_INDEX, uid)]
-        return versions_of(job, owned)
+        return versions_of(job.metadata.resource_version, owned)
 
     def _claim_pod_group(self, job: TFJob, refused: dict[str, str]) -> PodGroup | None:
         if self._gang is None:

@@ -59,9 +59,7 @@ def test_every_problem_is_told_with_its_place_and_warnings_stop_nothing(capsys: 
     assert "job.yaml:3: warning: cleanPodPolicy" in said
 
 
-def test_every_run_gets_a_directory_and_latest_points_to_the_last_unless_there_is_one_of_ones_own(
-    folder: Path,
-) -> None:
+def test_every_run_gets_a_directory_and_latest_points_to_the_last_unless_there_is_one_of_ones_own(folder: Path) -> None:
     assert make_run_dir(folder / "a" / "b", "job") == folder / "a" / "b"
     assert (folder / "a" / "b").is_dir()
     assert not (folder / ".tfoperator").exists()

@@ -126,7 +126,7 @@ def test_a_change_of_owner_queues_the_former_one_and_the_end_of_anothers_who_wai
 def test_jobs_are_queued_when_new_or_changed_but_not_on_a_resync_and_only_a_change_of_status_can_wait() -> None:
     keys: list[str] = []
     gone: list[str] = []
-    handler = JobHandler(keys.append, keys.append, lambda job: gone.append(job.metadata.uid))
+    handler = JobHandler(keys.append, keys.append, lambda job: gone.append(job.metadata.uid), lambda _: False)
     first = TFJob(metadata=ObjectMeta(name="job", namespace="ns", uid="a", resource_version="1"))
     changed = replace(first, metadata=replace(first.metadata, resource_version="2"))
     successor = replace(first, metadata=replace(first.metadata, uid="b", resource_version="3"))
@@ -140,10 +140,11 @@ def test_jobs_are_queued_when_new_or_changed_but_not_on_a_resync_and_only_a_chan
     assert gone == ["a", "b"]
     now: list[str] = []
     soon: list[str] = []
-    handler = JobHandler(now.append, soon.append, lambda _: None)
+    handler = JobHandler(now.append, soon.append, lambda _: None, lambda job: job.metadata.resource_version == "4")
     meta = ObjectMeta(name="job", namespace="ns", uid="a", resource_version="1", generation=1)
     first = TFJob(metadata=meta)
     handler.on_update(first, replace(first, metadata=replace(meta, resource_version="2")))
+    handler.on_update(first, replace(first, metadata=replace(meta, resource_version="4")))
     assert (now, soon) == ([], ["ns/job"])
-    handler.on_update(first, replace(first, metadata=replace(meta, resource_version="3", generation=2)))
+    handler.on_update(first, replace(first, metadata=replace(meta, resource_version="4", generation=2)))
     assert (now, soon) == (["ns/job"], ["ns/job"])
