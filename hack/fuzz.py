@@ -6,7 +6,7 @@ python hack/fuzz.py --seed 7 --first 812 --count 1    one of them again
 
 A cluster holds jobs older than the CRD's rules, and one that makes the operator raise or spin is everybody's problem.
 So: `decode_tfjob` raises nothing but its declared error, nothing after it raises anything, defaulting is idempotent, a
-status survives its trip through JSON and a merge patch, and a plan comes to rest in a world that stands still, when
+status survives its trip through JSON, and a plan comes to rest in a world that stands still, when
 it says so and not later. Each job depends on the seed, its number and examples/peer alone.
 """
 
@@ -34,8 +34,7 @@ from tfoperator.api.cached_job import decode_job_for_cache, without_templates
 from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.controller.plan.actions import Create, Delete, Patch
 from tfoperator.controller.plan.decide import plan
-from tfoperator.controller.plan.draft import MAX_REQUEUE
-from tfoperator.controller.plan.observed import is_last_plan
+from tfoperator.controller.plan.draft import MAX_REQUEUE, is_last_plan
 from tfoperator.kube.objects import ObjectMeta
 
 Progress = Callable[[int], None]

@@ -30,7 +30,7 @@ _SECONDS_PER_POD = 0.5
 _QUIET_TIMEOUT = 60.0
 _API_SERVER_AT_REST = 0.15  # of a core: it renews, collects and compacts all the time
 _MIB = 2**20
-_RECORDS = "patch tfjobs/status"  # of an idle job, only lastReconcileTime is written
+_RECORDS = "update tfjobs/status"  # of an idle job, only lastReconcileTime is written
 _MANY_PODS = 5000  # whose comparison with what they must be takes seconds
 EXEMPT = "-exempt"
 """Ends the name of a load in results whose contestant was exempt from priority and fairness."""
@@ -236,7 +236,7 @@ class _Run:
         self._figures["reports_last_s"] = time.monotonic() - began
         for name, one, other in (("no_reports", before, between), ("reports", between, after)):
             spent = other.at - one.at
-            self._figures[f"{name}_writes"] = (_patches(other) - _patches(one)) / spent
+            self._figures[f"{name}_writes"] = (_status_writes(other) - _status_writes(one)) / spent
             self._figures[f"{name}_cpu"] = (other.operator.cpu - one.operator.cpu) / spent * 100
             self._figures[f"{name}_api_cpu"] = (other.api_server.cpu - one.api_server.cpu) / spent * 100
             self._figures[f"{name}_rss_mib"] = other.operator.rss / _MIB
@@ -289,5 +289,5 @@ class _Run:
         return self._environment.snapshot([self._process.pid] if operator and self._process is not None else [])
 
 
-def _patches(snapshot: Snapshot) -> int:
-    return sum(count for what, count in snapshot.calls.items() if "patch" in what)
+def _status_writes(snapshot: Snapshot) -> int:
+    return sum(count for what, count in snapshot.calls.items() if "tfjobs/status" in what)

@@ -67,7 +67,7 @@ def test_a_job_costs_a_handful_of_calls_and_none_of_them_reads(
     assert spent["create", "pods"] == spent["create", "services"] == 3
     assert spent["delete", "pods"] == spent["delete", "services"] == 1
     # Created, Running, one worker of two, Succeeded; one more if what was reported at once was read in pieces.
-    assert spent["patch", "tfjobs/status"] <= 5
+    assert spent["update", "tfjobs/status"] <= 5
     # The Go operator: 20 to 24 (reference measurements of a job to its end).
     assert spent.total() <= 17, spent
 

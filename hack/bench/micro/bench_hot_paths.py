@@ -17,7 +17,7 @@ from hack.bench.loads import Load, job_manifest
 from hack.bench.measure import read_usage
 from hack.bench.micro.samples import NOW, pod_json, watch_line
 from tfoperator.api.defaults import default
-from tfoperator.api.v1.types import TFJob, decode_tfjob
+from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.base.clock import SystemClock
 from tfoperator.controller import PlanOptions
 from tfoperator.controller.plan.actions import Create, Plan
@@ -25,7 +25,7 @@ from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.observed import Observed
 from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, index_by_controller_uid, index_orphans
 from tfoperator.informers.store import Indexer
-from tfoperator.kube.http.requests import encode, merge_patch
+from tfoperator.kube.http.requests import encode, status_write
 from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.kube.watch import HttpWatch
 from tfoperator.workqueue import RateLimitingQueue
@@ -132,10 +132,9 @@ def test_bodies_with_tf_config_for_1000_replicas(benchmark: Benchmark) -> None:
     assert benchmark(encoded) > 1000 * 1000
 
 
-def test_patch_of_a_status(benchmark: Benchmark) -> None:
-    before = _job(1, 2)
-    after = _running(before).job.status
-    assert benchmark(merge_patch, before.status, after)
+def test_write_of_a_status(benchmark: Benchmark) -> None:
+    job = _running(_job(1, 2)).job
+    assert benchmark(lambda: len(encode(status_write(TFJOBS, job.metadata, job.status).body))) > 500
 
 
 def test_bytes_per_cached_pod(benchmark: Benchmark) -> None:

@@ -81,7 +81,7 @@ def test_who_edits_the_template_of_running_pods_is_told_once_that_they_keep_the_
         harness.forget_calls()
         harness.sync(times=3)
         assert len(harness.recorder.told("TemplateChanged")) == number
-        assert set(harness.calls()) <= {("patch", "tfjobs")}, "it costs no call but that of the event"
+        assert set(harness.calls()) <= {("replace", "tfjobs")}, "it costs no call but that of the event"
     said = "The pods of Worker are to be made otherwise, from another template for example."
     assert harness.recorder.told("TemplateChanged")[0].startswith(said)
 
@@ -130,11 +130,11 @@ def test_a_comparisons_time_rides_on_another_write_and_survives_a_conflict(clock
     assert clocked.calls_of_sync() == []
     clocked.play_kubelet("job-worker-0", "Running")
     clocked.sync()
-    assert clocked.calls() == [("patch", "tfjobs")]
+    assert clocked.calls() == [("replace", "tfjobs")]
     assert clocked.status()["lastReconcileTime"] == "2026-01-01T00:00:00Z"
     clock.advance(60)
     clocked.controller.note_comparison(uid, Comparison(time=clock.now(), write=True))
-    clocked.api.fail("patch", "tfjobs", api_error(409, "Conflict"))
+    clocked.api.fail("replace", "tfjobs", api_error(409, "Conflict"))
     clocked.sync()
     assert clocked.status()["lastReconcileTime"] == "2026-01-01T00:00:00Z"
     clocked.sync()
@@ -173,7 +173,7 @@ def test_news_of_many_pods_become_one_status_write() -> None:
             container = {"name": "tensorflow", "ready": True, "state": {"running": {}}}
             harness.api.edit(PODS, "ns", pod, {"status": {"phase": "Running", "containerStatuses": [container]}})
         eventually(lambda: harness.condition("Ready").get("status") == "True")
-        assert harness.api.count("patch", "tfjobs") <= 3
+        assert harness.api.count("replace", "tfjobs") <= 3
 
 
 def test_a_killed_replica_does_not_wait_for_news_of_others() -> None:

@@ -349,7 +349,7 @@ def test_the_time_is_recorded_at_first_and_every_five_minutes(world: World, monk
         assert timedelta(0) <= world.clock.now() - recorded <= timedelta(seconds=min(seconds, 300))
     assert recorded > began + timedelta(minutes=55)
     # After 15, 225, 465, 765 ... 3465 seconds.
-    assert world.calls("patch").count(("patch", "tfjobs")) == 13
+    assert world.calls("replace").count(("replace", "tfjobs")) == 13
     assert delays == [0.0] * len(delays)
 
 
@@ -364,11 +364,11 @@ def test_an_idle_hour_costs_the_lists_of_one_job_for_thirty(world: World, monkey
         world.settle()
     # At most one look per 15 s while backing off, one per 5 minutes afterwards.
     assert world.calls("list").count(("list", "pods")) <= 12 + 20
-    assert 30 * 12 <= world.calls("patch").count(("patch", "tfjobs")) <= 30 * 15
+    assert 30 * 12 <= world.calls("replace").count(("replace", "tfjobs")) <= 30 * 15
     # They would come spread over seconds, not all at once.
     assert max(delays) <= 7.5
     assert len({round(delay, 1) for delay in delays}) > 10
-    assert world.calls("create", "delete", "get", "replace") == []
+    assert world.calls("create", "delete", "get", "patch") == []
 
 
 def test_a_finished_job_costs_no_writes(world: World) -> None:
@@ -377,7 +377,7 @@ def test_a_finished_job_costs_no_writes(world: World) -> None:
     for _ in range(20):
         world.look(after=300)
         world.settle()
-    assert world.calls("patch") == []
+    assert world.calls("patch", "replace") == []
 
 
 def test_the_resync_sets_the_thread_going_once_it_is_started_and_stop_ends_it(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Writes a job's status: at most one PATCH per plan, the smallest, onto the status that the plan was made from.
+"""Writes a job's status: at most one PUT per plan, onto the version that the plan was made from.
 
 The changes in a status are counted and logged once it is written, not before: a failed write is repeated.
 """
@@ -14,8 +14,7 @@ from tfoperator.controller.execute.report import JobEvents
 from tfoperator.controller.ledger import Ledger
 from tfoperator.controller.plan.actions import Plan
 from tfoperator.kube.errors import ConflictError, InvalidError, KubeError, NotFoundError
-from tfoperator.kube.http.requests import merge_patch
-from tfoperator.kube.verbs import Change
+from tfoperator.kube.http.requests import status_write
 
 logger = logging.getLogger(__name__)
 
@@ -32,18 +31,12 @@ class StatusWriter:
 
     def write(self, job: TFJob, plan: Plan, outcome: Outcome) -> bool:
         """Write the plan's status; return False if that failed, the job is gone, or its status has changed."""
-        patch = merge_patch(job.status, plan.status)
         meta = job.metadata
-        if not patch:
+        if plan.status == job.status:
             self._memory.recorded(meta.uid, plan.status, self._clock.monotonic())
             return True
-        # The patch is a difference, and is only valid on top of the status that it was made from: not on that of a
-        # previous leader, whose last writes the cache has not shown yet, nor on that of a new job of the same name. (A
-        # UID would not detect the latter: API servers ignore it in a write to `status`.)
-        body = {"metadata": {"resourceVersion": meta.resource_version}, "status": patch}
         try:
-            change = Change(TFJOBS, meta.namespace, meta.name, body, subresource="status")
-            answer = self._client.make(change, decode_tfjob)
+            answer = self._client.make(status_write(TFJOBS, meta, plan.status), decode_tfjob)
         except NotFoundError as error:
             logger.info("the status is not written, the job is gone: %s", error, extra={"job": meta.key})
             self._cache_lag.doubt(meta.uid)

@@ -24,6 +24,7 @@ from tfoperator.api.names import ANNOTATION_STOPPED, replica_of
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.plan.actions import (
+    NO_LOOKS,
     Action,
     Create,
     Delete,
@@ -36,8 +37,8 @@ from tfoperator.controller.plan.actions import (
     PlannedEvent,
     StopReason,
 )
-from tfoperator.controller.plan.conditions import Conditions
-from tfoperator.controller.plan.observed import Observed, PlanOptions
+from tfoperator.controller.plan.conditions import Conditions, is_finished
+from tfoperator.controller.plan.observed import Observed, PlanOptions, Unseen
 from tfoperator.controller.plan.status import is_worth_writing, seconds_until_due
 from tfoperator.kube.objects import HasMetadata, Pod
 
@@ -246,6 +247,20 @@ class Draft:
         replicas = tuple(map(tuple, self._replicas.values()))
         phases[PhaseName.REPLICAS] = Phase(PhaseName.REPLICAS, replicas, slow_start=True, needs=_NEEDED_BY_PODS)
         return tuple(phases[name] for name in PhaseName if name in phases and phases[name].chains)
+
+
+def is_last_plan(plan: Plan, observed: Observed) -> bool:
+    """Return whether the job rests once this plan is carried out: until something else changes, no other plan follows.
+
+    A status alone leads to no other plan, save of a job that ends with it (its time to live begins), that Kueue is told
+    of, or whose replicas are watched: which one stalls or is slow is decided by what the status says of it.
+    """
+    if plan.phases or plan.looks != NO_LOOKS or plan.requeue_after is not None or observed.unseen != Unseen():
+        return False
+    if not plan.write_status:
+        return True
+    watched = observed.job.spec.policy.progress_deadline_seconds is not None or observed.reported is not None
+    return not (watched or observed.gate is not None or is_finished(plan.status.conditions))
 
 
 def _deletion(

@@ -12,8 +12,6 @@ from tfoperator.api.names import replica_of
 from tfoperator.api.v1.status import JobUsage, ReplicaStatus, TFJobStatus, TrainingProgress, parse_indexes
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import epoch_seconds, seconds_between
-from tfoperator.controller.plan.actions import NO_LOOKS, Plan
-from tfoperator.controller.plan.conditions import is_finished
 from tfoperator.controller.pods.gang import PodGroup
 from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.controller.pods.options import PodOptions
@@ -176,20 +174,6 @@ def with_own_deletions(observed: Observed, now: datetime) -> Observed:
         return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(meta, deletion_timestamp=now))
 
     return msgspec.structs.replace(observed, pods=tuple(map(marked, observed.pods)))
-
-
-def is_last_plan(plan: Plan, observed: Observed) -> bool:
-    """Return whether the job rests once this plan is carried out: until something else changes, no other plan follows.
-
-    A status alone leads to no other plan, save of a job that ends with it (its time to live begins), that Kueue is told
-    of, or whose replicas are watched: which one stalls or is slow is decided by what the status says of it.
-    """
-    if plan.phases or plan.looks != NO_LOOKS or plan.requeue_after is not None or observed.unseen != Unseen():
-        return False
-    if not plan.write_status:
-        return True
-    watched = observed.job.spec.policy.progress_deadline_seconds is not None or observed.reported is not None
-    return not (watched or observed.gate is not None or is_finished(plan.status.conditions))
 
 
 def deciding_pods(observed: Observed, status: TFJobStatus, since: datetime | None) -> Sequence[ObjectMeta]:

@@ -19,13 +19,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from tfoperator.api.v1.status import JobUsage, TrainingProgress
+from tfoperator.api.v1.status import JobUsage, TFJobStatus, TrainingProgress
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.informers import Lister
 from tfoperator.kube.errors import ConflictError, KubeError, NotFoundError
-from tfoperator.kube.http.requests import merge_patch
+from tfoperator.kube.http.requests import status_write
 from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.servers.progress.metrics import ProgressMetrics
@@ -124,22 +124,21 @@ class ProgressWriter:
         self._queue.add_rate_limited(key)
 
     def _write(self, key: str) -> None:
-        if self._patch_of(self._jobs.find(key)) is None:
+        if self._status_of(self._jobs.find(key)) is None:
             self._settled(key)
             return
         if self._stop.wait(self._clock, self._bucket.reserve()):
             return
         # Once more: include the reports that arrived during the wait.
         job = self._jobs.find(key)
-        patch = self._patch_of(job)
-        if job is None or patch is None:
+        status = self._status_of(job)
+        if job is None or status is None:
             self._settled(key)
             return
-        meta = job.metadata
         with self._lock:
             since = self._waiting_since.pop(key, None)
         try:
-            self._client.patch(TFJOBS, meta.namespace, meta.name, patch, decode_nothing, subresource="status")
+            self._client.make(status_write(TFJOBS, job.metadata, status), decode_nothing)
         except KubeError:
             with self._lock:
                 if since is not None:
@@ -160,13 +159,12 @@ class ProgressWriter:
             self._waiting_since.pop(key, None)
         self._queue.forget(key)
 
-    def _patch_of(self, job: TFJob | None) -> dict[str, object] | None:
+    def _status_of(self, job: TFJob | None) -> TFJobStatus | None:
+        """Return the status to write; None if the job is gone, or its status is complete."""
         if job is None:
             return None
         progress = self._progress_of(job)
         if progress is None or progress == job.status.progress:
             return None
         usage = self._usage_of(job) or job.status.usage
-        status = msgspec.structs.replace(job.status, progress=progress, usage=usage)
-        version = {"resourceVersion": job.metadata.resource_version}
-        return {"metadata": version, "status": merge_patch(job.status, status)}
+        return msgspec.structs.replace(job.status, progress=progress, usage=usage)

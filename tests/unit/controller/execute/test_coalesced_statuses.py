@@ -43,7 +43,7 @@ def test_nobody_has_to_look_for_it_to_be_written_in_time(harness: Harness, clock
 def test_a_write_that_fails_does_not_begin_to_wait_anew(harness: Harness, clock: FakeClock) -> None:
     comes_up(harness, 1)
     clock.advance(1)
-    harness.api.fail("patch", "tfjobs", api_error(409, "Conflict", "it has changed"))
+    harness.api.fail("replace", "tfjobs", api_error(409, "Conflict", "it has changed"))
     harness.sync()
     assert harness.status()["ready"] == "1/6"
     comes_up(harness, 2)

@@ -29,7 +29,7 @@ def test_what_a_job_needs_is_created_together_service_before_pod_and_costs_no_ot
     harness.submit(Worker=7)
     harness.forget_calls()
     harness.sync()
-    assert sorted(harness.calls()) == [("create", "pods")] * 7 + [("create", "services")] * 7 + [("patch", "tfjobs")]
+    assert sorted(harness.calls()) == [("create", "pods")] * 7 + [("create", "services")] * 7 + [("replace", "tfjobs")]
     # The first chain is sent by itself: it shows whether anything may be created.
     sent = [[[one.resource for one in chain] for chain in chains] for chains in harness.api.sent]
     assert sent == [[[SERVICES, PODS]] * number for number in (1, 2, 4)]

@@ -114,7 +114,7 @@ def at_once() -> Iterator[Harness]:
 
 def test_a_failed_pod_is_replaced_in_one_sync(failed: Harness) -> None:
     failed.controller.sync_tfjob("ns/job")
-    assert failed.calls() == [("patch", "tfjobs"), ("delete", "pods"), ("create", "pods")]
+    assert failed.calls() == [("replace", "tfjobs"), ("delete", "pods"), ("create", "pods")]
     told = ["SuccessfulDeletePod", "SuccessfulCreatePod", "TFJobRestarting", "ExitedWithCode"]
     assert failed.recorder.reasons[-4:] == told
     failed.catch_up()

@@ -55,7 +55,7 @@ def test_a_service_that_is_refused_for_good_makes_the_job_invalid(harness: Harne
 
 def test_a_new_operator_with_another_default_takes_the_job_as_it_is(harness: Harness) -> None:
     """A status was not written before the first one ended."""
-    harness.api.fail("patch", "tfjobs", api_error(500), times=9)
+    harness.api.fail("replace", "tfjobs", api_error(500), times=9)
     harness.submit_and_sync(spec=PER_JOB, Worker=2)
     job = harness.api.objects(TFJOBS)[0]
     assert not job.get("status")

@@ -100,7 +100,7 @@ def test_a_time_to_live_of_zero_does_not_make_a_refused_write_a_tight_loop(clock
     clocked.play_kubelet("job-worker-0", "Succeeded", exit_code=0)
     delays: list[float] = []
     clocked.queue.add_after = lambda key, seconds: delays.append(seconds)  # type: ignore[method-assign]
-    clocked.api.fail("patch", "tfjobs", api_error(500))
+    clocked.api.fail("replace", "tfjobs", api_error(500))
     clocked.controller.sync_tfjob("ns/job")
     assert delays
     assert min(delays) > 0

@@ -15,7 +15,7 @@ from tfoperator.kube.resources import PODS, SERVICES
 def test_a_status_that_the_api_server_refuses_is_told_of_once_by_an_event(harness: Harness) -> None:
     harness.submit(Worker=1)
     refusal = api_error(422, "Invalid", "spec.tfReplicaSpecs: replica types are ..." + "x" * 2000)
-    harness.api.fail("patch", "tfjobs", refusal, times=3)
+    harness.api.fail("replace", "tfjobs", refusal, times=3)
     harness.sync(times=3)
     told = harness.recorder.told("StatusRefused")
     assert len(told) == 1
@@ -36,7 +36,7 @@ def test_a_new_leader_with_an_old_view_of_a_job_does_not_write_over_what_it_has_
     eventually(lambda: harness.informers.pods.lister.find("ns/job-worker-0").status.phase == "Failed")
     before = harness.status()
     harness.controller.sync_tfjob("ns/job")
-    assert harness.api.count("patch", "tfjobs") == 2, "it did not try"
+    assert harness.api.count("replace", "tfjobs") == 2, "it did not try"
     assert (harness.status(), harness.queue.num_requeues("ns/job")) == (before, 1)
     # Until the cache follows.
     harness.api.unmute()
@@ -71,7 +71,7 @@ def test_for_a_job_whose_deletion_the_watch_lost_nothing_is_made_again(harness: 
 def test_a_job_that_was_not_found_by_mistake_goes_on(harness: Harness) -> None:
     """A proxy that answers for a server which is not ready, a type that is just being registered."""
     harness.submit(Worker=2)
-    harness.api.fail("patch", "tfjobs", api_error(404, "NotFound", "the server could not find the requested resource"))
+    harness.api.fail("replace", "tfjobs", api_error(404, "NotFound", "the server could not find what is requested"))
     harness.sync()
     harness.api.remove(PODS, "ns", "job-worker-1")
     harness.sync(times=2)

@@ -82,7 +82,7 @@ def test_a_pod_that_has_begun_since_it_was_seen_pending_is_not_deleted(harness: 
 
 def test_the_end_is_written_before_it_is_told_and_before_anything_is_stopped(harness: Harness) -> None:
     fail_worker_1(harness)
-    harness.api.fail("patch", "tfjobs", api_error(503), times=1)
+    harness.api.fail("replace", "tfjobs", api_error(503), times=1)
     harness.sync()
     assert not harness.api.count("patch", "pods")
     assert not harness.recorder.told("TFJobFailed")

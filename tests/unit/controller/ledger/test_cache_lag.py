@@ -90,7 +90,7 @@ def test_a_write_that_only_we_remember_does_not_hold_up_those_that_follow() -> N
         assert harness.condition("Running")["status"] == "True"
         api.set_back(TFJOBS, before)
         play("Succeeded")
-        assert harness.calls() == [("patch", "tfjobs"), ("get", "tfjobs")]
+        assert harness.calls() == [("replace", "tfjobs"), ("get", "tfjobs")]
         assert harness.queue.num_requeues("ns/job") == 1
         harness.controller.sync_tfjob("ns/job")
         assert harness.condition("Succeeded")["status"] == "True"

@@ -195,7 +195,7 @@ def test_a_job_whose_pods_do_not_start_is_called_created_in_time(harness: Harnes
     assert harness.status() == {}
     clock.advance(1.0)
     eventually(lambda: harness.condition("Created").get("status") == "True", what="its first status")
-    assert harness.calls("patch") == [("patch", "tfjobs")]
+    assert harness.calls("replace") == [("replace", "tfjobs")]
 
 
 def test_the_waiting_does_not_begin_anew_with_every_look(harness: Harness, clock: FakeClock) -> None:

@@ -133,7 +133,7 @@ def post(
 
 def test_a_report_is_answered_and_written_and_says_which_replica_it_is_of(world: World) -> None:
     replica = world.replica()
-    world.api.fail("patch", "tfjobs", api_error(500), times=2)  # it is written later
+    world.api.fail("replace", "tfjobs", api_error(500), times=2)  # it is written later
     metrics = [{"name": "loss", "value": "0.5"}, {"name": "current_step", "value": "43"}]
     status, answer = post(replica, world.token(index=1), {"progressPercentage": 43, "metrics": metrics})
     assert (status, answer["trainerStatus"]["progressPercentage"]) == (200, 43)
@@ -201,7 +201,7 @@ def test_the_status_that_others_write_meanwhile_stays(world: World) -> None:
     world.api.mute("tfjobs")  # the cache does not hear of it yet
     world.api.edit(TFJOBS, NAMESPACE, NAME, {"status": {"phase": "Running"}})
     assert post(replica, world.token(), {"progressPercentage": 12})[0] == 200
-    eventually(lambda: world.api.count("patch", "tfjobs") > 0, within=60, what="an attempt")
+    eventually(lambda: world.api.count("replace", "tfjobs") > 0, within=60, what="an attempt")
     assert world.progress() == {}
     world.api.unmute()
     world.api.edit(TFJOBS, NAMESPACE, NAME, {"metadata": {"labels": {"touched": "yes"}}})
@@ -279,7 +279,7 @@ def test_many_jobs_cost_no_more_writes_than_the_budget_and_each_ends_with_its_la
     run_at_once(*(lambda part=names[i::3]: rounds(part) for i in range(3)), within=120.0)
     for name in names:
         world.wait_percentage(30, name)
-    writes, seconds = world.api.count("patch", "tfjobs"), time.monotonic() - began
+    writes, seconds = world.api.count("replace", "tfjobs"), time.monotonic() - began
     assert writes <= CONFIG.writes_per_second * seconds + 6
     assert replica.metrics.count("tfoperator_progress_reports") == 3 * len(names)
 

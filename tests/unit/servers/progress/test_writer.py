@@ -9,6 +9,7 @@ import msgspec
 from tests.support.clock import FakeClock
 from tests.unit.servers.progress.samples import job
 from tfoperator.api.v1.status import JobUsage, TrainingProgress
+from tfoperator.kube.verbs import Replacement
 from tfoperator.servers.progress.metrics import ProgressMetrics
 from tfoperator.servers.progress.writer import ProgressWriter
 
@@ -19,15 +20,15 @@ def test_of_a_job_that_goes_while_it_is_written_nothing_is_remembered() -> None:
     known = {one.metadata.key: msgspec.structs.replace(one, status=status)}
     written: list[Any] = []
 
-    def patch(*args: Any, **_: Any) -> None:
-        written.append(args[3]["status"])
+    def make(request: Replacement, _: object) -> None:
+        written.append(request.body["status"])
         writer.forget(one.metadata.key)
         known.clear()
 
     usage = JobUsage(phase="training", seconds={"starting": 5})
     reads = (SimpleNamespace(find=known.get), lambda _: TrainingProgress(percentage=7), lambda _: usage)
     options = {"writes_per_second": 50, "clock": FakeClock(), "metrics": ProgressMetrics()}
-    writer = ProgressWriter(Mock(patch=patch), *reads, **options)
+    writer = ProgressWriter(Mock(make=make), *reads, **options)
     writer._write(one.metadata.key)
     assert (writer._written_at, writer._waiting_since) == ({}, {})
-    assert [one["usage"] for one in written] == [{"phase": "training", "seconds": {"starting": 5}, "source": None}]
+    assert [one.usage for one in written] == [usage]
