@@ -210,7 +210,9 @@ CHECKS: dict[str, Check] = {
         planned(ON_EXIT_CODE, *ONE_DEAD, now=after(60)).deleted_pods == ["Worker-1"],
     ),
     "a Job controller": lambda: [f"{body(ALONE)['metadata']['ownerReferences'][0]['kind']}'s own"],
-    "the CreateHandler": words("queue", {*signature(JobHandler).parameters} == {"enqueue", "enqueue_soon", "gone"}),
+    "the CreateHandler": words(
+        "queue", {*signature(JobHandler).parameters} == {"enqueue", "enqueue_soon", "gone", "is_seen"}
+    ),
     "`PodControl` and `ServiceControl`": words("one executor", {"pods", "services"} < set(get_args(OwnedKind))),
     "`informer-gen`": words("one generic class", {get_origin(KINDS[kind]) for kind in OBSERVED} == {InformerGroup}),
     "the reconciler lists a job's pods and services": words("one look", "owned" in signature(Looker.look).parameters),
