@@ -252,8 +252,8 @@ class Draft:
 def is_last_plan(plan: Plan, observed: Observed) -> bool:
     """Return whether the job rests once this plan is carried out: until something else changes, no other plan follows.
 
-    A status alone leads to no other plan, save of a job that ends with it (its time to live begins), that Kueue is told
-    of, or whose replicas are watched: which one stalls or is slow is decided by what the status says of it.
+    A new status alone leads to no other plan, with three exceptions: the job ends with it, so that its time to live
+    begins; Kueue drives the job; or the replicas are watched, where the status decides which of them stalls or is slow.
     """
     if plan.phases or plan.looks != NO_LOOKS or plan.requeue_after is not None or observed.unseen != Unseen():
         return False
