@@ -6,7 +6,6 @@ import functools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 
@@ -19,7 +18,15 @@ from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.node.node_api import NodeApi
 from tfoperator.local.node.volumes import VolumeManager, token_seconds
 from tfoperator.local.runtime.log_files import LogFile
-from tfoperator.local.runtime.protocol import ContainerProcess, ContainerStart, LaunchError, LocalPod, OnExit, Runtime
+from tfoperator.local.runtime.protocol import (
+    ContainerProcess,
+    ContainerStart,
+    LaunchError,
+    LocalPod,
+    Mount,
+    OnExit,
+    Runtime,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -29,9 +36,9 @@ _RETRY_FRACTION = 0.05
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """The inputs of a container: the paths of the pod's volumes by name, and its environment."""
+    """The inputs of a container: the mounts of its volumes, and its environment."""
 
-    volumes: dict[str, Path]
+    mounts: tuple[Mount, ...]
     variables: dict[str, str]
 
 
@@ -65,13 +72,15 @@ class ContainerLauncher:
     def prepare(self, container: Container, ip: str) -> Prepared:
         """Make the pod's volumes and the container's environment.
 
-        Raises ContainerConfigError if something is missing that may still come; else LaunchError, OSError.
+        Raises ContainerConfigError or NotYet if something is missing that may still come; else LaunchError, OSError.
         """
         sources = self._parts.api.sources(self._pod.metadata.namespace)
         volumes = self._parts.volumes.prepare(self._pod, sources, self._parts.api.tokens(self._pod))
         variables = environment(self._pod, container, sources, ip)
         self._plan_renewal(_RENEW_FRACTION)
-        return Prepared(volumes, variables)
+        mounts = self._parts.volumes.mounts(self._pod, container, volumes)
+        self._parts.runtime.reserve(self._pod, mounts)
+        return Prepared(mounts, variables)
 
     def launch(
         self,
@@ -83,7 +92,7 @@ class ContainerLauncher:
     ) -> ContainerProcess:
         """Start the container. Raises LaunchError, and OSError if its message file can't be made."""
         pod, container = self._pod, record.container
-        mounts = self._parts.volumes.mounts(pod, container, prepared.volumes)
+        mounts = prepared.mounts
         record.message = self._parts.volumes.termination_message(pod, container, mounts, record.restarts)
         run = ContainerStart(
             pod=pod,

@@ -157,8 +157,8 @@ class PodWorker:
             prepared = self._launcher.prepare(record.container, ip)
         except NotYet as error:
             record.wait(error.reason, str(error), self._clock.monotonic() + error.delay)
-            if error.warn:
-                self._reporter.warn_once("Failed", str(error))
+            if error.event:
+                self._reporter.warn_once(error.event, str(error))
             return
         except ContainerConfigError as error:
             record.wait("CreateContainerConfigError", str(error), self._clock.monotonic() + CONFIG_RETRY)

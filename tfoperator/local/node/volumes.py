@@ -1,16 +1,18 @@
 """Volumes as directories under the run directory, filled as the kubelet fills them.
 
-A plain process has no mount namespace, so a volume can only be *offered*: its path is in an environment variable,
-`/tmp` is replaced through TMPDIR, and other mounts are symbolic links where the machine allows
-them (see `runtime.process`). A volume that can never be provided is rejected, not left empty silently.
+The runtime decides how containers see them: see `runtime.process` and `runtime.docker`. A volume that can never be
+provided is rejected, not left empty silently.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,17 +37,21 @@ _MESSAGES_FOLDER = ".termination-messages"
 """A folder beside a pod's volumes; no volume can have this name."""
 VOLUMES = "volumes"
 """The folder of the run directory that contains all volumes."""
+_File = tuple[str, bytes, int]
+"""A file of a volume: its path in the volume, its content and its mode."""
 _CLAIM_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?", re.ASCII)
 """Valid claim names; API servers accept any text as the name of a claim in a pod, since the claim may never exist."""
 
 
 class VolumeManager:
-    """Makes and removes the volumes of pods.
+    """Makes and removes the volumes of pods. Thread-safe.
 
     `pods` contains volumes that live as long as a pod, `claims` those that outlive it: a PersistentVolumeClaim is a
-    directory with the claim's name, shared by all pods that use it and kept until the run directory is deleted. With
-    `keep`, `remove` does nothing. With `mounted`, containers see volumes through mounts, whatever user they run as:
-    each may write to them, as with a kubelet. Other users of this machine can't open the folder of all volumes.
+    directory with the claim's name, shared by all pods that use it and kept until the run directory is deleted.
+    `objects` contains the volumes of ConfigMaps and Secrets: pods with the same content share a directory, which lives
+    until the last of them has ended, so that one symbolic link can serve all of them. With `keep`, `remove` does
+    nothing. With `mounted`, containers see volumes through mounts, whatever user they run as: each may write to them,
+    as with a kubelet. Other users of this machine can't open the folder of all volumes.
     """
 
     def __init__(self, root: Path, *, keep: bool = False, mounted: bool = False) -> None:
@@ -55,6 +61,7 @@ class VolumeManager:
         self._root = root.absolute()
         self._pods = self._root / "pods"
         self._claims = self._root / "claims"
+        self._shared = SharedFolders(self._root / "objects")
 
     def claims(self, namespace: str) -> Path:
         """Return the folder that contains the PersistentVolumeClaims of a namespace, each a folder."""
@@ -106,14 +113,13 @@ class VolumeManager:
         """Delete the volumes that live as long as the pod."""
         if not self._keep:
             shutil.rmtree(self._pods / pod.metadata.uid, ignore_errors=True)
+            self._shared.release(pod.metadata.uid)
 
     def close(self) -> None:
         """Remove empty directories. Call it when no pod is left: one that starts could need them."""
-        for directory in (self._pods, self._pods.parent):
-            try:
+        for directory in (self._pods, self._root / "objects", self._root):
+            with suppress(OSError):  # it is not empty, or was never made
                 directory.rmdir()
-            except OSError:  # it is not empty, or was never made
-                return
 
     def _prepare(self, pod: LocalPod, volume: Volume, sources: Sources, tokens: Tokens | None) -> Path:
         if volume.host_path is not None:
@@ -136,13 +142,22 @@ class VolumeManager:
                 "hostPath, configMap, secret, downwardAPI, projected and persistentVolumeClaim"
             )
         files = list(_files(pod, volume, sources, tokens))
+
+        def fill(folder: Path) -> None:
+            self._fill(volume.name, folder, files)
+
+        if volume.config_map is not None or volume.secret is not None:
+            return self._shared.provide(pod.metadata.uid, files, fill)
+        fill(directory)
+        return directory
+
+    def _fill(self, volume: str, directory: Path, files: Sequence[_File]) -> None:
         self._make(directory, 0o755)
         for path, content, mode in files:
             try:
                 _write(directory, path, content, mode if self._mounted else mode & 0o700)
             except UnsafePath as error:
-                raise LaunchError(f"volume {volume.name!r}: path {error}") from None
-        return directory
+                raise LaunchError(f"volume {volume!r}: path {error}") from None
 
     def _make(self, directory: Path, mode: int = 0o777) -> None:
         if directory.is_dir():
@@ -150,6 +165,63 @@ class VolumeManager:
         directory.mkdir(parents=True, exist_ok=True)
         if self._mounted:
             directory.chmod(mode)
+
+
+class SharedFolders:
+    """Folders that pods with the same content share, each until its last pod has ended. Thread-safe.
+
+    A folder's name is a hash of its content, so it never changes: new content of a ConfigMap is a new folder.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._lock = threading.Lock()  # guards _users, and the names of the folders
+        self._users: dict[Path, set[str]] = {}  # UIDs of pods
+
+    def provide(self, pod: str, files: Sequence[_File], fill: Callable[[Path], None]) -> Path:
+        """Return a folder with these files, written by `fill`. Raises OSError, and what `fill` raises."""
+        folder = self._root / _digest(files)
+        with self._lock:
+            self._users.setdefault(folder, set()).add(pod)
+            exists = folder.is_dir()
+        if exists:  # written again, as for each start: a program may have changed its files
+            fill(folder)
+            return folder
+        self._root.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(prefix=".new-", dir=self._root))
+        try:
+            fill(new)
+            new.chmod(0o755)
+            with self._lock:
+                if not folder.is_dir():  # another pod was not faster
+                    new.rename(folder)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+        return folder
+
+    def release(self, pod: str) -> None:
+        """Delete the folders that only this pod used."""
+        unused = []
+        with self._lock:
+            for folder in [folder for folder, users in self._users.items() if pod in users]:
+                self._users[folder].discard(pod)
+                if not self._users[folder]:
+                    del self._users[folder]
+                    # Renamed first: deleting takes time, and a new pod may need a whole folder by this name.
+                    old = folder.with_name(f".old-{folder.name}-{pod}")
+                    with suppress(FileNotFoundError):  # it was never filled
+                        folder.rename(old)
+                        unused.append(old)
+        for old in unused:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _digest(files: Sequence[_File]) -> str:
+    hashed = hashlib.sha256()
+    for path, content, mode in sorted(files):
+        name = path.encode(errors="surrogateescape")
+        hashed.update(b"%d %d %d " % (len(name), len(content), mode) + name + content)
+    return hashed.hexdigest()[:32]
 
 
 def _is_rendered(volume: Volume) -> bool:
@@ -164,7 +236,7 @@ def token_seconds(pod: LocalPod) -> int | None:
     return min((token.expiration_seconds for token in tokens if token is not None), default=None)
 
 
-def _files(pod: LocalPod, volume: Volume, sources: Sources, tokens: Tokens | None) -> Iterator[tuple[str, bytes, int]]:
+def _files(pod: LocalPod, volume: Volume, sources: Sources, tokens: Tokens | None) -> Iterator[_File]:
     parts = (volume,) if volume.projected is None else volume.projected.sources
     for part in parts:
         if part.config_map is not None:
@@ -181,7 +253,7 @@ def _files(pod: LocalPod, volume: Volume, sources: Sources, tokens: Tokens | Non
             yield wanted.path, tokens(wanted.audience, wanted.expiration_seconds).encode(), 0o644
 
 
-def _object_files(kind: str, source: ObjectSource, sources: Sources) -> Iterator[tuple[str, bytes, int]]:
+def _object_files(kind: str, source: ObjectSource, sources: Sources) -> Iterator[_File]:
     name = source.secret_name or source.name
     data = object_data(kind, name, sources, optional=source.optional)
     default = source.default_mode if source.default_mode is not None else 0o644
@@ -193,7 +265,7 @@ def _object_files(kind: str, source: ObjectSource, sources: Sources) -> Iterator
         yield item.path, data[item.key], default if item.mode is None else item.mode
 
 
-def _downward_files(pod: LocalPod, source: DownwardSource) -> Iterator[tuple[str, bytes, int]]:
+def _downward_files(pod: LocalPod, source: DownwardSource) -> Iterator[_File]:
     for item in source.items or ():
         if item.field_ref is None:
             raise LaunchError(f"downwardAPI file {item.path!r}: only fieldRef is available locally")
@@ -202,7 +274,8 @@ def _downward_files(pod: LocalPod, source: DownwardSource) -> Iterator[tuple[str
 
 def _host_path(name: str, source: HostPathSource) -> Path:
     path = Path(source.path)
-    if source.type == "DirectoryOrCreate":
+    # Without a type, a kubelet does not look; then its container runtime makes a folder that is missing.
+    if source.type == "DirectoryOrCreate" or not (source.type or path.exists()):
         path.mkdir(parents=True, exist_ok=True)
     elif source.type == "FileOrCreate":
         path.touch()
@@ -215,7 +288,7 @@ def _write(directory: Path, path: str, content: bytes, mode: int) -> None:
     # Write a new file beside it, then rename it: a running process never sees half of the content, and the file has its
     # final mode before it has any content.
     *folders, name = parts_beneath(path) or (".",)
-    fresh = f".{name}.new"
+    fresh = f".{name}.{threading.get_ident()}.new"  # several pods may share the folder
     with folder_beneath(directory, folders) as folder:
         with suppress(FileNotFoundError):
             os.unlink(fresh, dir_fd=folder)

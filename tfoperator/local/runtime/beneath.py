@@ -44,20 +44,30 @@ def folder_beneath(root: Path, parts: Sequence[str], shown: str = "") -> Iterato
         os.close(descriptor)
 
 
-def make_beneath(root: Path, relative: str) -> None:
-    """Ensure that a file or folder exists at `relative` below `root`: if not, make a folder. Raises UnsafePath."""
+def make_beneath(root: Path, relative: str, *, folder: bool = True) -> None:
+    """Ensure that a file or folder exists at `relative` below `root`: if not, make a folder, or else an empty file.
+
+    Raises UnsafePath.
+    """
     parts = parts_beneath(relative)
     *folders, last = parts or (".",)
-    with folder_beneath(root, folders, relative) as folder:
+    with folder_beneath(root, folders, relative) as above:
         try:
-            found = os.stat(last, dir_fd=folder, follow_symlinks=False)
+            found = os.stat(last, dir_fd=above, follow_symlinks=False)
         except FileNotFoundError:
-            os.close(_open(root, parts, relative))
+            os.close(_open(root, parts, relative) if folder else _new_file(above, last, relative))
             return
         if stat.S_ISLNK(found.st_mode):
             raise UnsafePath(f"{relative!r} leads through a link")
         if not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
             raise UnsafePath(f"{relative!r} is neither a file nor a folder")
+
+
+def _new_file(folder: int, name: str, shown: str) -> int:
+    try:
+        return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644, dir_fd=folder)
+    except OSError as error:
+        raise UnsafePath(f"{shown!r}: {error.strerror}") from None
 
 
 def _open(root: Path, parts: Sequence[str], shown: str) -> int:

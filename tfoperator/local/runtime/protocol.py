@@ -44,6 +44,11 @@ class Mount(msgspec.Struct, frozen=True):
     volume: Path | None = None
     """With a `subPath`: the whole volume, below which containers may have put links on the path to `source`."""
 
+    @property
+    def replaces_tmp(self) -> bool:
+        """Whether it replaces the folder for temporary files."""
+        return self.mount_path.rstrip("/") == "/tmp"
+
     def make_source(self) -> None:
         """Ensure that `source` exists if it is a part of a volume, and isn't behind a link. Raises UnsafePath."""
         if self.volume is not None:
@@ -81,14 +86,15 @@ The code is 128 + the signal's number for a killed process; the reason is set if
 class NotYet(Exception):
     """A container can't be started now: its image is being pulled, for example. Retry in `delay` seconds.
 
-    `reason` and the message are those of a kubelet's waiting state, e.g. `ErrImagePull`. With `warn`, record an event.
+    `reason` and the message are those of a kubelet's waiting state, e.g. `ErrImagePull`. With `event`, the reason of an
+    event, record a warning.
     """
 
-    def __init__(self, reason: str, message: str, delay: float, *, warn: bool = False) -> None:
+    def __init__(self, reason: str, message: str, delay: float, *, event: str = "") -> None:
         super().__init__(message)
         self.reason = reason
         self.delay = delay
-        self.warn = warn
+        self.event = event
 
 
 class LaunchError(Exception):
@@ -174,6 +180,9 @@ class Runtime(Protocol):
 
         `services` returns the names of the services that select the pod.
         """
+
+    def reserve(self, pod: LocalPod, mounts: Sequence[Mount]) -> None:
+        """Reserve the mount paths of a container's volumes for its pod. Raises NotYet while another pod has a path."""
 
     def launch(self, run: ContainerStart, on_exit: OnExit, warn: Callable[[str, str], None]) -> ContainerProcess:
         """Start a container. Raises LaunchError.

@@ -81,6 +81,7 @@ def test_config_maps_secrets_and_addresses_of_services_reach_the_container(bench
     bench.api.put(SECRETS, {"metadata": {"name": "s", **meta}, "data": {"TOKEN": "czNjcmV0"}})
     spec = container(
         command=["sh", "-c", "echo $A $TOKEN; cat $TFOPERATOR_MOUNT_FILES/B"],
+        workingDir="/no/such/folder",
         envFrom=[{"configMapRef": {"name": "c"}}, {"secretRef": {"name": "s"}}],
         volumeMounts=[{"name": "files", "mountPath": "/no/such/place"}],
     )

@@ -57,6 +57,9 @@ class FakeRuntime:
             raise self.not_yet.pop(0)
         return "10.1.2.3"
 
+    def reserve(self, pod: LocalPod, mounts: Any) -> None:
+        pass
+
     def launch(self, run: ContainerStart, on_exit: Any, warn: Any) -> FakeProcess:
         if self.refuse:
             raise self.refuse
@@ -378,7 +381,7 @@ def test_a_pod_waits_for_a_missing_config_map(bench: Bench) -> None:
 
 
 def test_a_container_waits_for_what_the_runtime_needs_first(bench: Bench) -> None:
-    failure = NotYet("ErrImagePull", "no such image", 2.0, warn=True)
+    failure = NotYet("ErrImagePull", "no such image", 2.0, event="Failed")
     bench.runtime.not_yet = [NotYet("ContainerCreating", "pulling", 0.5), failure]
     worker = bench.start()
     eventually(lambda: bench.waiting() == {"reason": "ContainerCreating", "message": "pulling"})

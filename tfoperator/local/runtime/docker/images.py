@@ -67,7 +67,7 @@ class Images:
             return
         if policy == "Never":
             message = f'Container image "{image}" is not present with pull policy of Never'
-            raise NotYet("ErrImageNeverPull", message, PULL_BACKOFF_BASE, warn=True)
+            raise NotYet("ErrImageNeverPull", message, PULL_BACKOFF_BASE, event="Failed")
         try:
             self._pulled(image, policy)
         except NotYet as problem:
@@ -116,7 +116,7 @@ class Images:
                 left = pull.ended + pull.delay - now
                 raise NotYet("ImagePullBackOff", f'Back-off pulling image "{image}": {pull.error}', max(left, _POLL))
         hint = "; one that is only on this machine needs imagePullPolicy IfNotPresent" if policy == "Always" else ""
-        raise NotYet("ErrImagePull", f'Failed to pull image "{image}": {pull.error}{hint}', _POLL * 5, warn=True)
+        raise NotYet("ErrImagePull", f'Failed to pull image "{image}": {pull.error}{hint}', _POLL * 5, event="Failed")
 
     def _is_over(self, pull: _Pull, now: float) -> bool:
         return now - pull.ended >= (pull.delay if pull.error else _PULL_VALID_SECONDS)

@@ -44,6 +44,7 @@ from tfoperator.local.runtime.protocol import (
     HostService,
     LaunchError,
     LocalPod,
+    Mount,
     NotYet,
     OnExit,
     RuntimeUnavailable,
@@ -150,6 +151,10 @@ class DockerRuntime:
         self._images.ensure(container)
         return sandbox.ip
 
+    def reserve(self, pod: LocalPod, mounts: Sequence[Mount]) -> None:
+        """Do nothing: each container has its own mounts."""
+        del pod, mounts
+
     def launch(self, run: ContainerStart, on_exit: OnExit, warn: Callable[[str, str], None]) -> DockerContainer:
         """Create and start the container; see `Runtime.launch`."""
         engine = self._connected()
@@ -247,7 +252,7 @@ class DockerRuntime:
             attached = api.inspect_container(created)["NetworkSettings"]["Networks"]
         except ENGINE_ERRORS as error:
             message = f"Failed to create pod sandbox: {explain(error)}"
-            raise NotYet("ContainerCreating", message, _RETRY_SECONDS, warn=True) from None
+            raise NotYet("ContainerCreating", message, _RETRY_SECONDS, event="Failed") from None
         sandbox.ip = str(attached.get(network, {}).get("IPAddress") or "127.0.0.1")
         sandbox.id = created
 

@@ -3,14 +3,16 @@
 It runs as `python -I -S guardian_main.py SECONDS RECORDS VARIABLE MARK`, imports only small parts of the standard
 library (it starts in some 20 ms) and reads its standard input: `+ PGID` and `- PGID` report the living process groups.
 When the input ends, the agent is gone, cleanly or not, and its remaining groups are ended: SIGTERM, SECONDS,
-SIGKILL. Then it kills processes that have left their group, found by VARIABLE in the environment, and removes links
-recorded in the folder RECORDS.
+SIGKILL. Then it kills processes that have left their group, found by VARIABLE in the environment, and removes the links
+and mount points recorded in the folder RECORDS.
 PR_SET_PDEATHSIG does not suffice: it is Linux only, reaches one process instead of a group, and fires when the *thread*
 that started the process ends.
 """
 
+import fcntl
 import os
 import signal
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -18,8 +20,10 @@ from collections.abc import Callable, Iterable
 _MAX_SWEEPS = 20
 _PAUSE = 0.02  # seconds: a killed process takes a moment to end
 
-_LINK_SUFFIX = ".link"
-"""The file suffix of a link's record."""
+_LINK_SUFFIX, _POINT_SUFFIX = ".link", ".point"
+"""The file suffixes of the records of links and mount points."""
+POINT_MODE = stat.S_ISVTX | 0o700
+"""The permissions of a mount point that a run has made. The sticky bit marks it: a person's empty folder has none."""
 
 
 def alive(group: int) -> bool:
@@ -50,10 +54,46 @@ def link_record(folder: str, number: int, path: str, target: str) -> str:
     return file
 
 
-def remove_links(folder: str) -> None:
-    """Remove the links recorded in this folder, the newest first: one may lie in another one's target."""
+def point_record(folder: str, number: int, path: str) -> str:
+    """Record in a file that the mount point at `path` is ours; return the file's path. Raises OSError."""
+    file = os.path.join(folder, f"{number:09}{_POINT_SUFFIX}")
+    with open(file, "wb") as stream:
+        stream.write(os.fsencode(path))
+    return file
+
+
+def is_point(mode: int, owner: int) -> bool:
+    """Return whether a folder or file with this mode and owner is a mount point that a run of this user has made."""
+    return stat.S_IMODE(mode) == POINT_MODE and owner == os.geteuid() and (stat.S_ISDIR(mode) or stat.S_ISREG(mode))
+
+
+def remove_point(path: str | bytes) -> None:
+    """Remove a mount point, if it is empty and no run needs it."""
     try:
-        names = sorted((name for name in os.listdir(folder) if name.endswith(_LINK_SUFFIX)), reverse=True)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return
+    try:
+        found = os.fstat(descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not is_point(found.st_mode, found.st_uid) or not os.path.samestat(found, os.lstat(path)):
+            return
+        if stat.S_ISDIR(found.st_mode):
+            os.rmdir(path)
+        elif found.st_size == 0:
+            os.unlink(path)
+    except OSError:  # a run needs it, there is something in it, or it is gone
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def remove_recorded(folder: str) -> None:
+    """Remove the links and mount points recorded in this folder, the newest first: one may lie within another one."""
+    try:
+        names = sorted(
+            (name for name in os.listdir(folder) if name.endswith((_LINK_SUFFIX, _POINT_SUFFIX))), reverse=True
+        )
     except OSError:
         return
     for name in names:
@@ -61,7 +101,9 @@ def remove_links(folder: str) -> None:
         try:
             with open(file, "rb") as stream:
                 path, _, target = stream.read().partition(b"\0")
-            if os.path.islink(path) and os.readlink(path) == target:
+            if name.endswith(_POINT_SUFFIX):
+                remove_point(path)
+            elif os.path.islink(path) and os.readlink(path) == target:
                 os.unlink(path)
             os.unlink(file)
         except (OSError, ValueError):  # already gone, or not accessible
@@ -132,7 +174,7 @@ def main() -> None:
         time.sleep(0.05)
     send(filter(alive, groups), signal.SIGKILL)
     kill_marked(sys.argv[3], lambda value: value.startswith(f"{sys.argv[4]}."))
-    remove_links(sys.argv[2])
+    remove_recorded(sys.argv[2])
 
 
 if __name__ == "__main__":

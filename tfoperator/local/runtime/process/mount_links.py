@@ -1,23 +1,42 @@
-"""The symbolic links that replace the mounts of pods that run as processes.
+"""Symbolic links at mount paths: the places of volumes where the machine permits no mount namespaces.
 
-Pods that mount the same volume at the same path share a link: it is kept until the last of them has ended. Each link is
-recorded in a file, so that after a crash the guardian or the next run removes it: it would lead to an old volume.
+All processes of the machine see a link, so a path belongs to one volume at a time. Pods that mount the same folder at
+the same path share a link, which is kept until the last of them has ended. A pod that mounts another folder there has
+to wait. Each link is recorded in a file, so that after a crash the guardian or the next run removes it: it would lead
+to an old volume.
 """
 
 from __future__ import annotations
 
 import itertools
 import logging
+import os
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
+
 from tfoperator.local.runtime.process.guardian_main import link_record
+from tfoperator.local.runtime.process.records import OWNER_FILE, RECORDS
 
 logger = logging.getLogger(__name__)
 
 
 _Link = tuple[Path, Path]
 """The link's path, and its target."""
+
+
+class LinkUser(msgspec.Struct, frozen=True):
+    """A volume of a pod, which needs a link. `pod` is the pod's UID, `key` its namespace and name."""
+
+    pod: str
+    key: str
+    volume: str
+
+
+class PathTaken(Exception):
+    """Another volume is at this mount path. The message names the path and the pod or the user that has it there."""
 
 
 class MountLinks:
@@ -30,34 +49,58 @@ class MountLinks:
         self._records = records
         self._numbers = itertools.count()
         self._lock = threading.Lock()  # guards _users and _files, and the links themselves
-        self._users: dict[_Link, set[str]] = {}  # UIDs of pods; in order of creation
+        self._users: dict[_Link, set[LinkUser]] = {}  # in order of creation
         self._files: dict[_Link, Path] = {}  # records
 
-    def make(self, pod: str, path: Path, target: Path) -> str:
-        """Make a link at `path` for this pod, by its UID; return why that isn't possible, else "".
+    def make(self, user: LinkUser, path: Path, target: Path) -> str:
+        """Make a link at `path` for this volume; return why that isn't possible, else "". Raises PathTaken.
 
-        An existing link with the same target is used. It is removed by its creator only.
+        An existing link of this user with the same target is used. It is removed by its creator only.
         """
         key = (path.absolute(), target)
         with self._lock:
+            self._replace_old(user, key)
             try:
                 there = _leads_to(*key)
                 if not there:
                     self._make(key)
             except OSError as error:
-                return "it exists already" if isinstance(error, FileExistsError) else str(error.strerror)
+                if not isinstance(error, FileExistsError):
+                    return str(error.strerror)
+                self._refuse_taken(key)
+                return "it exists already"
             if not there or key in self._users:
-                self._users.setdefault(key, set()).add(pod)
+                self._users.setdefault(key, set()).add(user)
         return ""
+
+    def _replace_old(self, user: LinkUser, key: _Link) -> None:
+        """Remove the link of the same volume to its old content: a ConfigMap may have changed between two starts."""
+        for other in [link for link in self._users if link[0] == key[0] and link != key]:
+            if self._users[other] == {user}:
+                self._remove(other)
+
+    def _refuse_taken(self, key: _Link) -> None:
+        """Raise PathTaken if the existing entry is a link of another pod, run or user."""
+        path = key[0]
+        if not path.is_symlink():
+            return
+        users = [user for link, found in self._users.items() if link[0] == path for user in found]
+        if users:
+            raise PathTaken(f"{path} has volume {users[0].volume!r} of pod {users[0].key}")
+        owner = path.lstat().st_uid
+        if owner not in (0, os.geteuid()):
+            raise PathTaken(f"{path} is a symbolic link of another user (ID {owner})")
+        run = _run_of(path.readlink().parents)
+        if run is not None:
+            raise PathTaken(f"{path} has a volume of another run ({run})")
 
     def release(self, pod: str) -> None:
         """Remove the links that only this pod used. If one can't be removed, that is logged."""
         with self._lock:
             # The newest first: one may lie in the volume that is an older one's target.
             for key in reversed(list(self._users)):
-                users = self._users[key]
-                users.discard(pod)
-                if not users:
+                self._users[key] = {user for user in self._users[key] if user.pod != pod}
+                if not self._users[key]:
                     self._remove(key)
 
     def close(self) -> None:
@@ -98,4 +141,10 @@ class MountLinks:
 
 
 def _leads_to(path: Path, target: Path) -> bool:
-    return path.is_symlink() and path.readlink() == target
+    """Return whether there is a link to the target that no other user can replace."""
+    return path.is_symlink() and path.lstat().st_uid in (0, os.geteuid()) and path.readlink() == target
+
+
+def _run_of(folders: Iterable[Path]) -> Path | None:
+    """Return the first folder that is the folder of a run."""
+    return next((folder for folder in folders if (folder / RECORDS / OWNER_FILE).is_file()), None)

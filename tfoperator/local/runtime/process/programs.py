@@ -2,60 +2,45 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
 import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tfoperator.api.names import CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME, WORKDIR_SOURCE_VOLUME, WORKDIR_VOLUME
 from tfoperator.api.progress_names import CA_VARIABLE, PROGRESS_VOLUME, TOKEN_VARIABLE
 from tfoperator.local.runtime.loopback_network import LoopbackNetwork
-from tfoperator.local.runtime.process.mount_links import MountLinks
+from tfoperator.local.runtime.process import container_main
 from tfoperator.local.runtime.process.stacks import stacks_folder
-from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, LocalPod, Mount, host_name, real_path
+from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, Mount, host_name, real_path
 from tfoperator.progress.stacks import STACKS_VARIABLE
 
 MOUNT_VARIABLE = "TFOPERATOR_MOUNT_"
 """Followed by a volume's name, in capitals and with `_` for `-`: the path of the volume's content."""
 
-
-_MAX_TMPDIR = 60
-"""Bytes: a socket's path has at most 108, 104 on macOS, and multiprocessing appends 32 to its folder's path."""
+_FOUND_BY_VARIABLES = (PROGRESS_VOLUME, WORKDIR_VOLUME, WORKDIR_SOURCE_VOLUME)
+"""Volumes that the operator adds: programs find their files by variables, so they need no place at a mount path."""
 
 
 class HostEnvironment:
     """The environment of every container of a runtime on this machine. Thread-safe."""
 
-    def __init__(
-        self, environ: Mapping[str, str], work_dir: Path, network: LoopbackNetwork, links: MountLinks, mark: str
-    ) -> None:
-        """`environ` is inherited; `mark` is the runtime's secret, which the names of links contain as a hash."""
+    def __init__(self, environ: Mapping[str, str], work_dir: Path, network: LoopbackNetwork) -> None:
+        """`environ` is inherited."""
         self._environ = _base_environment(environ)
         self._work_dir = work_dir
         self._network = network
-        self._links = links
-        self._mark = mark
 
-    def environment(self, run: ContainerStart, warn: Callable[[str, str], None]) -> dict[str, str]:
-        """Return the variables of a container, and make its mounts where possible. Raises NoFreePort."""
+    def environment(self, run: ContainerStart, temporary: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of a container; `temporary` names its temporary directory. Raises NoFreePort."""
         namespace = run.pod.metadata.namespace
         environment = dict(self._environ)
         environment[STACKS_VARIABLE] = str(stacks_folder(run.log.path))
         if not run.pod.spec.host_network:
             environment["HOSTNAME"] = host_name(run.pod)
         for mount in run.mounts:
-            environment[_mount_variable(mount)] = str(mount.source)
-        # A mount below another one's path comes after that one, whatever their order in the manifest.
-        for mount in sorted(run.mounts, key=lambda one: len(Path(one.mount_path).parts)):
-            if mount.name in (PROGRESS_VOLUME, WORKDIR_VOLUME, WORKDIR_SOURCE_VOLUME):  # found by their variables
-                continue
-            if mount.mount_path.rstrip("/") == "/tmp":
-                environment["TMPDIR"] = str(self._temporary(run.pod, mount.source))
-            else:
-                self._link(run.pod, mount, warn)
+            environment[mount_variable(mount)] = str(mount.source)
+        environment |= temporary
         for name, value in run.environment.items():
             environment[name] = self._network.rewrite(value, namespace, run.services)
         for mount in run.mounts:
@@ -69,38 +54,14 @@ class HostEnvironment:
             environment[CUDA_VISIBLE_DEVICES] = visible_devices(run.gpus, run.environment.get(CUDA_VISIBLE_DEVICES))
         return environment
 
-    def _temporary(self, pod: LocalPod, volume: Path) -> Path:
-        """Return the volume, by a path that is short enough for sockets: a link to it, if its own path is too long."""
-        if len(os.fsencode(volume)) <= _MAX_TMPDIR:
-            return volume
-        # No other user can know this name, and put a link in its place.
-        digest = hashlib.sha256(f"{self._mark} {volume}".encode(errors="surrogateescape")).hexdigest()
-        link = Path(tempfile.gettempdir(), f"tfo-{digest[:16]}")
-        return volume if self._links.make(pod.metadata.uid, link, volume) else link
+    def directory(self, run: ContainerStart) -> Path:
+        """Return the container's working directory, which may not exist."""
+        return self._work_dir / run.container.working_dir if run.container.working_dir else self._work_dir
 
-    def directory(self, run: ContainerStart, warn: Callable[[str, str], None]) -> Path:
-        """Return the container's working directory."""
-        wanted = run.container.working_dir
-        if not wanted:
-            return self._work_dir
-        directory = self._work_dir / wanted
-        if directory.is_dir():
-            return directory
-        warn("WorkingDirMissing", f"workingDir {wanted} does not exist on this machine, using {self._work_dir}")
-        return self._work_dir
 
-    def _link(self, pod: LocalPod, mount: Mount, warn: Callable[[str, str], None]) -> None:
-        path = Path(mount.mount_path)
-        if path == mount.source:
-            return
-        problem = self._links.make(pod.metadata.uid, path, mount.source)
-        if not problem:
-            return
-        warn(
-            "MountUnavailable",
-            f"volume {mount.name!r} can't appear at {path} ({problem}); its path is in the environment variable "
-            f"{_mount_variable(mount)}",
-        )
+def placed_mounts(mounts: Sequence[Mount]) -> tuple[Mount, ...]:
+    """Return the mounts that must be at their paths."""
+    return tuple(mount for mount in mounts if mount.name not in _FOUND_BY_VARIABLES)
 
 
 def with_log_dir(argument: str, mounts: Sequence[Mount]) -> str:
@@ -109,7 +70,8 @@ def with_log_dir(argument: str, mounts: Sequence[Mount]) -> str:
     return f"{name}={real_path(path, mounts)}" if equals and name == "--logdir" else argument
 
 
-def _mount_variable(mount: Mount) -> str:
+def mount_variable(mount: Mount) -> str:
+    """Return the variable that names the path of a volume's content."""
     return MOUNT_VARIABLE + mount.name.upper().replace("-", "_")
 
 
@@ -125,21 +87,10 @@ def _base_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 def find_program(name: str, environment: Mapping[str, str], directory: Path) -> str:
     """Return the program's path. Raises LaunchError with a clear message: Popen's is ambiguous for a missing file."""
-    if os.sep in name:
-        path = directory / name
-        if not path.exists():
-            raise LaunchError(f"{name!r} does not exist (in {directory})")
-        if not os.access(path, os.X_OK):
-            raise LaunchError(f"{name!r} is not executable", 126)
-        return str(path)
-    found = shutil.which(name, path=environment.get("PATH", os.defpath))
-    if found is None and name in ("python", "python3"):
-        found = sys.executable
-    if found is None and name == "tensorboard":
-        raise LaunchError("TensorBoard is not installed on this machine; to have it: pip install tensorboard")
-    if found is None:
-        raise LaunchError(f"program {name!r} not found on PATH ({environment.get('PATH', os.defpath)})")
-    return found
+    try:
+        return container_main.find_program(name, environment, str(directory))
+    except container_main.ProgramError as error:
+        raise LaunchError(str(error), error.exit_code) from None
 
 
 CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"

@@ -1,6 +1,7 @@
-"""Files in the run directory by which the next run finds the processes and links that a crashed one has left behind.
+"""Files in the run directory by which the next run finds what a crashed one has left behind.
 
-There is one for each living process group and each link at a mount path, and one that identifies their creator.
+There is one for each living process group, and each link and mount point at a mount path, and one that identifies their
+creator.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ import msgspec
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.local.identity import ProcessIdentity, identify, is_alive, signal_process
 from tfoperator.local.runtime.process.guardian import kill_stragglers
-from tfoperator.local.runtime.process.guardian_main import remove_links
+from tfoperator.local.runtime.process.guardian_main import remove_recorded
 
 logger = logging.getLogger(__name__)
 
 RECORDS = "processes"
 """The folder of the run directory that contains the records."""
 
-_OWNER_FILE = "owner"
+OWNER_FILE = "owner"
+"""The file that identifies the creator of the records."""
 _GUARDIAN_SECONDS = 8.0
 """The time that a guardian may take after the end of its run: its grace period is 5 s."""
 
@@ -54,7 +56,7 @@ def record_owner(records: Path, guardian: int | None, mark: str = "") -> None:
     me = identify(os.getpid())
     if me is not None:
         known = Owner(me, None if guardian is None else identify(guardian), mark)
-        _write(records / _OWNER_FILE, known)
+        _write(records / OWNER_FILE, known)
 
 
 def record_group(records: Path, group: int, container: str) -> None:
@@ -72,7 +74,7 @@ def remove_record(records: Path, group: int) -> None:
 def remove_records(records: Path) -> None:
     """Remove the folder, when all is ended. It is kept if it has the record of a process that hangs in the kernel."""
     if not any(records.glob("*.json")):
-        (records / _OWNER_FILE).unlink(missing_ok=True)
+        (records / OWNER_FILE).unlink(missing_ok=True)
     try:
         records.rmdir()
     except OSError:
@@ -80,9 +82,9 @@ def remove_records(records: Path) -> None:
 
 
 def kill_recorded(records: Path) -> list[str]:
-    """Kill the process groups that a crashed agent left behind, and remove its links; return the groups' labels.
+    """Kill the process groups that a crashed agent left behind; return their labels.
 
-    A process that has reused the ID of an ended one is not touched.
+    Its links and mount points are removed, too. A process that has reused the ID of an ended one is not touched.
     """
     killed = []
     for file in sorted(records.glob("*.json")):
@@ -93,10 +95,10 @@ def kill_recorded(records: Path) -> list[str]:
         if signal_process(ProcessIdentity(record.pid, record.started), signal.SIGKILL, group=True):
             killed.append(record.container or str(record.pid))
         file.unlink(missing_ok=True)
-    known = read_record(records / _OWNER_FILE, Owner)
+    known = read_record(records / OWNER_FILE, Owner)
     if known is not None and known.mark:
         kill_stragglers(known.mark)
-    remove_links(str(records))
+    remove_recorded(str(records))
     return killed
 
 
@@ -107,7 +109,7 @@ def kill_left_behind(runs: Path, *, patience: float = _GUARDIAN_SECONDS) -> list
     """
     killed = []
     for records in sorted(runs.glob(f"*/{RECORDS}")):
-        known = read_record(records / _OWNER_FILE, Owner) if _is_our_own(records) else None
+        known = read_record(records / OWNER_FILE, Owner) if _is_our_own(records) else None
         if known is None or is_alive(known.owner):
             continue
         if known.guardian is not None:

@@ -2,8 +2,9 @@
 
 The machine replaces the image: a container inherits the agent's environment, finds the interpreter that runs
 tfoperator as `python`, and starts in the agent's working directory unless its `workingDir` exists here.
-Only service addresses are rewritten (see `loopback_network`). When the first process of a container ends, the rest of
-its group is killed, as the kernel does in a PID namespace.
+Its volumes are mounted in a namespace of its own where the machine permits that; elsewhere they are symbolic links
+(see `namespaces` and `linked_volumes`). Only service addresses are rewritten (see `loopback_network`). When the first
+process of a container ends, the rest of its group is killed, as the kernel does in a PID namespace.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ from tfoperator.local.runtime.process.control_groups import (
     open_control_groups,
 )
 from tfoperator.local.runtime.process.guardian import GroupGuardian, Stragglers, kill_stragglers
-from tfoperator.local.runtime.process.mount_links import MountLinks
+from tfoperator.local.runtime.process.linked_volumes import LinkedVolumes
+from tfoperator.local.runtime.process.namespaces import Namespaces, NamespaceStart, enter_command
 from tfoperator.local.runtime.process.process_group import ProcessGroup
 from tfoperator.local.runtime.process.process_usage import ProcessMeter
-from tfoperator.local.runtime.process.programs import HostEnvironment, find_program, with_log_dir
+from tfoperator.local.runtime.process.programs import HostEnvironment, find_program, placed_mounts, with_log_dir
 from tfoperator.local.runtime.process.records import (
     kill_left_behind,
     kill_recorded,
@@ -45,7 +47,7 @@ from tfoperator.local.runtime.process.records import (
     remove_record,
     remove_records,
 )
-from tfoperator.local.runtime.protocol import Beside, ContainerStart, LaunchError, LocalPod, OnExit
+from tfoperator.local.runtime.protocol import Beside, ContainerStart, LaunchError, LocalPod, Mount, OnExit
 
 logger = logging.getLogger(__name__)
 
@@ -60,14 +62,16 @@ class _Place(NamedTuple):
     process: ProcessGroup
     environment: dict[str, str]
     directory: Path
+    has_namespace: bool
 
 
 class ProcessRuntime:
     """Starts containers as processes. Thread-safe.
 
     Containers without a usable `workingDir` start in `work_dir`, by default the current directory. They inherit
-    `environ`. With `enforce_limits`, each gets no more CPU and memory than its limits. `records` is a directory with a
-    file for each living process group, for `kill_recorded` after a crash, and for each link.
+    `environ`. With `enforce_limits`, each gets no more CPU and memory than its limits. Without `mount_namespaces`,
+    volumes are symbolic links, as on a machine that permits no namespaces. `records` is a directory with a file for
+    each living process group, for `kill_recorded` after a crash, and for each link and mount point.
     """
 
     def __init__(
@@ -77,6 +81,7 @@ class ProcessRuntime:
         work_dir: Path | None = None,
         environ: Mapping[str, str] | None = None,
         enforce_limits: bool = False,
+        mount_namespaces: bool = True,
     ) -> None:
         self.network = LoopbackNetwork()
         self.peaks = PeakMemory()
@@ -89,14 +94,10 @@ class ProcessRuntime:
         self._stragglers = Stragglers()
         self._guardian = GroupGuardian(records, self._mark)
         self._meter = ProcessMeter()
-        self._links = MountLinks(records)
-        self._host = HostEnvironment(
-            os.environ if environ is None else environ,
-            (work_dir or Path.cwd()).resolve(),
-            self.network,
-            self._links,
-            self._mark,
-        )
+        self._work_dir = (work_dir or Path.cwd()).resolve()
+        self._namespaces = Namespaces(records, self._work_dir, wanted=mount_namespaces)
+        self._linked = LinkedVolumes(records, self._mark, lambda: self._namespaces.refusal)
+        self._host = HostEnvironment(os.environ if environ is None else environ, self._work_dir, self.network)
         self._lock = threading.Lock()  # guards _running and _places
         self._running: dict[ProcessGroup, ContainerStart] = {}
         self._places: dict[tuple[str, str], _Place] = {}  # by pod UID and container name
@@ -115,7 +116,7 @@ class ProcessRuntime:
         record_owner(self._records, self._guardian.pid, self._mark)
 
     def stop(self) -> None:
-        """Kill running containers, wait for their end, and release ports and links."""
+        """Kill running containers, wait for their end, and release ports, links and mount points."""
         with self._lock:
             running = tuple(self._running)
         for process in running:
@@ -126,7 +127,8 @@ class ProcessRuntime:
         self._guardian.stop()
         if self._groups is not None:
             self._groups.close()
-        self._links.close()
+        self._linked.close()
+        self._namespaces.close()
         self.network.close()
         remove_records(self._records)
 
@@ -134,6 +136,12 @@ class ProcessRuntime:
         """Return the loopback address: the machine needs no preparation."""
         del pod, container, services
         return LOOPBACK
+
+    def reserve(self, pod: LocalPod, mounts: Sequence[Mount]) -> None:
+        """Make links at the mount paths, unless containers have mount namespaces; see `Runtime.reserve`."""
+        placed = placed_mounts(mounts)
+        if placed and self._namespaces.refusal:
+            self._linked.reserve(pod, placed)
 
     def launch(self, run: ContainerStart, on_exit: OnExit, warn: Callable[[str, str], None]) -> ProcessGroup:
         """Start the container's process; see `Runtime.launch`."""
@@ -143,37 +151,34 @@ class ProcessRuntime:
                 f"{run.container.image!r} would run: set `command`, or let it run there with --runtime docker"
             )
         namespace = run.pod.metadata.namespace
+        placed = placed_mounts(run.mounts)
+        has_namespace = bool(placed) and not self._namespaces.refusal
         try:
             command = [self.network.rewrite(part, namespace, run.services) for part in run.command]
             if LABEL_TENSORBOARD in run.pod.metadata.labels:
                 command = [with_log_dir(part, run.mounts) for part in command]
-            environment = self._host.environment(run, warn)
+            if has_namespace:
+                temporary = (
+                    {"TMPDIR": "/tmp"} if any(mount.mount_path.rstrip("/") == "/tmp" for mount in placed) else {}
+                )
+            else:
+                temporary = self._linked.variables(run.pod, placed, warn)
+            environment = self._host.environment(run, temporary)
         except NoFreePort as error:
             raise LaunchError(str(error)) from None
         mark = environment[CONTAINER_VARIABLE] = f"{self._mark}.{next(self._attempts)}"
-        directory = self._host.directory(run, warn)
-        program = find_program(command[0], environment, directory)
         group = self._group(run)
-        if group is not None:
-            command = group.command(program, command[1:])
-            program = command[0]
-        with run.log.path.open("ab") as output:
-            try:
-                popen = subprocess.Popen(
-                    command,
-                    executable=program,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    cwd=directory,
-                    env=environment,
-                    start_new_session=True,
-                )
-            except (OSError, ValueError) as error:
-                if group is not None:
-                    group.remove()
-                code = 126 if isinstance(error, PermissionError) else 127
-                raise LaunchError(f"can't start {command[0]!r} in {directory}: {error}", code) from None
+        starter = _Starter(run, command, environment, self._host.directory(run), self._work_dir, group, warn)
+        try:
+            if has_namespace:
+                mounts = self._namespaces.arguments(run.pod, placed)
+                popen = starter.start_in_namespace(mounts)
+            else:
+                popen = starter.start()
+        except LaunchError:
+            if group is not None:
+                group.remove()
+            raise
 
         def exited(code: int) -> None:
             peak, reason = process.peak_memory, ""
@@ -188,7 +193,9 @@ class ProcessRuntime:
         process = ProcessGroup(popen, _label(run), exited, functools.partial(self._ended, mark), run.log)
         with self._lock:
             self._running[process] = run
-            self._places[run.pod.metadata.uid, run.container.name] = _Place(process, environment, directory)
+            self._places[run.pod.metadata.uid, run.container.name] = _Place(
+                process, environment, starter.directory, has_namespace
+            )
         self._adopt(process.pid, _label(run))
         process.start_waiting()
         return process
@@ -200,11 +207,13 @@ class ProcessRuntime:
         if place is None or not self._is_running(place.process):
             raise LaunchError(f"container {container!r} of pod {pod.metadata.name} does not run")
         label = f"{pod.metadata.key}/{container} exec"
+        if place.has_namespace:
+            command = enter_command(place.process.pid, place.directory, command)
         return Beside(
             program=find_program(command[0], place.environment, place.directory),
             command=tuple(command),
             environment=place.environment,
-            directory=str(place.directory),
+            directory="/" if place.has_namespace else str(place.directory),
             alive=lambda: self._is_running(place.process),
             adopt=lambda pid: self._adopt(pid, label),
             release=self._release,
@@ -232,8 +241,9 @@ class ProcessRuntime:
         ]
 
     def release_pod(self, pod: LocalPod) -> None:
-        """Remove the symbolic links that replaced the pod's mounts."""
-        self._links.release(pod.metadata.uid)
+        """Remove the links and the mount points that only this pod needed."""
+        self._linked.release(pod)
+        self._namespaces.release(pod)
         with self._lock:
             for key in [key for key in self._places if key[0] == pod.metadata.uid]:
                 del self._places[key]
@@ -253,6 +263,72 @@ class ProcessRuntime:
         self._release(process.pid)
         with self._lock:
             self._running.pop(process, None)
+
+
+class _Starter:
+    """One start of a container's process. `directory` is where it starts, once it has started."""
+
+    def __init__(
+        self,
+        run: ContainerStart,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        wanted_directory: Path,
+        default_directory: Path,
+        group: ContainerGroup | None,
+        warn: Callable[[str, str], None],
+    ) -> None:
+        self.directory = wanted_directory
+        self._run = run
+        self._command = tuple(command)
+        self._environment = environment
+        self._default = default_directory
+        self._group = group
+        self._warn = warn
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start it among the other processes of this machine. Raises LaunchError."""
+        if not self.directory.is_dir():
+            self._use_default()
+        program = find_program(self._command[0], self._environment, self.directory)
+        return self._popen(program, self._command, self.directory)
+
+    def start_in_namespace(self, mounts: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Start it with these mounts, as arguments of `container_main`. Raises LaunchError."""
+        wanted, default = str(self.directory), str(self._default)
+        start = NamespaceStart(tuple(mounts), self._command, wanted, default)
+        popen, found = start.start(lambda command, report: self._popen(command[0], command, Path("/"), report))
+        if not found:
+            self._use_default()
+        return popen
+
+    def _use_default(self) -> None:
+        wanted, self.directory = self._run.container.working_dir, self._default
+        self._warn("WorkingDirMissing", f"workingDir {wanted} does not exist on this machine, using {self._default}")
+
+    def _popen(
+        self, program: str, command: Sequence[str], directory: Path, *descriptors: int
+    ) -> subprocess.Popen[bytes]:
+        if self._group is not None:
+            command = self._group.command(program, command[1:])
+            program = command[0]
+        with self._run.log.path.open("ab") as output:
+            try:
+                return subprocess.Popen(
+                    command,
+                    executable=program,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    cwd=directory,
+                    env=self._environment,
+                    start_new_session=True,
+                    pass_fds=descriptors,
+                )
+            except (OSError, ValueError) as error:
+                code = 126 if isinstance(error, PermissionError) else 127
+                where = f"{self._command[0]!r} in {self.directory}"
+                raise LaunchError(f"can't start {where}: {error}", code) from None
 
 
 def _limits(run: ContainerStart) -> GroupLimits:

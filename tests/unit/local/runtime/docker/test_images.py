@@ -102,7 +102,7 @@ def test_several_containers_wait_for_one_pull_and_later_ones_have_it_pulled_agai
     for _ in range(3):
         with pytest.raises(NotYet, match='Pulling image "host:5000/a"') as caught:
             images.ensure(of("host:5000/a"))
-        assert (caught.value.reason, caught.value.warn) == ("ContainerCreating", False)
+        assert (caught.value.reason, caught.value.event) == ("ContainerCreating", "")
     registry.arrived.set()
     eventually(lambda: had(images, of("host:5000/a")))
     images.ensure(of("host:5000/a"))
@@ -118,7 +118,7 @@ def test_a_failed_pull_is_told_and_tried_again_ever_later(
 ) -> None:
     registry.problem = problem
     first = refusal(images, of("a:1"))
-    assert (first.reason, first.warn) == ("ErrImagePull", True)
+    assert (first.reason, first.event) == ("ErrImagePull", "Failed")
     assert str(first) == 'Failed to pull image "a:1": manifest unknown'
     waits = []
     for _ in range(9):

@@ -10,7 +10,7 @@ from tests.support.threads import InThread
 from tests.unit.local.node.pods import python
 from tfoperator.local.identity import identify
 from tfoperator.local.runtime.guardian import CONTAINER_VARIABLE
-from tfoperator.local.runtime.process.mount_links import MountLinks
+from tfoperator.local.runtime.process.mount_links import LinkUser, MountLinks
 from tfoperator.local.runtime.process.records import RECORDS, kill_left_behind, record_group, record_owner
 
 
@@ -28,7 +28,7 @@ def records(tmp_path: Path, sleeper: subprocess.Popen[bytes]) -> Path:
     records = tmp_path / "runs" / "first" / RECORDS
     records.mkdir(parents=True, mode=0o700)
     record_group(records, sleeper.pid, "ns/p/tensorflow")
-    MountLinks(records).make("pod", tmp_path / "mnt", tmp_path)
+    MountLinks(records).make(LinkUser("pod", "ns/pod", "v"), tmp_path / "mnt", tmp_path)
     return records
 
 

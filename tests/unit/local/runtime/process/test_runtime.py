@@ -23,11 +23,11 @@ from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, Mount
 class Bench:
     """A runtime with everything that a launch needs."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, **options: Any) -> None:
         self.work_dir = root / "work"
         self.work_dir.mkdir()
         environ = {**os.environ, "TF_CONFIG": "not yours", "INHERITED": "yes"}
-        self.runtime = ProcessRuntime(records=root / "records", work_dir=self.work_dir, environ=environ)
+        self.runtime = ProcessRuntime(records=root / "records", work_dir=self.work_dir, environ=environ, **options)
         self.records = root / "records"
         self.logs = LogStore(root / "logs")
         self.codes: queue.Queue[int] = queue.Queue()
@@ -48,6 +48,7 @@ class Bench:
             services=frozenset({("ns", "svc")}),
         )
         self.pod = pod
+        self.runtime.reserve(pod, mounts)
         return self.runtime.launch(run, self.codes.put, lambda reason, message: self.warnings.append(reason))
 
     def output(self) -> str:
@@ -175,50 +176,6 @@ def test_terminate_asks_and_kill_does_not(bench: Bench) -> None:
     process.kill()
     assert bench.codes.get(timeout=60) == 137
     process.kill()  # nothing happens: the id may belong to somebody else by now
-
-
-@pytest.fixture
-def volume(tmp_path: Path) -> Path:
-    """One with a long path."""
-    volume = tmp_path / ("v" * 90)
-    volume.mkdir()
-    return volume
-
-
-def test_a_volume_at_tmp_is_the_temporary_directory_and_has_room_for_sockets(bench: Bench, volume: Path) -> None:
-    mounts = (Mount("scratch", volume, "/tmp"),)
-    code = "import os, multiprocessing.connection as c, tempfile as t; l = c.Listener(family='AF_UNIX')\n"
-    code += "print(os.path.realpath(t.mkdtemp()), os.environ['TFOPERATOR_MOUNT_SCRATCH'], os.environ['TMPDIR'])"
-    made, variable, link = map(Path, bench.run(python(code), mounts=mounts).split())
-    assert made.parent == variable == link.readlink() == volume
-    bench.runtime.release_pod(bench.pod)
-    assert not link.is_symlink()
-
-
-def test_a_mount_appears_within_another_one_in_any_order_and_goes_with_the_pod(
-    bench: Bench, volume: Path, tmp_path: Path
-) -> None:
-    outer, inner, at = tmp_path / "outer", volume, tmp_path / "mnt"
-    outer.mkdir()
-    mounts = (Mount("inner", inner, str(at / "cache")), Mount("outer", outer, str(at)))
-    (inner / "x").write_text("content")
-    assert bench.run(["cat", str(at / "cache" / "x")], mounts=mounts) == "content"
-    assert not bench.warnings
-    bench.runtime.release_pod(bench.pod)
-    assert (inner / "x").exists()
-    assert (list(outer.iterdir()), at.is_symlink()) == ([], False)
-
-
-def test_a_mount_never_replaces_what_is_there_and_the_checkpoint_variable_names_the_volume_all_the_same(
-    bench: Bench, volume: Path, tmp_path: Path
-) -> None:
-    at = tmp_path / "mnt"
-    at.mkdir()
-    (at / "precious").write_text("")
-    mount, env = Mount("tfoperator-checkpoint", volume, str(at)), {"TFOPERATOR_CHECKPOINT_DIR": str(at)}
-    assert bench.run(["sh", "-c", "echo $TFOPERATOR_CHECKPOINT_DIR"], env, mounts=(mount,)) == f"{volume}\n"
-    assert bench.warnings == ["MountUnavailable"]
-    assert (at / "precious").exists()
 
 
 def test_groups_left_by_a_crash_are_killed_by_their_record(bench: Bench, tmp_path: Path) -> None:

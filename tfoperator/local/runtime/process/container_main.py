@@ -1,0 +1,303 @@
+"""The first program of a container that has volumes: it makes a mount namespace, and then becomes the container's own.
+
+It runs in an isolated Python (`COMMAND`) and imports only small parts of the standard library: `typing`, `enum` and
+their imports would take longer than everything else here. The modes are `run` (a new namespace with these mounts),
+`enter` (the namespace of a running container, for `exec`) and `probe` (does this machine permit it?). An ordinary user
+gets the right to mount from a user namespace, in which all IDs stay as they are: user_namespaces(7),
+mount_namespaces(7). The namespace ends with the last process in it, and its mounts with it: nothing has to be removed.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found] # `signal` makes enums of the same constants, in 8 ms
+import ctypes
+import os
+import stat
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # type checkers take the constant for true
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+_CLONE_NEWNS = 0x00020000
+_CLONE_NEWUSER = 0x10000000
+_MS_RDONLY = 1
+_MS_REMOUNT = 32
+_MS_BIND = 4096
+_MS_REC = 16384
+_MS_SLAVE = 1 << 19
+_MS_RELATIME = 1 << 21
+_KEPT_FLAGS = 2 | 4 | 8 | 1024 | 2048
+"""nosuid, nodev, noexec, noatime and nodiratime, which have the same values in statvfs(3) and mount(2). A user
+namespace may not remove them from a mount."""
+_ST_RELATIME = 4096
+
+READ_ONLY, WRITABLE = "ro", "rw"
+COMMAND = (
+    sys.executable, "-I", "-S", "-c",
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); import container_main; container_main.main()",
+    os.path.dirname(__file__),
+)  # fmt: skip
+"""How to run this program, without its arguments. It is imported as a module, so that Python finds its bytecode: a file
+that is run directly is compiled each time."""
+
+MISSING_DIRECTORY = "no-directory"
+"""Reported if the wanted working directory does not exist; the container starts in the default one."""
+
+
+def encode(mirrors: Sequence[str], binds: Sequence[tuple[str, str, bool]]) -> list[str]:
+    """Return the mounts of a container as arguments for this program, in the order in which they are made.
+
+    `mirrors` are folders in which paths are missing at which something is mounted. Each is covered by an empty folder
+    in memory, which gets all entries of the folder, and can get the missing ones without a change of the machine.
+    `binds` are the folders and files of this machine, the paths at which the container sees them, and whether it may
+    only read them.
+    """
+    parts = (
+        part for source, target, read_only in binds for part in (source, target, READ_ONLY if read_only else WRITABLE)
+    )
+    return [str(len(mirrors)), *mirrors, str(len(binds)), *parts]
+
+
+def decode(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str, bool]], list[str]]:
+    """Return the two arguments of `encode`, and the arguments that follow."""
+    after_mirrors = 1 + int(arguments[0])
+    after_binds = after_mirrors + 1 + 3 * int(arguments[after_mirrors])
+    fields = arguments[after_mirrors + 1 : after_binds]
+    binds = [(fields[at], fields[at + 1], fields[at + 2] == READ_ONLY) for at in range(0, len(fields), 3)]
+    return list(arguments[1:after_mirrors]), binds, list(arguments[after_binds:])
+
+
+class ProgramError(Exception):
+    """A container's program can't be started. `exit_code` follows the shell: 126 not executable, 127 not found."""
+
+    def __init__(self, message: str, exit_code: int = 127) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def find_program(name: str, environment: Mapping[str, str], directory: str) -> str:
+    """Return the program's path, by PATH or below the directory. Raises ProgramError with a clear message."""
+    path = environment.get("PATH", os.defpath)
+    if os.sep in name:
+        wanted = os.path.join(directory, name)
+        if not os.path.exists(wanted):
+            raise ProgramError(f"{name!r} does not exist (in {directory})")
+        if not os.access(wanted, os.X_OK):
+            raise ProgramError(f"{name!r} is not executable", 126)
+        return wanted
+    for folder in path.split(os.pathsep):
+        found = os.path.join(directory, folder or os.curdir, name)
+        if os.path.isfile(found) and os.access(found, os.X_OK):
+            return found
+    if name in ("python", "python3"):
+        return sys.executable
+    if name == "tensorboard":
+        raise ProgramError("TensorBoard is not installed on this machine; to have it: pip install tensorboard")
+    raise ProgramError(f"program {name!r} not found on PATH ({path})")
+
+
+def make_namespace(mirrors: Sequence[str], binds: Sequence[tuple[str, str, bool]]) -> None:
+    """Give this process a mount namespace with these mounts: see `encode`. Raises OSError, which names the path."""
+    user, group = os.geteuid(), os.getegid()
+    if _libc().unshare(_CLONE_NEWNS) != 0:
+        _call("unshare", _CLONE_NEWUSER | _CLONE_NEWNS)
+        _write("/proc/self/setgroups", "deny")  # else the kernel accepts no map of groups
+        _write("/proc/self/uid_map", f"{user} {user} 1")
+        _write("/proc/self/gid_map", f"{group} {group} 1")
+    # Mounts that the machine makes later appear here; mounts that are made here do not appear on the machine.
+    _mount(None, "/", None, _MS_REC | _MS_SLAVE)
+    # Opened before any mount: one of them may hide the source of another.
+    sources = [os.open(source, os.O_PATH | os.O_CLOEXEC) for source, _, _ in binds]
+    for folder in mirrors:
+        _mirror(folder)
+    for source, (_, target, read_only) in zip(sources, binds, strict=True):
+        _bind(source, target, read_only=read_only)
+        os.close(source)
+
+
+def _bind(source: int, target: str, *, read_only: bool) -> None:
+    if not os.path.lexists(target):  # in a mirror: all others exist
+        _make_target(target, folder=stat.S_ISDIR(os.fstat(source).st_mode))
+    _mount(f"/proc/self/fd/{source}", target, None, _MS_BIND | _MS_REC)
+    if read_only:
+        flags = os.statvfs(target).f_flag
+        kept = flags & _KEPT_FLAGS | (_MS_RELATIME if flags & _ST_RELATIME else 0)
+        _mount(None, target, None, _MS_BIND | _MS_REMOUNT | _MS_RDONLY | kept)
+
+
+def _mirror(folder: str) -> None:
+    """Cover a folder with an empty one in memory, and bind the folder's entries there."""
+    mode = os.stat(folder).st_mode & 0o7777
+    covered = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        names = os.listdir(folder)
+    except PermissionError:  # so the container's program could not reach an entry either, except by a known name
+        names = []
+    _mount("tmpfs", folder, "tmpfs", 0, f"mode={mode:o}")
+    if folder == "/":
+        # The process still is in the root folder that was covered: `/..` is what covers it.
+        os.chdir("/..")
+        at = os.curdir
+    else:
+        at = folder
+    for name in names:
+        _mirror_entry(covered, name, os.path.join(at, name))
+    if folder == "/":
+        os.chroot(os.curdir)
+        os.chdir("/")
+    os.close(covered)
+
+
+def _mirror_entry(covered: int, name: str, target: str) -> None:
+    try:
+        mode = os.stat(name, dir_fd=covered, follow_symlinks=False).st_mode
+        if stat.S_ISLNK(mode):
+            os.symlink(os.readlink(name, dir_fd=covered), target)
+            return
+        _make_target(target, folder=stat.S_ISDIR(mode))
+        _mount(f"/proc/self/fd/{covered}/{name}", target, None, _MS_BIND | _MS_REC)
+    except FileNotFoundError:
+        pass  # removed meanwhile
+
+
+def _make_target(path: str, *, folder: bool) -> None:
+    if folder:
+        os.makedirs(path, 0o755, exist_ok=True)
+        return
+    os.makedirs(os.path.dirname(path) or os.curdir, 0o755, exist_ok=True)
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+
+
+def enter_namespace(pid: int) -> None:
+    """Enter the mount namespace of a process, and before it the user namespace if it has another. Raises OSError."""
+    for kind, name in ((_CLONE_NEWUSER, "user"), (_CLONE_NEWNS, "mnt")):
+        theirs = f"/proc/{pid}/ns/{name}"
+        if os.stat(theirs).st_ino == os.stat(f"/proc/self/ns/{name}").st_ino:
+            continue
+        descriptor = os.open(theirs, os.O_RDONLY | os.O_CLOEXEC)
+        _call("setns", descriptor, kind)
+        os.close(descriptor)
+
+
+def _libc() -> Any:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
+    texts = [None if text is None else os.fsencode(text) for text in (source, target, kind, data)]
+    if _libc().mount(*texts[:3], ctypes.c_ulong(flags), texts[3]) != 0:
+        raise _last_error(target)
+
+
+def _call(function: str, *arguments: int) -> None:
+    if getattr(_libc(), function)(*arguments) != 0:
+        raise _last_error(function)
+
+
+def _last_error(about: str) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number), about)
+
+
+def _write(file: str, text: str) -> None:
+    with open(file, "w") as opened:
+        opened.write(text)
+
+
+def _choose_directory(wanted: str, default: str, report: Callable[[str], object]) -> str:
+    """Change to the wanted directory, if it exists, else to the default; return it. Raises ProgramError."""
+    chosen = os.path.join(default, wanted)
+    try:
+        os.chdir(chosen)
+    except OSError:
+        report(MISSING_DIRECTORY)
+        chosen = default
+        try:
+            os.chdir(chosen)
+        except OSError as error:
+            raise ProgramError(f"can't start in {chosen}: {error.strerror}") from None
+    return chosen
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment with which this program was started; Python may have changed its own copy (PEP 538)."""
+    with open("/proc/self/environ", "rb") as stream:
+        pairs = (os.fsdecode(one).partition("=") for one in stream.read().split(b"\0") if one)
+        return {name: value for name, _, value in pairs}
+
+
+def _become(command: list[str], directory: str) -> None:
+    """Become the container's program. Raises ProgramError."""
+    environment = _environment()
+    program = find_program(command[0], environment, directory)
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+        _signal.signal(number, _signal.SIG_DFL)  # Python ignores them, and programs would inherit that
+    try:
+        os.execve(program, command, environment)
+    except OSError as error:
+        code = 126 if isinstance(error, PermissionError) else 127
+        raise ProgramError(f"can't start {command[0]!r} in {directory}: {error.strerror}", code) from None
+
+
+def _run(arguments: list[str]) -> None:
+    """`run REPORT WANTED DEFAULT MOUNTS COMMAND`: REPORT is the descriptor of a pipe, closed when the program runs.
+
+    A line `no-directory` in it is a warning; a line with an exit code and a message says why there is no program.
+    """
+    descriptor, wanted, default = int(arguments[0]), arguments[1], arguments[2]
+    os.set_inheritable(descriptor, False)
+
+    def report(line: str) -> None:
+        os.write(descriptor, f"{line}\n".encode(errors="surrogateescape"))
+
+    try:
+        mirrors, binds, command = decode(arguments[3:])
+        try:
+            make_namespace(mirrors, binds)
+        except OSError as error:
+            raise ProgramError(f"can't mount a volume at {error.filename}: {error.strerror}") from None
+        _become(command, _choose_directory(wanted, default, report))
+    except ProgramError as error:
+        report(f"{error.exit_code} {error}")
+        sys.exit(error.exit_code)
+
+
+def _enter(arguments: list[str]) -> None:
+    """`enter PID DIRECTORY COMMAND`: run a command beside the container whose first process has this ID."""
+    pid, directory, command = int(arguments[0]), arguments[1], arguments[2:]
+    try:
+        enter_namespace(pid)
+        os.chdir(directory)
+        _become(command, directory)
+    except ProgramError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(error.exit_code)
+    except OSError as error:
+        sys.stderr.write(f"can't enter the container: {error.strerror}\n")
+        sys.exit(126)
+
+
+def _probe() -> None:
+    """`probe`: exit with 0 if this machine permits such namespaces, else print the reason."""
+    try:
+        make_namespace(["/"], [])
+    except OSError as error:
+        sys.stderr.write(f"{error.filename}: {error.strerror}\n")
+        sys.exit(1)
+
+
+def main() -> None:
+    """Run the mode that the first argument names."""
+    mode, arguments = sys.argv[1], sys.argv[2:]
+    if mode == "run":
+        _run(arguments)
+    elif mode == "enter":
+        _enter(arguments)
+    else:
+        _probe()
+
+
+if __name__ == "__main__":
+    main()

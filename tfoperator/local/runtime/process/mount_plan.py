@@ -1,0 +1,233 @@
+"""Decides where and how the volumes of a container appear in its mount namespace. Pure: the machine is a function.
+
+A mount path may exist on the machine, or not; in the second case it needs a *mount point*, an empty folder or file:
+
+- Below another volume, the mount point is made in that volume, as container engines do.
+- In a folder of the system (`/`, `/opt`, `/home`), nothing is made: the container sees a *mirror* of the folder, in
+  memory, with the same entries and the missing one. A file that a program writes directly into such a folder ends with
+  the container, as in a cluster.
+- In a folder of a person (a home, `/tmp`, the working directory), the mount point is made on the machine, and is
+  removed after the last container that needs it: a mirror would hide what programs write there.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from tfoperator.local.runtime.protocol import LaunchError, Mount
+
+_MAX_LINKS = 40
+"""Symbolic links on one path, as in the kernel: path_resolution(7)."""
+_WITHOUT_MOUNT_POINTS = ("/proc", "/sys")
+"""Folders of the kernel: neither can they be mirrored, nor can an entry be made in them."""
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """What the machine has at a path: the mode and the owner as from lstat(2), and the target of a link."""
+
+    mode: int
+    owner: int
+    target: str = ""
+    writable: bool = False
+    """Whether this process may make entries in it."""
+    is_point: bool = False
+    """Whether it is a mount point that a run of this user has made, and may remove."""
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder."""
+        return stat.S_ISDIR(self.mode)
+
+    @property
+    def is_link(self) -> bool:
+        """Whether it is a symbolic link."""
+        return stat.S_ISLNK(self.mode)
+
+
+Look = Callable[[str], Entry | None]
+"""Returns the entry at a path, without following a link at its end; None if there is none."""
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """The machine, as far as mounts depend on it. `user` is the user ID of this process."""
+
+    look: Look
+    user: int
+    personal: tuple[str, ...] = ()
+    """Folders that belong to a person whoever owns them: the home, and the folder in which programs start."""
+    needed: tuple[str, ...] = ()
+    """Folders of this machine that a container needs: they stay visible where a volume is mounted above them."""
+
+
+class MountPoint(msgspec.Struct, frozen=True):
+    """An empty folder or file that a mount needs: it must be made, with the folders above it, or kept."""
+
+    path: str
+    folder: bool = True
+    volume: str = ""
+    """The volume's folder of which it becomes a part; "" if it is made on the machine, and must be removed again."""
+
+
+class Bind(msgspec.Struct, frozen=True):
+    """A folder or file of this machine, and the path at which the container sees it."""
+
+    source: str
+    target: str
+    read_only: bool = False
+
+
+class MountPlan(msgspec.Struct, frozen=True):
+    """All that is needed for the mounts of one container, in this order."""
+
+    points: tuple[MountPoint, ...] = ()
+    mirrors: tuple[str, ...] = ()
+    binds: tuple[Bind, ...] = ()
+
+
+def plan_mounts(mounts: Sequence[Mount], machine: Machine) -> MountPlan:
+    """Return the plan for the mounts of a container, whose sources must have no symbolic links on their paths.
+
+    Raises LaunchError, which names the volume and the path.
+    """
+    planner = _Planner(machine)
+    paths = [_normal(mount.mount_path) for mount in mounts]
+    needed = [
+        Mount(_NEEDED, Path(folder), folder)
+        for folder in dict.fromkeys(machine.needed)
+        if folder not in paths and any(_is_below(folder, path) for path in paths)
+    ]
+    # A mount below another one's path comes after that one, whatever their order in the manifest.
+    for mount in sorted((*mounts, *needed), key=lambda one: len(PurePosixPath(_normal(one.mount_path)).parts)):
+        planner.add(mount)
+    return MountPlan(tuple(planner.points), tuple(sorted(planner.mirrors, key=len)), tuple(planner.binds))
+
+
+_NEEDED = ""
+"""The name of a mount that is no volume, but a folder of this machine that stays visible."""
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """The last entry that exists on a mount path, and what is missing below it.
+
+    The container sees it at `path`, and it lies on the machine at `source`. `volume` is the innermost volume above it.
+    """
+
+    path: str
+    source: str
+    entry: Entry
+    missing: tuple[str, ...] = ()
+    volume: Mount | None = None
+
+
+class _Planner:
+    """The state of one call of `plan_mounts`."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.points: list[MountPoint] = []
+        self.mirrors: list[str] = []
+        self.binds: list[Bind] = []
+        self._machine = machine
+        self._placed: dict[str, Mount] = {}  # by the path in the container
+
+    def add(self, mount: Mount) -> None:
+        source = self._machine.look(str(mount.source))
+        if source is None:
+            raise _error(mount, f"its content is missing on this machine ({mount.source})")
+        place = self._find(mount)
+        target = str(PurePosixPath(place.path, *place.missing))
+        if target == "/":
+            raise _error(mount, "a volume can't replace the root folder")
+        if place.missing:
+            self._make_point(mount, place, folder=source.is_folder)
+        elif place.entry.is_folder != source.is_folder:
+            kinds = ("a folder", "a file") if source.is_folder else ("a file", "a folder")
+            raise _error(mount, f"the volume's content is {kinds[0]}, and {target} is {kinds[1]}")
+        self.binds.append(Bind(str(mount.source), target, mount.read_only))
+        self._placed[target] = mount
+
+    def _make_point(self, mount: Mount, place: _Place, *, folder: bool) -> None:
+        if not place.entry.is_folder:
+            raise _error(mount, f"{place.path} is no folder")
+        path = str(PurePosixPath(place.source, *place.missing))
+        if place.volume is not None and not _is_on_machine(place.volume):
+            self.points.append(MountPoint(path, folder, volume=str(place.volume.source)))
+        elif any(_is_in(place.path, folder) for folder in _WITHOUT_MOUNT_POINTS):
+            raise _error(mount, f"there can't be a mount point in {place.path}")
+        elif self._is_personal(place):
+            self.points.append(MountPoint(path, folder))
+        elif place.path not in self.mirrors:
+            self.mirrors.append(place.path)
+
+    def _is_personal(self, place: _Place) -> bool:
+        """Return whether this is a folder of a person, in which programs may write, and later look for their files."""
+        entry = place.entry
+        belongs = any(_is_in(place.source, one) for one in self._machine.personal)
+        return entry.writable and (belongs or entry.owner != 0 or bool(entry.mode & 0o022))
+
+    def _find(self, mount: Mount) -> _Place:
+        """Follow the mount path as the container will see it. Raises LaunchError."""
+        root = self._machine.look("/") or Entry(stat.S_IFDIR | 0o755, 0)
+        place = _Place("/", "/", root)
+        parts = list(PurePosixPath(_normal(mount.mount_path)).parts[1:])
+        links = 0
+        while parts:
+            name = parts.pop(0)
+            if name == "..":  # of a symbolic link
+                parts = [*PurePosixPath(place.path).parent.parts[1:], *parts]
+                place = _Place("/", "/", root)
+                continue
+            path = str(PurePosixPath(place.path, name))
+            placed = self._placed.get(path)
+            source = str(placed.source) if placed else str(PurePosixPath(place.source, name))
+            entry = self._machine.look(source) if place.entry.is_folder else None
+            if entry is None:
+                return msgspec.structs.replace(place, missing=(name, *parts))
+            self._check_owner(mount, place, entry, path)
+            volume = placed or place.volume
+            if entry.is_point and _is_on_machine(volume):
+                self.points.append(MountPoint(source, entry.is_folder))
+            if not entry.is_link:
+                place = _Place(path, source, entry, volume=volume)
+                continue
+            links += 1
+            if links > _MAX_LINKS:
+                raise _error(mount, "there are too many symbolic links on it")
+            parts = [*PurePosixPath(place.path, entry.target).parts[1:], *parts]
+            place = _Place("/", "/", root)
+        return place
+
+    def _check_owner(self, mount: Mount, above: _Place, entry: Entry, path: str) -> None:
+        """Refuse what another user could replace while the container runs. Raises LaunchError."""
+        mine = entry.owner in (0, self._machine.user)
+        open_to_all = bool(above.entry.mode & stat.S_IWOTH)
+        if not mine and (entry.is_link or open_to_all):
+            kind = "a symbolic link" if entry.is_link else "an entry of a folder to which all users may write, and"
+            raise _error(mount, f"{path} is {kind} of another user (ID {entry.owner}), who could replace it")
+
+
+def _is_on_machine(volume: Mount | None) -> bool:
+    return volume is None or volume.name == _NEEDED
+
+
+def _normal(path: str) -> str:
+    return posixpath.normpath("/" + path.lstrip("/"))
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return PurePosixPath(path).is_relative_to(folder)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path != folder and _is_in(path, folder)
+
+
+def _error(mount: Mount, problem: str) -> LaunchError:
+    return LaunchError(
+        f"volume {mount.name!r} can't be mounted at {mount.mount_path}: {problem}; choose another mountPath, or use "
+        "--runtime docker"
+    )

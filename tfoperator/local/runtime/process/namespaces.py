@@ -1,0 +1,175 @@
+"""Starts containers in mount namespaces of their own, in which their volumes are at their mount paths."""
+
+from __future__ import annotations
+
+import functools
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from tfoperator.local.runtime.beneath import UnsafePath, make_beneath
+from tfoperator.local.runtime.process.container_main import COMMAND, MISSING_DIRECTORY, encode
+from tfoperator.local.runtime.process.guardian_main import is_point
+from tfoperator.local.runtime.process.mount_plan import Entry, Machine, MountPlan, MountPoint, plan_mounts
+from tfoperator.local.runtime.process.mount_points import MountPoints
+from tfoperator.local.runtime.protocol import LaunchError, LocalPod, Mount
+
+_TIMEOUT = 30.0
+"""Seconds for all mounts of a container, which take a millisecond: one of a server that does not respond may hang."""
+_MAX_REPORT = 65536  # bytes
+
+
+class Namespaces:
+    """The mount namespaces of a runtime's containers. Thread-safe.
+
+    `records` is the folder of the records of mount points. Containers start in `work_dir`, which stays visible to them,
+    with the run's own folder and the running Python. They have namespaces only if `wanted`.
+    """
+
+    def __init__(self, records: Path, work_dir: Path, *, wanted: bool = True) -> None:
+        self._wanted = wanted
+        self._points = MountPoints(records)
+        needed = (work_dir, records.parent, Path(sys.prefix), Path(sys.base_prefix))
+        self._machine = Machine(
+            look=look,
+            user=os.geteuid(),
+            personal=tuple(str(folder) for folder in (Path.home().resolve(), work_dir)),
+            needed=tuple(str(folder.resolve()) for folder in needed),
+        )
+
+    @functools.cached_property
+    def refusal(self) -> str:
+        """Why this machine permits no mount namespaces; "" if it does. The first call takes some 20 ms."""
+        if not self._wanted:
+            return "they are switched off"
+        if sys.platform != "linux":
+            return "only Linux has mount namespaces"
+        try:
+            done = subprocess.run(
+                [*COMMAND, "probe"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_TIMEOUT,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+        return "" if done.returncode == 0 else done.stderr.strip().rpartition("\n")[2] or "unknown"
+
+    def arguments(self, pod: LocalPod, mounts: Sequence[Mount]) -> list[str]:
+        """Make the mount points; return the mounts as arguments of `container_main`. Raises LaunchError."""
+        resolved = [msgspec.structs.replace(mount, source=mount.source.resolve()) for mount in mounts]
+        plan = plan_mounts(resolved, self._machine)
+        for point in plan.points:
+            self._make(pod, point)
+        return _encoded(plan)
+
+    def release(self, pod: LocalPod) -> None:
+        """Remove the mount points that only this pod needed."""
+        self._points.release(pod.metadata.uid)
+
+    def close(self) -> None:
+        """Remove all mount points."""
+        self._points.close()
+
+    def _make(self, pod: LocalPod, point: MountPoint) -> None:
+        try:
+            if point.volume:
+                make_beneath(Path(point.volume), os.path.relpath(point.path, point.volume), folder=point.folder)
+            else:
+                self._points.make(pod.metadata.uid, point.path, folder=point.folder)
+        except (OSError, UnsafePath) as error:
+            problem = error.strerror if isinstance(error, OSError) else error
+            raise LaunchError(f"the mount point {point.path} can't be made: {problem}") from None
+
+
+def look(path: str) -> Entry | None:
+    """Return the entry at a path of this machine: see `mount_plan.Look`."""
+    try:
+        found = os.lstat(path)
+    except OSError:  # it does not exist, or this process can't see it, and so its containers could not, either
+        return None
+    return Entry(
+        mode=found.st_mode,
+        owner=found.st_uid,
+        target=_link_target(path),
+        writable=os.access(path, os.W_OK | os.X_OK),
+        is_point=is_point(found.st_mode, found.st_uid),
+    )
+
+
+def _link_target(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:  # no link
+        return ""
+
+
+def _encoded(plan: MountPlan) -> list[str]:
+    return encode(plan.mirrors, [(bind.source, bind.target, bind.read_only) for bind in plan.binds])
+
+
+class NamespaceStart(msgspec.Struct, frozen=True):
+    """How to start a command in a namespace with these mounts: by a program that then becomes the command's."""
+
+    mounts: tuple[str, ...]
+    """From `Namespaces.arguments`."""
+    command: tuple[str, ...]
+    wanted_directory: str
+    default_directory: str
+
+    def start(
+        self, popen: Callable[[Sequence[str], int], subprocess.Popen[bytes]]
+    ) -> tuple[subprocess.Popen[bytes], bool]:
+        """Start it by `popen`, called with the command and a descriptor to hand on, and wait until the program runs.
+
+        Return whether the wanted directory exists, too. Raises LaunchError, and what `popen` raises.
+        """
+        reading, writing = os.pipe()
+        try:
+            try:
+                directories = (self.wanted_directory, self.default_directory)
+                process = popen([*COMMAND, "run", str(writing), *directories, *self.mounts, *self.command], writing)
+            finally:
+                os.close(writing)
+            report = _read(reading)
+        finally:
+            os.close(reading)
+        if report is None:
+            process.kill()
+            process.wait()
+            raise LaunchError(f"its volumes were not mounted within {_TIMEOUT:.0f} s: does a file server not respond?")
+        *warnings, last = report.splitlines() or [""]
+        code, _, message = last.partition(" ")
+        if code.isdigit():
+            process.wait()
+            raise LaunchError(message, int(code))
+        return process, MISSING_DIRECTORY not in (*warnings, last)
+
+
+def enter_command(pid: int, directory: Path, command: Sequence[str]) -> tuple[str, ...]:
+    """Return how to run a command in the namespace and the directory of the container that this process leads."""
+    return (*COMMAND, "enter", str(pid), str(directory), *command)
+
+
+def _read(descriptor: int) -> str | None:
+    """Read until the end, which is when the program runs or has failed; None if that takes too long."""
+    end = time.monotonic() + _TIMEOUT
+    found = b""
+    waiting = select.poll()  # `select` takes no descriptor above 1023
+    waiting.register(descriptor, select.POLLIN)
+    while len(found) < _MAX_REPORT:
+        if not waiting.poll(1000 * max(0.0, end - time.monotonic())):
+            return None
+        part = os.read(descriptor, _MAX_REPORT)
+        if not part:
+            break
+        found += part
+    return found.decode(errors="surrogateescape")
