@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -26,16 +26,17 @@ COMMAND = (sys.executable, "-m", "tfoperator.cli")
 
 
 class Cli:
-    """`tfoperator` started in `folder`. Every call is bounded by `timeout` seconds."""
+    """`tfoperator` started in `folder`. Every call is bounded by `timeout` seconds. `prefix` begins each command."""
 
-    def __init__(self, folder: Path, **environment: str) -> None:
+    def __init__(self, folder: Path, *, prefix: Sequence[str] = (), **environment: str) -> None:
         self.folder = folder
+        self.command = (*prefix, *COMMAND)
         self.environment = {**os.environ, **environment}
 
     def run(self, *arguments: str, code: int | None = None, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         """Run to the end, with this exit code if one is given, and without a traceback."""
         done = subprocess.run(
-            [*COMMAND, *arguments],
+            [*self.command, *arguments],
             cwd=self.folder,
             env=self.environment,
             capture_output=True,
@@ -73,7 +74,7 @@ class Cli:
 
     def start(self, *arguments: str) -> CliProcess:
         """Start, and go on with the test."""
-        return CliProcess([*COMMAND, *arguments], self.folder, self.environment)
+        return CliProcess([*self.command, *arguments], self.folder, self.environment)
 
 
 @contextmanager

@@ -38,8 +38,8 @@ class LinkedVolumes:
             except PathTaken as error:
                 raise NotYet(
                     "ContainerCreating",
-                    f"volume {mount.name!r} can't be mounted: {error}, and without mount namespaces "
-                    f"({self._refusal()}) a path has one volume at a time; wait until it has ended, use another "
+                    f"volume {mount.name!r} can't be mounted: {error}; a path has one volume at a time, since this "
+                    f"machine permits no mount namespaces ({self._refusal()}): wait until that has ended, use another "
                     "mountPath, or --runtime docker",
                     _RETRY_SECONDS,
                     event="FailedMount",

@@ -1,7 +1,6 @@
 """Containers with mount namespaces, as the kernel makes them, for root and for an ordinary user."""
 
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.eventually import eventually
+from tests.support.machines import AS_ORDINARY_USER, ORDINARY_USER, WITHOUT_NAMESPACES, folder_for_all, is_root
 from tests.unit.local.node.pods import python
 from tests.unit.local.runtime.process.test_runtime import Bench
 from tfoperator.local.runtime.process.container_main import COMMAND, decode, encode
@@ -152,7 +152,7 @@ def test_a_container_in_a_namespace_is_ended_and_looked_at_like_any_other(bench:
     process = bench.launch(["python", "-c", code], mounts=(Mount("v", volume, "/no-such-tfo"),))
     eventually(lambda: bench.output() == "up\n")
     assert "wait_here" in process.stacks()
-    assert bench.runtime.measure()[0].key == str(process.pid)
+    assert bench.runtime.measure()[0].attempt == str(process.pid)
     process.terminate()
     assert bench.codes.get(timeout=60) == 128 + signal.SIGTERM
 
@@ -174,14 +174,19 @@ def test_a_command_beside_a_container_sees_the_containers_volumes(bench: Bench, 
 
 
 def test_a_machine_that_forbids_namespaces_is_noticed() -> None:
-    """In a user namespace that may have no other, without the right to mount: as in a container of an engine."""
-    script = (
-        "echo 0 > /proc/sys/user/max_user_namespaces && "
-        "exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin --no-new-privs "
-        f"{shlex.join(COMMAND)} probe"
-    )
     done = subprocess.run(
-        ["unshare", "--user", "--map-root-user", "sh", "-c", script],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        [*WITHOUT_NAMESPACES, *COMMAND, "probe"], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr.startswith("unshare: ")) == (1, True), done
+
+
+@pytest.mark.skipif(not is_root(), reason="the other tests here are run by an ordinary user")
+def test_an_ordinary_user_has_volumes_and_keeps_its_ids_without_a_right_over_the_machine() -> None:
+    script = "id -u; id -g; touch /no-such-tfo/x /opt/no-such-tfo/y; grep CapEff /proc/self/status; unshare -Ur id -u"
+    with folder_for_all() as volume:
+        binds = [(str(volume), "/no-such-tfo", False), (str(volume), "/opt/no-such-tfo", False)]
+        run = [*COMMAND, "run", "2", "", "/", *encode(["/", "/opt"], binds), "sh", "-c", script]
+        done = subprocess.run([*AS_ORDINARY_USER, *run], capture_output=True, text=True, timeout=60, check=False)
+        *_, rights, nested = done.stdout.split()
+        assert (done.stdout.split()[:2], int(rights, 16), nested) == ([str(ORDINARY_USER)] * 2, 0, "0"), done
+        assert {path.name: path.stat().st_uid for path in volume.iterdir()} == {"x": ORDINARY_USER, "y": ORDINARY_USER}
