@@ -20,9 +20,10 @@ AS_ORDINARY_USER = (
 WITHOUT_NAMESPACES = (
     "unshare", "--user", "--map-root-user", "sh", "-c",
     "echo 0 > /proc/sys/user/max_user_namespaces; "
-    'exec setpriv --bounding-set=-sys_admin --no-new-privs "$@"', "sh",
+    'exec setpriv --bounding-set=-sys_admin --no-new-privs "$@"',
+    "sh",
 )  # fmt: skip
-"""Begin a command with this, to run it where neither user namespaces nor mounts are permitted, as in many containers."""
+"""Begin a command with this, to run it where the kernel permits neither user namespaces nor mounts."""
 
 
 @contextmanager

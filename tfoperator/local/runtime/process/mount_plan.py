@@ -194,6 +194,8 @@ class _Planner:
             if not entry.is_link:
                 place = _Place(path, source, entry, volume=volume)
                 continue
+            if not _is_on_machine(volume):
+                raise _error(mount, f"{path} is a symbolic link in a volume, which programs could point anywhere")
             links += 1
             if links > _MAX_LINKS:
                 raise _error(mount, "there are too many symbolic links on it")
