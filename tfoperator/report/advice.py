@@ -18,6 +18,8 @@ _MISSING_FILE = re.compile(
 _BAD_COMMAND = re.compile(
     r"can't start .*\[Errno (?:2|8|13)\]|\bexec: |[Ee]xec format|[Cc]annot execute|not found|: Permission denied$"
 )
+_BAD_MOUNT = re.compile(r"^tfoperator: .*can't be mounted at ")
+"""How a log begins whose container could not start because of a volume."""
 _NO_SPACE_MESSAGE = "No space left on device"
 """The operating system's message, in every language's traceback."""
 # TensorFlow's message when Keras' fit hands the shares of several workers to an operation that takes one tensor.
@@ -84,6 +86,8 @@ def _about_the_end(facts: JobFacts, words: Sequence[str], *, repeated: bool) -> 
             f"The disk of {facts.full_disk} is full: make room there and run it again. What was written last, logs "
             "included, may be missing or cut off."
         )
+    if any(map(_BAD_MOUNT.search, words)):
+        return "The log has the reason: give the volume a mountPath at which it can be mounted, or use --runtime docker."
     if any(_NO_SPACE_MESSAGE in line for line in words):
         return "A disk was full, or a limit of what may be written: make room where the log says, and run it again."
     if any(_FIT_ON_MANY_WORKERS.search(line) for line in words):

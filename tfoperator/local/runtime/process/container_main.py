@@ -257,7 +257,7 @@ def _run(arguments: list[str]) -> None:
         try:
             make_namespace(mirrors, binds)
         except OSError as error:
-            raise ProgramError(f"can't mount a volume at {error.filename}: {error.strerror}") from None
+            raise ProgramError(f"a volume can't be mounted at {error.filename}: {error.strerror}") from None
         _become(command, _choose_directory(wanted, default, report))
     except ProgramError as error:
         report(f"{error.exit_code} {error}")
