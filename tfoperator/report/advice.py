@@ -87,7 +87,7 @@ def _about_the_end(facts: JobFacts, words: Sequence[str], *, repeated: bool) -> 
             "included, may be missing or cut off."
         )
     if any(map(_BAD_MOUNT.search, words)):
-        return "The log has the reason: give the volume a mountPath at which it can be mounted, or use --runtime docker."
+        return "The log has the reason: give the volume another mountPath, or use --runtime docker."
     if any(_NO_SPACE_MESSAGE in line for line in words):
         return "A disk was full, or a limit of what may be written: make room where the log says, and run it again."
     if any(_FIT_ON_MANY_WORKERS.search(line) for line in words):
