@@ -32,6 +32,8 @@ _KEPT_FLAGS = 2 | 4 | 8 | 1024 | 2048
 """nosuid, nodev, noexec, noatime and nodiratime, which have the same values in statvfs(3) and mount(2). A user
 namespace may not remove them from a mount."""
 _ST_RELATIME = 4096
+_O_PATH = getattr(os, "O_PATH", 0)
+"""Only Linux has it, and only Linux runs this; other systems import the module for `find_program`."""
 
 READ_ONLY, WRITABLE = "ro", "rw"
 COMMAND = (
@@ -109,7 +111,7 @@ def make_namespace(mirrors: Sequence[str], binds: Sequence[tuple[str, str, bool]
     # Mounts that the machine makes later appear here; mounts that are made here do not appear on the machine.
     _mount(None, "/", None, _MS_REC | _MS_SLAVE)
     # Opened before any mount: one of them may hide the source of another.
-    sources = [os.open(source, os.O_PATH | os.O_CLOEXEC) for source, _, _ in binds]
+    sources = [os.open(source, _O_PATH | os.O_CLOEXEC) for source, _, _ in binds]
     for folder in mirrors:
         _mirror(folder)
     for source, (_, target, read_only) in zip(sources, binds, strict=True):
@@ -130,7 +132,7 @@ def _bind(source: int, target: str, *, read_only: bool) -> None:
 def _mirror(folder: str) -> None:
     """Cover a folder with an empty one in memory, and bind the folder's entries there."""
     mode = os.stat(folder).st_mode & 0o7777
-    covered = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    covered = os.open(folder, _O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         names = os.listdir(folder)
     except PermissionError:  # so the container's program could not reach an entry either, except by a known name

@@ -48,20 +48,10 @@ class Namespaces:
         """Why this machine permits no mount namespaces; "" if it does. The first call takes some 20 ms."""
         if not self._wanted:
             return "they are switched off"
-        if sys.platform != "linux":
-            return "only Linux has mount namespaces"
-        try:
-            done = subprocess.run(
-                [*COMMAND, "probe"],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=_TIMEOUT,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return str(error)
-        return "" if done.returncode == 0 else done.stderr.strip().rpartition("\n")[2] or "unknown"
+        refusal = "only Linux has mount namespaces"
+        if sys.platform == "linux":
+            refusal = _probe()
+        return refusal
 
     def arguments(self, pod: LocalPod, mounts: Sequence[Mount]) -> list[str]:
         """Make the mount points; return the mounts as arguments of `container_main`. Raises LaunchError."""
@@ -88,6 +78,18 @@ class Namespaces:
         except (OSError, UnsafePath) as error:
             problem = error.strerror if isinstance(error, OSError) else error
             raise LaunchError(f"the mount point {point.path} can't be made: {problem}") from None
+
+
+def _probe() -> str:
+    """Return why the kernel refuses a mount namespace with the mounts of the most difficult case; "" if it does not."""
+    command = [*COMMAND, "probe"]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TIMEOUT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return "" if done.returncode == 0 else done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}"
 
 
 def look(path: str) -> Entry | None:
