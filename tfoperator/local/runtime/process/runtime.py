@@ -14,7 +14,6 @@ import itertools
 import logging
 import os
 import secrets
-import subprocess
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -35,7 +34,7 @@ from tfoperator.local.runtime.process.control_groups import (
 )
 from tfoperator.local.runtime.process.guardian import GroupGuardian, Stragglers, kill_stragglers
 from tfoperator.local.runtime.process.linked_volumes import LinkedVolumes
-from tfoperator.local.runtime.process.namespaces import Namespaces, NamespaceStart, enter_command
+from tfoperator.local.runtime.process.namespaces import Namespaces, enter_command
 from tfoperator.local.runtime.process.process_group import ProcessGroup
 from tfoperator.local.runtime.process.process_usage import ProcessMeter
 from tfoperator.local.runtime.process.programs import HostEnvironment, find_program, placed_mounts, with_log_dir
@@ -47,6 +46,7 @@ from tfoperator.local.runtime.process.records import (
     remove_record,
     remove_records,
 )
+from tfoperator.local.runtime.process.starter import Starter
 from tfoperator.local.runtime.protocol import Beside, ContainerStart, LaunchError, LocalPod, Mount, OnExit
 
 logger = logging.getLogger(__name__)
@@ -150,17 +150,12 @@ class ProcessRuntime:
                 f"container {run.container.name!r} has no command, and the process runtime can't know what the image "
                 f"{run.container.image!r} would run: set `command`, or let it run there with --runtime docker"
             )
-        namespace = run.pod.metadata.namespace
         placed = placed_mounts(run.mounts)
         has_namespace = bool(placed) and not self._namespaces.refusal
         try:
-            command = [self.network.rewrite(part, namespace, run.services) for part in run.command]
-            if LABEL_TENSORBOARD in run.pod.metadata.labels:
-                command = [with_log_dir(part, run.mounts) for part in command]
+            command = self._command(run)
             if has_namespace:
-                temporary = (
-                    {"TMPDIR": "/tmp"} if any(mount.mount_path.rstrip("/") == "/tmp" for mount in placed) else {}
-                )
+                temporary = {"TMPDIR": "/tmp"} if any(mount.replaces_tmp for mount in placed) else {}
             else:
                 temporary = self._linked.variables(run.pod, placed, warn)
             environment = self._host.environment(run, temporary)
@@ -168,11 +163,10 @@ class ProcessRuntime:
             raise LaunchError(str(error)) from None
         mark = environment[CONTAINER_VARIABLE] = f"{self._mark}.{next(self._attempts)}"
         group = self._group(run)
-        starter = _Starter(run, command, environment, self._host.directory(run), self._work_dir, group, warn)
+        starter = Starter(run, command, environment, self._host.directory(run), self._work_dir, group, warn)
         try:
             if has_namespace:
-                mounts = self._namespaces.arguments(run.pod, placed)
-                popen = starter.start_in_namespace(mounts)
+                popen = starter.start_in_namespace(self._namespaces.arguments(run.pod, placed))
             else:
                 popen = starter.start()
         except LaunchError:
@@ -199,6 +193,13 @@ class ProcessRuntime:
         self._adopt(process.pid, _label(run))
         process.start_waiting()
         return process
+
+    def _command(self, run: ContainerStart) -> list[str]:
+        """Return the container's command with the addresses of this machine. Raises NoFreePort."""
+        command = [self.network.rewrite(part, run.pod.metadata.namespace, run.services) for part in run.command]
+        if LABEL_TENSORBOARD in run.pod.metadata.labels:
+            command = [with_log_dir(part, run.mounts) for part in command]
+        return command
 
     def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> Beside:
         """Return the command in the container's environment and directory, to be run in its own process group."""
@@ -263,72 +264,6 @@ class ProcessRuntime:
         self._release(process.pid)
         with self._lock:
             self._running.pop(process, None)
-
-
-class _Starter:
-    """One start of a container's process. `directory` is where it starts, once it has started."""
-
-    def __init__(
-        self,
-        run: ContainerStart,
-        command: Sequence[str],
-        environment: Mapping[str, str],
-        wanted_directory: Path,
-        default_directory: Path,
-        group: ContainerGroup | None,
-        warn: Callable[[str, str], None],
-    ) -> None:
-        self.directory = wanted_directory
-        self._run = run
-        self._command = tuple(command)
-        self._environment = environment
-        self._default = default_directory
-        self._group = group
-        self._warn = warn
-
-    def start(self) -> subprocess.Popen[bytes]:
-        """Start it among the other processes of this machine. Raises LaunchError."""
-        if not self.directory.is_dir():
-            self._use_default()
-        program = find_program(self._command[0], self._environment, self.directory)
-        return self._popen(program, self._command, self.directory)
-
-    def start_in_namespace(self, mounts: Sequence[str]) -> subprocess.Popen[bytes]:
-        """Start it with these mounts, as arguments of `container_main`. Raises LaunchError."""
-        wanted, default = str(self.directory), str(self._default)
-        start = NamespaceStart(tuple(mounts), self._command, wanted, default)
-        popen, found = start.start(lambda command, report: self._popen(command[0], command, Path("/"), report))
-        if not found:
-            self._use_default()
-        return popen
-
-    def _use_default(self) -> None:
-        wanted, self.directory = self._run.container.working_dir, self._default
-        self._warn("WorkingDirMissing", f"workingDir {wanted} does not exist on this machine, using {self._default}")
-
-    def _popen(
-        self, program: str, command: Sequence[str], directory: Path, *descriptors: int
-    ) -> subprocess.Popen[bytes]:
-        if self._group is not None:
-            command = self._group.command(program, command[1:])
-            program = command[0]
-        with self._run.log.path.open("ab") as output:
-            try:
-                return subprocess.Popen(
-                    command,
-                    executable=program,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    cwd=directory,
-                    env=self._environment,
-                    start_new_session=True,
-                    pass_fds=descriptors,
-                )
-            except (OSError, ValueError) as error:
-                code = 126 if isinstance(error, PermissionError) else 127
-                where = f"{self._command[0]!r} in {self.directory}"
-                raise LaunchError(f"can't start {where}: {error}", code) from None
 
 
 def _limits(run: ContainerStart) -> GroupLimits:
