@@ -13,7 +13,7 @@ from tfoperator.local.runtime.protocol import ContainerStart, LaunchError
 
 
 class Starter:
-    """One start of a container. `directory` is where it starts: the wanted directory, or the default once it has started.
+    """One start of a container. Once it has started, `directory` is the wanted directory or the default one.
 
     Not thread-safe: belongs to the pod's worker.
     """
