@@ -3,7 +3,6 @@
 A program that was told to end has not succeeded because it obeys; one that had ended before has.
 """
 
-import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,26 +15,14 @@ from tests.contract.launches import Start, player, pod_launches
 from tests.contract.nodes import NODE, Node
 from tests.contract.support import PODS, Space, decode, nothing_left
 from tests.support.eventually import eventually
-from tests.support.launching import Killed, PodPlayer, dies_at, step
-from tfoperator.launcher import Artifact, Component, KubernetesPodPlatformConfig, PermanentFailure
+from tests.support.launching import Killed, PodPlayer, dies_at
+from tests.support.taken_steps import SHARDS, reporting, script, shards, written
+from tfoperator.launcher import Artifact, KubernetesPodPlatformConfig, PermanentFailure
 from tfoperator.local.node.node_api import NODES
 
 __all__ = ["player"]
 
 Take = Callable[[Space, str], None]
-
-SHARDS = """
-trap 'echo taken away; exit 0' TERM
-mkdir -p {{ outputs.shards.uri }}
-n=0
-while [ $n -lt 20 ]; do
-    n=$((n+1)); echo $n > {{ outputs.shards.uri }}/$n
-    if [ $n = 5 ] && ! [ -e {{ exec_props.mark }} ]; then
-        touch {{ exec_props.mark }}; echo five are written; while :; do sleep 0.05; done
-    fi
-done
-echo all are written
-"""
 
 
 def delete(space: Space, pod: str) -> None:
@@ -69,19 +56,6 @@ def start(node: Node, space: Space, tmp_path: Path) -> Iterator[Start]:
         yield launch
 
 
-def script(text: str, **more: Any) -> Component:
-    return step("sh", "-c", text, **more)
-
-
-def shards(folder: Path) -> Component:
-    """A step that writes twenty files; its first pod stops after the fifth, and ends with 0 when it is told to."""
-    return script(
-        SHARDS,
-        outputs={"shards": [Artifact(str(folder / "shards"))]},
-        exec_properties={"mark": str(folder / "mark")},
-    )
-
-
 @TAKES
 def test_a_program_that_answers_sigterm_with_0_is_run_again(
     take: Take,
@@ -95,9 +69,9 @@ def test_a_program_that_answers_sigterm_with_0_is_run_again(
     eventually(lambda: "five are written" in launch.lines)
     take(space, player.the_pod(1))
     result = launch.done()
-    assert (result.attempts, len(list((tmp_path / "shards").iterdir()))) == (2, 20)
+    assert (result.attempts, written(tmp_path)) == (2, SHARDS)
     assert [line for line in launch.lines if line.endswith("written")] == ["five are written", "all are written"]
-    assert "taken away" in launch.lines
+    assert "told to end" in launch.lines
     assert "its exit code 0 does not show that its work was done" in caplog.text
 
 
@@ -141,12 +115,7 @@ def finished(space: Space, pod: str) -> datetime | None:
 def test_a_program_whose_output_json_says_that_it_is_done_has_succeeded(
     take: Take, start: Start, player: PodPlayer, space: Space
 ) -> None:
-    text = """
-        saved() { echo '{{ exec_props.said }}' > {{ exec_props.tmp_path }}/output.json; exit 0; }
-        trap saved TERM; echo ready; while :; do sleep 0.05; done
-    """
-    said = json.dumps({"outputs": {"o": {"uri": "/new"}}})
-    launch = start(script(text, outputs={"o": [Artifact("/old")]}, exec_properties={"said": said}))
+    launch = start(reporting())
     eventually(lambda: launch.lines == ["ready"])
     take(space, player.the_pod(1))
     result = launch.done()
@@ -167,7 +136,7 @@ def test_a_pod_that_is_taken_while_its_launcher_is_away_is_lost(
     launch = start(shards(tmp_path))
     space.json_patch(PODS, player.the_pod(1), {"op": "remove", "path": "/metadata/finalizers"})
     assert launch.done().attempts == 2
-    assert len(list((tmp_path / "shards").iterdir())) == 20
+    assert written(tmp_path) == SHARDS
 
 
 def test_exit_code_0_at_the_time_limit_of_a_pod_is_a_failure(start: Start, tmp_path: Path) -> None:
@@ -175,4 +144,4 @@ def test_exit_code_0_at_the_time_limit_of_a_pod_is_a_failure(start: Start, tmp_p
     launch = start(shards(tmp_path), limited)
     with pytest.raises(PermanentFailure, match="DeadlineExceeded"):
         launch.done()
-    assert "taken away" in launch.lines
+    assert "told to end" in launch.lines
