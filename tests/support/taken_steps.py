@@ -12,7 +12,7 @@ SHARDS = 20
 NO_IMAGE = "example.invalid/x:1"
 """For containers that are processes of this machine."""
 
-_WRITE_SHARDS = f"""
+WRITE_SHARDS = f"""
 trap 'echo told to end; exit 0' TERM
 mkdir -p {{{{ outputs.shards.uri }}}}
 n=0
@@ -39,7 +39,7 @@ def script(text: str, image: str = NO_IMAGE, **more: Any) -> Component:
 def shards(folder: Path, image: str = NO_IMAGE) -> Component:
     """A step that writes twenty files; its first container waits after the fifth until it is told to end."""
     outputs = {"shards": [Artifact(str(folder / "shards"))]}
-    return script(_WRITE_SHARDS, image, outputs=outputs, exec_properties={"mark": str(folder / "mark")})
+    return script(WRITE_SHARDS, image, outputs=outputs, exec_properties={"mark": str(folder / "mark")})
 
 
 def written(folder: Path) -> int:
