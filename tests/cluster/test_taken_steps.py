@@ -179,3 +179,37 @@ def test_a_worker_of_a_step_that_is_a_tfjob_is_made_again(
     take(namespace, the_pod(namespace))
     result = launch.done(LIMIT)
     assert (result.attempts, written(shared)) == (1, SHARDS)
+
+
+def test_a_program_that_fails_its_liveness_probe_is_run_again(
+    start: Start, pod: dict[str, Any], shared: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    [main] = pod["containers"]
+    probe = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1}
+    config = KubernetesPodPlatformConfig({**pod, "containers": [{**main, "livenessProbe": probe}]})
+    text = f"""
+        trap 'echo told to end; exit 0' TERM
+        if [ -e {shared}/mark ]; then exit 0; fi
+        touch {shared}/mark; while :; do sleep 0.05; done
+    """
+    assert start(script(text, SHELL_IMAGE), config).done(LIMIT).attempts == 2
+    assert "was told to end by its kubelet (Killing)" in caplog.text
+
+
+def test_a_program_that_its_kubelet_evicts_for_its_storage_is_run_again(
+    start: Start, pod: dict[str, Any], shared: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its pod's phase is Succeeded then, without a reason and a condition: only an event tells of it."""
+    [main] = pod["containers"]
+    mounts = [*main["volumeMounts"], {"name": "small", "mountPath": "/small"}]
+    small = {"name": "small", "emptyDir": {"sizeLimit": "1Mi"}}
+    config = KubernetesPodPlatformConfig(
+        {**pod, "volumes": [*pod["volumes"], small], "containers": [{**main, "volumeMounts": mounts}]}
+    )
+    text = f"""
+        trap 'echo told to end; exit 0' TERM
+        if [ -e {shared}/mark ]; then exit 0; fi
+        touch {shared}/mark; dd if=/dev/zero of=/small/file bs=1M count=8 2>/dev/null; while :; do sleep 0.05; done
+    """
+    assert start(script(text, SHELL_IMAGE), config).done(LIMIT).attempts == 2
+    assert "was told to end by its kubelet" in caplog.text

@@ -6,10 +6,13 @@ three states: the container waits (for what?), it runs, it has ended (how, and b
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 import msgspec
 
+from tfoperator.base.clock import seconds_between
+from tfoperator.kube.event import Event
 from tfoperator.kube.objects import (
     ContainerState,
     ContainerStateTerminated,
@@ -93,6 +96,15 @@ _MESSAGE_BYTES = 4096
 _POD_MESSAGE_BYTES = 12 * 1024
 """The kubelet's MaxContainerTerminationMessageLength and MaxPodTerminationMessageLogLength."""
 
+_BY_KUBELET = "TerminationByKubelet"
+"""The reason of the condition DisruptionTarget if the kubelet ends a pod (lack of memory or disk, the node's
+shutdown, a critical pod). Kubelets date this condition when all containers have ended, and not when they are told to
+end (`mergePodStatus` in Kubernetes 1.37, pkg/kubelet/status): its time is no evidence."""
+
+_TAKING_EVENTS = frozenset({"Evicted", "Preempting"})
+"""The reasons of events about a whole pod, by which a kubelet announces that it will end the pod's containers. Before
+it stops one of them, it writes the event `Killing` of that container."""
+
 _LIMIT_REASON = "DeadlineExceeded"
 """The reason of a pod that has reached its own `activeDeadlineSeconds`. Every other reason of a failed pod (Evicted,
 NodeLost, OutOfcpu, Terminated ...) means that the platform ended the pod."""
@@ -111,12 +123,15 @@ def has_started(pod: PodView, container: str = MAIN) -> bool:
     return bool(status.state.running is not None or status.state.terminated or status.restart_count)
 
 
-def container_end(pod: PodView, container: str = MAIN) -> ContainerEnd | None:
+def container_end(pod: PodView, container: str = MAIN, events: Iterable[Event] = ()) -> ContainerEnd | None:
     """Return how the container has ended; None if it has not, or will be restarted.
 
     Exit code 0 is a success if the program certainly ended before its pod was ordered to end (`interruptions`); else
     the container is lost, or has timed out. With any other exit code a container is lost if its pod was taken away at
     any time: it costs less to run a failed program again than to fail a step for good that was only taken away.
+
+    `events` are the pod's, which matter for exit code 0 alone: a pod that its kubelet evicts for its own limits of
+    storage shows nothing of that in its status if its program ends with 0, nor does a failed liveness probe.
     """
     status, phase = status_of(pod, container), pod.status.phase
     terminated = status.state.terminated if status else None
@@ -124,7 +139,7 @@ def container_end(pod: PodView, container: str = MAIN) -> ContainerEnd | None:
     if phase not in ("Succeeded", "Failed") and not (terminated and pod.spec.restart_policy == "Never"):
         return None
     reported = reported_end(pod, container)
-    orders = _interruptions(pod, terminated)
+    orders = (*_kubelet_orders(pod, container, terminated, events), *_interruptions(pod, terminated))
     if reported.exit_code == 0:
         order = interrupted_by(terminated.finished_at if terminated else None, orders, _lag(pod))
         if order is None:
@@ -189,11 +204,9 @@ def _interruptions(pod: PodView, terminated: ContainerStateTerminated | None) ->
     for condition in status.conditions:
         if condition.type == "DisruptionTarget" and condition.status == "True":
             why = condition.message or "its node was needed"
-            found.append(
-                Interruption(f"pod {name} was disrupted ({condition.reason}): {why}", condition.last_transition_time)
-            )
-    # A kubelet that ends a pod also sets the condition, which has the time; its reason has none.
-    if status.phase == "Failed" and status.reason not in ("", _LIMIT_REASON) and not found:
+            at = condition.last_transition_time if condition.reason != _BY_KUBELET else None
+            found.append(Interruption(f"pod {name} was disrupted ({condition.reason}): {why}", at))
+    if status.reason not in ("", _LIMIT_REASON):
         why = status.message or "without a message"
         found.append(Interruption(f"pod {name} was ended by its node ({status.reason}): {why}"))
     if pod.metadata.deletion_timestamp is not None:
@@ -201,11 +214,28 @@ def _interruptions(pod: PodView, terminated: ContainerStateTerminated | None) ->
         found.append(Interruption(deleted, pod.metadata.deletion_requested))
     if terminated is not None and terminated.reason == "ContainerStatusUnknown":
         found.append(Interruption(f"pod {name}: its node lost the container: {terminated.message}"))
-    if status.phase == "Failed" and status.reason == _LIMIT_REASON:
+    if status.reason == _LIMIT_REASON:
         reached = limit_reached(status.start_time, pod.spec.active_deadline_seconds)
         said = ": ".join(part for part in (status.reason, status.message) if part)
         found.append(Interruption(said, reached, by_limit=True))
     return tuple(found)
+
+
+def _kubelet_orders(
+    pod: PodView, container: str, terminated: ContainerStateTerminated | None, events: Iterable[Event]
+) -> Iterator[Interruption]:
+    """Yield the orders of the kubelet to this run of the container that events tell of."""
+    name, started = pod.metadata.key, terminated.started_at if terminated is not None else None
+    for event in events:
+        killing = event.reason == "Killing" and event.involved_object.field_path == f"spec.containers{{{container}}}"
+        if not killing and event.reason not in _TAKING_EVENTS:
+            continue
+        first = event.first_timestamp or event.last_seen
+        if started is not None and seconds_between(started, event.last_seen) < 0:
+            continue  # it was for an earlier run
+        # An event that also stands for orders to earlier runs has no time of the last one's.
+        at = first if started is None or seconds_between(started, first) >= 0 else None
+        yield Interruption(f"pod {name} was told to end by its kubelet ({event.reason}): {event.message}", at)
 
 
 def _lag(pod: PodView) -> float:

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tfoperator.kube.event import Event, decode_event
 from tfoperator.launcher.core.output import ContainerEnd
 from tfoperator.launcher.platforms.kubernetes.pod_status import (
     PodView,
@@ -131,16 +132,14 @@ BEHIND = {
         (pod("Failed", DONE, reason="Evicted", message="low on memory"), "lost", "Evicted"),
         (pod("Failed", DONE, reason="Terminated", message="imminent node shutdown"), "lost", "Terminated"),
         (pod("Failed", DONE, reason="NodeShutdown"), "lost", "NodeShutdown"),
+        (pod("Succeeded", DONE, reason="Terminated"), "lost", "Terminated"),
         (
             pod("Failed", DONE, reason="Terminated", conditions=[disruption(59, "TerminationByKubelet")]),
             "lost",
             "TerminationByKubelet",
         ),
-        (
-            pod("Failed", DONE, reason="Evicted", conditions=[disruption(61, "TerminationByKubelet")]),
-            "succeeded",
-            "",
-        ),
+        (pod("Succeeded", DONE, conditions=[disruption(61, "TerminationByKubelet")]), "lost", "TerminationByKubelet"),
+        (pod("Succeeded", DONE, conditions=[disruption(90, "TerminationByKubelet")]), "lost", "TerminationByKubelet"),
         # Another container failed.
         (pod("Failed", DONE), "succeeded", ""),
         # Its own time limit.
@@ -164,6 +163,42 @@ def test_exit_code_0_is_a_success_only_before_the_pod_was_told_to_end(view: PodV
     assert (found, end.exit_code) == (result, 0 if result == "succeeded" else None)
     assert words in end.message
     assert end.image_id in ("i@sha256:1", "")
+
+
+def told(reason: str, first: int, last: int | None = None, part: str = "spec.containers{main}") -> Event:
+    """An event of the kubelet's; `last` is when it happened again."""
+    times = {"firstTimestamp": moment(first), "lastTimestamp": moment(first if last is None else last)}
+    about = {"involvedObject": {"fieldPath": part}}
+    return decode_event(json.dumps({"reason": reason, "message": "Stopping", **about, **times}).encode())
+
+
+@pytest.mark.parametrize(
+    ("events", "result"),
+    [
+        ([], "succeeded"),
+        ([told("Killing", 59)], "lost"),
+        ([told("Killing", 60)], "lost"),
+        ([told("Killing", 61)], "succeeded"),
+        ([told("Killing", 59, 62)], "lost"),
+        ([told("Killing", 20)], "succeeded"),
+        ([told("Killing", 20, 59)], "lost"),
+        ([told("Killing", 59, part="spec.containers{side}")], "succeeded"),
+        ([told("Killing", 59, part="spec.initContainers{main}")], "succeeded"),
+        ([told("Started", 59)], "succeeded"),
+        ([told("Evicted", 59, part="")], "lost"),
+        ([told("Preempting", 59, part="")], "lost"),
+        ([told("Evicted", 61, part="")], "succeeded"),
+    ],
+)
+def test_what_a_kubelet_says_in_events_alone_counts_for_the_run_that_it_was_said_to(
+    events: list[Event], result: str
+) -> None:
+    """Its last run lasted from 30 to 60."""
+    done = {"terminated": {**DONE["terminated"], "startedAt": moment(30)}}
+    end = container_end(pod("Succeeded", done), events=events)
+    assert ("lost" if end.lost else "succeeded", end.exit_code) == (result, 0 if result == "succeeded" else None)
+    failed = {"terminated": {**done["terminated"], "exitCode": 3}}
+    assert container_end(pod("Failed", failed)).exit_code == 3
 
 
 @pytest.mark.parametrize(
