@@ -17,7 +17,8 @@ from tests.contract.support import PODS, Space, decode, nothing_left
 from tests.support.eventually import eventually
 from tests.support.launching import Killed, PodPlayer, dies_at
 from tests.support.taken_steps import SHARDS, reporting, script, shards, written
-from tfoperator.launcher import Artifact, KubernetesPodPlatformConfig, PermanentFailure
+from tfoperator.launcher import Artifact, KubernetesPodPlatformConfig, LaunchContext, PermanentFailure
+from tfoperator.launcher.platforms.stopping import stop_recorded
 from tfoperator.local.node.node_api import NODES
 
 __all__ = ["player"]
@@ -137,6 +138,22 @@ def test_a_pod_that_is_taken_while_its_launcher_is_away_is_lost(
     space.json_patch(PODS, player.the_pod(1), {"op": "remove", "path": "/metadata/finalizers"})
     assert launch.done().attempts == 2
     assert written(tmp_path) == SHARDS
+
+
+@TAKES
+def test_a_pod_that_was_taken_is_no_success_for_who_stops_what_a_runner_has_left(
+    take: Take, start: Start, player: PodPlayer, space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed(start, monkeypatch, shards(tmp_path))
+    name = player.the_pod(1)
+    eventually((tmp_path / "mark").exists, what="five are written")
+    space.json_patch(PODS, name, {"op": "add", "path": "/metadata/finalizers", "value": ["example.com/keep"]})
+    take(space, name)
+    eventually(lambda: finished(space, name), what="the program has ended")
+    context = LaunchContext(namespace=space.namespace, kube=space.new_client)
+    record = stop_recorded(tmp_path / "work", context, "its runner died")
+    space.json_patch(PODS, name, {"op": "remove", "path": "/metadata/finalizers"})
+    assert (record.state, record.output) == ("retryable", None)
 
 
 def test_exit_code_0_at_the_time_limit_of_a_pod_is_a_failure(start: Start, tmp_path: Path) -> None:
