@@ -130,8 +130,8 @@ def container_end(pod: PodView, container: str = MAIN, events: Iterable[Event] =
     the container is lost, or has timed out. With any other exit code a container is lost if its pod was taken away at
     any time: it costs less to run a failed program again than to fail a step for good that was only taken away.
 
-    `events` are the pod's, which matter for exit code 0 alone: a pod that its kubelet evicts for its own limits of
-    storage shows nothing of that in its status if its program ends with 0, nor does a failed liveness probe.
+    `events` are the events about the pod. They matter for exit code 0 alone: if a kubelet evicts a pod for its own
+    limits of storage, or after a failed liveness probe, and the program ends with 0, the pod's status shows nothing.
     """
     status, phase = status_of(pod, container), pod.status.phase
     terminated = status.state.terminated if status else None
@@ -139,9 +139,10 @@ def container_end(pod: PodView, container: str = MAIN, events: Iterable[Event] =
     if phase not in ("Succeeded", "Failed") and not (terminated and pod.spec.restart_policy == "Never"):
         return None
     reported = reported_end(pod, container)
-    orders = (*_kubelet_orders(pod, container, terminated, events), *_interruptions(pod, terminated))
+    orders = _interruptions(pod, terminated)
     if reported.exit_code == 0:
-        order = interrupted_by(terminated.finished_at if terminated else None, orders, _lag(pod))
+        told = (*_kubelet_orders(pod, container, terminated, events), *orders)
+        order = interrupted_by(terminated.finished_at if terminated else None, told, _lag(pod))
         if order is None:
             return reported
         message = f"{order.message}; its exit code 0 does not show that its work was done"

@@ -198,7 +198,7 @@ def test_what_a_kubelet_says_in_events_alone_counts_for_the_run_that_it_was_said
     end = container_end(pod("Succeeded", done), events=events)
     assert ("lost" if end.lost else "succeeded", end.exit_code) == (result, 0 if result == "succeeded" else None)
     failed = {"terminated": {**done["terminated"], "exitCode": 3}}
-    assert container_end(pod("Failed", failed)).exit_code == 3
+    assert container_end(pod("Failed", failed), events=events).exit_code == 3
 
 
 @pytest.mark.parametrize(
