@@ -150,6 +150,116 @@ def test_a_container_that_is_removed_half_way_is_made_anew(start: Start, contain
     assert launch.done().attempts == 2
 
 
+HELD = """
+trap 'echo told to end; exit 0' TERM; trap 'echo asked' USR1
+test -e /data/go && exit 0
+echo ready; while ! test -e /data/end; do sleep 0.05; done; echo done
+"""
+
+
+def stop(container: Any) -> None:
+    container.stop(timeout=60)
+
+
+def stop_and_remove(container: Any) -> None:
+    container.stop(timeout=60)
+    container.remove(force=True)
+
+
+def restart(container: Any) -> None:
+    container.restart(timeout=60)
+
+
+def kill(container: Any) -> None:
+    container.kill("SIGTERM")
+
+
+@pytest.mark.parametrize("take", [stop, stop_and_remove, restart, kill])
+def test_a_container_that_another_program_stops_is_made_anew_although_it_ends_with_0(
+    start: Start, containers: Any, tmp_path: Path, take: Callable[[Any], None]
+) -> None:
+    launch = start(HELD)
+    eventually(lambda: launch.lines == ["ready"])
+    (tmp_path / "data/go").touch()
+    [container] = containers()
+    take(container)
+    assert launch.done().attempts == 2
+    assert "told to end" in launch.lines
+    assert containers() == []
+
+
+def test_a_container_that_another_program_has_restarted_does_not_run_beside_the_next_one(
+    start: Start, containers: Any, tmp_path: Path
+) -> None:
+    launch = start(HELD, clean_up=CleanUp.NEVER)
+    eventually(lambda: launch.lines == ["ready"])
+    [container] = containers()
+    restart(container)
+    eventually(lambda: launch.lines.count("ready") == 2 or len(containers()) == 2)
+    eventually(lambda: len(containers()) == 2)
+    container.reload()
+    assert container.status == "exited"
+    (tmp_path / "data/end").touch()
+    assert launch.done().attempts == 2
+
+
+def test_a_program_that_ends_by_itself_has_succeeded_whatever_else_it_was_asked(
+    start: Start, containers: Any, tmp_path: Path
+) -> None:
+    launch = start(HELD)
+    eventually(lambda: launch.lines == ["ready"])
+    containers()[0].kill("SIGUSR1")
+    eventually(lambda: "asked" in launch.lines)
+    (tmp_path / "data/end").touch()
+    assert launch.done().attempts == 1
+
+
+def test_a_container_that_was_stopped_while_its_launcher_was_away_is_made_anew(
+    start: Start, containers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with dies_at("created", monkeypatch), pytest.raises(Killed):
+        start(HELD).done()
+    [container] = containers()
+    container.start()
+    eventually(lambda: b"ready" in container.logs())
+    (tmp_path / "data/go").touch()
+    container.stop(timeout=60)
+    assert start(HELD).done().attempts == 2
+
+
+@pytest.mark.parametrize(("events", "attempts"), [(0, 1), (300, 2)])
+def test_an_end_with_0_that_the_engine_has_forgotten_is_no_success(
+    start: Start,
+    engine: DockerClient,
+    containers: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    events: int,
+    attempts: int,
+) -> None:
+    """An engine that was restarted has no event of the end either, and may have stopped the container."""
+    text = "echo run >> /data/runs"
+    with dies_at("created", monkeypatch), pytest.raises(Killed):
+        start(text).done()
+    [container] = containers()
+    container.start()
+    container.wait()
+    image = engine.images.get(BUSYBOX_IMAGE)
+    for _ in range(events):
+        assert image.tag(BUSYBOX_IMAGE)
+    assert start(text).done().attempts == attempts
+    assert (tmp_path / "data/runs").read_text() == "run\n" * attempts
+
+
+def test_a_container_that_was_stopped_has_succeeded_if_its_output_json_says_so(start: Start, containers: Any) -> None:
+    launch = start(
+        f"trap '{{ {saying('{}').replace(chr(39), chr(34))}; exit 0; }}' TERM; echo ready; while :; do sleep 0.05; done"
+    )
+    eventually(lambda: launch.lines == ["ready"])
+    containers()[0].stop(timeout=60)
+    assert launch.done().attempts == 1
+
+
 def test_programs_and_images_that_are_not_there_are_told(start: Start, containers: Any, tmp_path: Path) -> None:
     with pytest.raises(PermanentFailure, match=r"can't be started: .*no-such-program"):
         start(command=("no-such-program",)).done()

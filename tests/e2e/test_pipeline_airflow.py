@@ -53,6 +53,10 @@ def test_airflow_reads_the_dag_and_makes_the_launchers_pods(tmp_path: Path) -> N
     finish = found["tasks"]["tfoperator-finish"]
     assert (finish["teardown"], set(finish["upstream"])) == (True, steps)
 
+    for task in found["tasks"].values():
+        assert task["done"] is None
+        assert "its step has not succeeded" in str(task["interrupted"])
+
     spec = found["tasks"]["Train.single"]["pod"]["spec"]
     (container,) = spec["containers"]
     assert container["command"] == ["tfoperator", "pipeline"]

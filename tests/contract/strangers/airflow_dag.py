@@ -1,14 +1,36 @@
 """Airflow's own view of a DAG's file: `airflow_dag.py FILE RUN_ID PARAMETERS`; prints it as JSON. It needs no database.
 
 Of each task: what it comes after, whether it is a teardown, and the pod that its operator would make for such a run.
+And how Airflow ends it when it is interrupted while its pod runs, and when it is not: the error, or nothing.
 """
 
 import copy
 import json
+import logging
 import sys
+from types import SimpleNamespace
 
 from airflow.dag_processing.dagbag import DagBag
+from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+from airflow.sdk.execution_time.context import OutletEventAccessors
+from airflow.sdk.execution_time.task_runner import _execute_task
 from kubernetes.client import ApiClient
+
+
+def ended(task, *, interrupted):
+    """How Airflow ends a task: at SIGTERM it calls `on_kill`, and the operator goes on."""
+    one = copy.copy(task)
+    execute = KubernetesPodOperator.execute
+    KubernetesPodOperator.execute = lambda self, context: self.on_kill() if interrupted else None
+    try:
+        instance = SimpleNamespace(task=one, _ti_context_from_server=None)
+        _execute_task({"outlet_events": OutletEventAccessors()}, instance, logging.getLogger())
+    except RuntimeError as error:
+        return str(error)
+    finally:
+        KubernetesPodOperator.execute = execute
+    return None
+
 
 path, run_id, given = sys.argv[1:]
 bag = DagBag(path)
@@ -22,6 +44,8 @@ for dag in bag.dags.values():
             "upstream": sorted(one.upstream_task_ids),
             "teardown": one.is_teardown,
             "retries": one.retries,
+            "interrupted": ended(one, interrupted=True),
+            "done": ended(one, interrupted=False),
             "pod": ApiClient().sanitize_for_serialization(one.build_pod_request_obj(None)),
         }
 errors = {str(file): str(error) for file, error in bag.import_errors.items()}

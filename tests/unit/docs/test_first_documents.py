@@ -219,7 +219,7 @@ CHECKS: dict[str, Check] = {
     "Prow": lambda: re.findall(r"^test(?:-all)?(?=:)", (ROOT / "Makefile").read_text(), re.M),
     "`BeamRunner`": words("PipelineRunner", hasattr(pipeline, "PipelineRunner")),
     "`KubeflowDagRunner`": lambda: [argo_workflow(launch_plan())["kind"]],
-    "Airflow": words("in a pod", "KubernetesPodOperator(" in airflow_file(launch_plan())),
+    "Airflow": words("in a pod", "(KubernetesPodOperator)" in airflow_file(launch_plan())),
     "Argo repeats a launcher after any error (RFC)": lambda: ["exit codes {} and {}".format(*FINAL_EXIT_CODES)],
     "MLMD": words("a database of our own", "ml-metadata" not in (ROOT / "setup.cfg").read_text()),
     "the launcher's directory": words("with the run's records", launch_graph({}).root not in launch_plan().pods.home),

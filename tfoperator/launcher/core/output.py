@@ -108,7 +108,11 @@ def _make_shared(directory: Path) -> None:
 
 
 class ContainerEnd(msgspec.Struct, frozen=True):
-    """How a container ended. `exit_code` is None if unknown; `lost`: it was deleted, evicted, or its node failed.
+    """How a container ended. `exit_code` is None if it is unknown, or if the container was ordered to end before.
+
+    `lost`: the platform or a person took it away (it was deleted or evicted, or its node failed). `timed_out`: its own
+    time limit ended it, and it exited with 0. Such a container has succeeded only if its output.json shows that its
+    work was done.
 
     `message` is for people. `output` is an output.json that is not a file, but the termination message of
     a pod; with `output_cut` a part of it may be missing. `by_message`: output.json comes only so, if it was written.
@@ -122,6 +126,7 @@ class ContainerEnd(msgspec.Struct, frozen=True):
     output_cut: bool = False
     by_message: bool = False
     image_id: str = ""
+    timed_out: bool = False
 
 
 def read_output(
@@ -219,10 +224,9 @@ def _judged(end: ContainerEnd, output: Output | MalformedOutput | None) -> tuple
         return "retryable" if status.retryable else "failed", said
     if end.exit_code == 0:
         return "succeeded", ""
+    if (end.lost or end.timed_out) and output is not None:
+        return "succeeded", ""  # the component writes output.json when its work is done
     if end.lost:
-        # The component writes output.json when its work is done: one without an error means success.
-        if output is not None:
-            return "succeeded", ""
         return "retryable", end.message or "its container was taken away before it had finished"
     if end.exit_code is None:  # e.g. of a TFJob, whose message has its replicas' codes
         return "failed", end.message or "its exit code is unknown"

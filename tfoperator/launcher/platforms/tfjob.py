@@ -17,6 +17,7 @@ from tfoperator.api.names import DEFAULT_CONTAINER_NAME, JOB_ROLE_MASTER, LABEL_
 from tfoperator.api.problems import errors
 from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
 from tfoperator.api.validation.manifest import validate_manifest
+from tfoperator.base.clock import epoch_seconds
 from tfoperator.kube import ListOptions, Selection
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.following import Follower
@@ -30,7 +31,13 @@ from tfoperator.launcher.platforms.kubernetes.config import MAIN, KubernetesPodP
 from tfoperator.launcher.platforms.kubernetes.launcher import COMPONENT_LABEL, ObjectComponentLauncher
 from tfoperator.launcher.platforms.kubernetes.layers import MergedPod
 from tfoperator.launcher.platforms.kubernetes.object_backend import ObjectWait
-from tfoperator.launcher.platforms.kubernetes.pod_status import PodView, container_end, decode_pod_view, has_started
+from tfoperator.launcher.platforms.kubernetes.pod_status import (
+    PodView,
+    container_end,
+    decode_pod_view,
+    has_started,
+    reported_end,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +58,7 @@ class TFJobWait(ObjectWait[TFJob]):
         self._follower = Follower(calls.client, PODS, calls.namespace, decode_pod_view, pods)
         self._by_message = not launch.context.tmp_path
         self._lock = threading.Lock()  # guards the two below
-        self._leader: PodView | None = None  # its leader's pod, once it has ended
+        self._leader: PodView | None = None  # its leader's newest pod
         self._logs: dict[str, LogForwarder] = {}  # by the pod's uid
         self._thread = threading.Thread(target=self._follow_pods, name=f"follow-replicas-{name}", daemon=True)
         self._thread.start()
@@ -110,16 +117,21 @@ class TFJobWait(ObjectWait[TFJob]):
         )
         for pod in page.items:
             self._pod_seen(pod)  # the job's end may be observed before the start of a replica
-        pods = [pod for pod in page.items if pod.metadata.is_controlled_by(self._uid) and _leads(pod)]
         with self._lock:
-            pods += [] if self._leader is None else [self._leader]
-        ends = [end for pod in pods if (end := container_end(pod, DEFAULT_CONTAINER_NAME)) is not None]
-        if succeeded and not any(end.exit_code == 0 for end in ends) and self._by_message:
+            leader = self._leader
+        # The operator has already decided how the job ended, so this uses the exit code as the kubelet reports it: the
+        # operator itself may have deleted the pod in the second of its end, as its cleanPodPolicy says.
+        end = (
+            ContainerEnd() if leader is None or not _has_ended(leader) else reported_end(leader, DEFAULT_CONTAINER_NAME)
+        )
+        if not succeeded or end.exit_code == 0:
+            return end
+        if self._by_message:
             raise PermanentFailure(
                 f"TFJob {calls.namespace}/{self._name} has succeeded, but its leader's pod is gone, and with it what "
                 "output.json said: set its cleanPodPolicy to Running or None, or give a tmp_path on a shared volume"
             )
-        return next((end for end in ends if end.exit_code == 0 or not succeeded), ContainerEnd())
+        return ContainerEnd()
 
     # Mostly in the thread that follows the pods.
 
@@ -134,11 +146,13 @@ class TFJobWait(ObjectWait[TFJob]):
 
     def _pod_seen(self, pod: PodView) -> None:
         meta = pod.metadata
-        if not meta.is_controlled_by(self._uid) or not has_started(pod, DEFAULT_CONTAINER_NAME):
+        if not meta.is_controlled_by(self._uid):
             return
         with self._lock:
-            if _leads(pod) and container_end(pod, DEFAULT_CONTAINER_NAME) is not None:
+            if _leads(pod) and _replaces(pod, self._leader):
                 self._leader = pod
+            if not has_started(pod, DEFAULT_CONTAINER_NAME):
+                return
             if meta.uid in self._logs or len(self._logs) >= _MAX_LOGS:
                 return
             shown = replica_name(pod)
@@ -150,6 +164,23 @@ class TFJobWait(ObjectWait[TFJob]):
 
 def _leads(pod: PodView) -> bool:
     return pod.metadata.labels.get(LABEL_JOB_ROLE) == JOB_ROLE_MASTER
+
+
+def _has_ended(pod: PodView) -> bool:
+    return container_end(pod, DEFAULT_CONTAINER_NAME) is not None
+
+
+def _replaces(pod: PodView, known: PodView | None) -> bool:
+    """Return whether a state of the leader's pod takes the place of the known one: a newer pod, or a newer state.
+
+    A pod that was taken away may have ended with exit code 0, too, so the pod that was made in its place decides. A
+    list and a watch may show the states of one pod in any order, so the state with its end replaces the others.
+    """
+    if known is None:
+        return True
+    if pod.metadata.uid == known.metadata.uid:
+        return _has_ended(pod) or not _has_ended(known)
+    return epoch_seconds(pod.metadata.creation_timestamp) >= epoch_seconds(known.metadata.creation_timestamp)
 
 
 class TFJobPlatformConfig(KubernetesPodPlatformConfig):

@@ -37,7 +37,7 @@ class PodReporter:
         self._pod = pod
         self._api = api
         self._clock = clock
-        self._started = clock.now()
+        self._started: datetime | None = None
         self._since: dict[str, tuple[str, datetime]] = {}
         self._reported: dict[str, object] = {}
         self._warned: set[str] = set()
@@ -52,6 +52,8 @@ class PodReporter:
     ) -> None:
         """Report the state of the pod and of its containers."""
         now = self._clock.now()
+        # As a kubelet's, the time is that of the first report: a pod that waited for GPUs was not on the node yet.
+        self._started = self._started or now
         initialised = all(record.initialised for record in init)
         finished = phase in ("Succeeded", "Failed")
         serving = [*main, *(record for record in init if record.sidecar)]

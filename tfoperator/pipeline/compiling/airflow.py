@@ -60,9 +60,28 @@ def run_name(run_id):
     return f"{{readable or 'run'}}-{{hashlib.sha256(run_id.encode()).hexdigest()[:12]}}"
 
 
+class Launcher(KubernetesPodOperator):
+    """A pod that launches a step.
+
+    A task that Airflow interrupts deletes its pod, goes on, and is a success for Airflow
+    (https://github.com/apache/airflow/issues/73006). Here it fails, and its next try goes on with the step.
+    """
+
+    interrupted = False
+
+    def on_kill(self):
+        self.interrupted = True
+        super().on_kill()
+
+    def post_execute(self, context, result=None):
+        super().post_execute(context, result)
+        if self.interrupted:
+            raise RuntimeError("the task was interrupted, and its pod deleted: its step has not succeeded")
+
+
 def launcher(task_id, arguments, name, **more):
     """A pod that launches. What kills the task stops the step: the launcher has time to do so."""
-    return KubernetesPodOperator(
+    return Launcher(
         task_id=task_id,
         name=name,
         cmds={command},

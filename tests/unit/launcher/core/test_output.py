@@ -24,6 +24,7 @@ from tfoperator.launcher.core.output_document import (
 PERMANENT = Output(ErrorStatus("PERMANENT_ERROR", "bad data"))
 RETRYABLE = Output(ErrorStatus("RETRYABLE_ERROR", "busy"))
 LOST = ContainerEnd(lost=True, message="gone")
+TIMED_OUT = ContainerEnd(timed_out=True, message="too long")
 
 
 def test_everything_in_it_is_optional_and_a_failure_without_an_exit_code_is_told_in_its_own_words() -> None:
@@ -81,6 +82,10 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
         (LOST, Output(), "succeeded", ""),
         (LOST, PERMANENT, "failed", "bad data"),
         (LOST, MalformedOutput("cut off"), "retryable", "gone"),
+        (TIMED_OUT, None, "failed", "too long"),
+        (TIMED_OUT, Output(), "succeeded", ""),
+        (TIMED_OUT, RETRYABLE, "retryable", "busy"),
+        (TIMED_OUT, MalformedOutput("cut off"), "failed", "cut off"),
     ],
 )
 def test_only_three_things_are_worth_another_try(end: ContainerEnd, said: Any, state: str, words: str) -> None:

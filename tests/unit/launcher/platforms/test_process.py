@@ -81,6 +81,18 @@ def test_cancelling_stops_the_whole_group(tmp_path: Path) -> None:
     assert lines == ["begun", "bye"]
 
 
+def test_a_program_that_answers_a_signal_to_its_whole_group_with_0_is_begun_anew(tmp_path: Path) -> None:
+    """As at the machine's shutdown."""
+    lines: list[str] = []
+    script = f"trap 'exit 0' TERM; test -e {tmp_path}/go && exit 0; echo begun; while :; do sleep 0.05; done"
+    running = InThread(launcher(tmp_path, script, lines).launch)
+    eventually(lambda: "begun" in lines)
+    (tmp_path / "go").touch()
+    (pid,) = (tmp_path / "work" / "processes").glob("*/pid")
+    os.killpg(int(pid.read_text()), signal.SIGTERM)
+    assert running.result().attempts == 2
+
+
 KILLED = """
 import sys
 from pathlib import Path

@@ -487,6 +487,9 @@ def test_a_pod_waits_for_a_gpu_and_runs_when_one_is_free(bench: Bench, one_gpu: 
     bench.clock.pass_time(1.0)
     assert bench.process(1).run.gpus == first.run.gpus
     assert bench.state()["state"].keys() == {"running"}
+    scheduled = bench.api.reports[-1]["conditions"][0]
+    assert scheduled["type"] == "PodScheduled"
+    assert bench.api.reports[-1]["startTime"] == scheduled["lastTransitionTime"], "it starts when it has its GPU"
     bench.start()
     assert bench.process(2).run.gpus == (), "one that wants none"
 

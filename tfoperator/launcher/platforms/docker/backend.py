@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import msgspec
 from docker import DockerClient
 from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 from docker.models.containers import Container
@@ -21,7 +22,8 @@ from tfoperator.launcher.core.context import CLEAN_UP_POLICY
 from tfoperator.launcher.core.errors import PermanentFailure, PlatformUnavailable
 from tfoperator.launcher.core.output import ContainerEnd
 from tfoperator.launcher.core.output_document import OUTPUT_FILE
-from tfoperator.launcher.platforms.docker.client import connect_log, read_file
+from tfoperator.launcher.platforms.docker.client import connect_log, read_events, read_file
+from tfoperator.launcher.platforms.docker.history import EndCause, cause_of_end
 
 logger = logging.getLogger(__name__)
 
@@ -164,15 +166,40 @@ class DockerBackend:
             self._launch.mailbox.put(error)
 
     def _ended(self, container: Container, code: int, lost: ContainerEnd) -> ContainerEnd:
+        cause = self._cause(container)
         try:
             self._patiently(f"inspect container {container.name}", container.reload)
         except NotFound:
-            return ContainerEnd(0) if code == 0 else lost
-        state = container.attrs["State"]
+            return ContainerEnd(0) if code == 0 and cause is EndCause.ITSELF else lost
+        state, name = container.attrs["State"], container.name
+        if state.get("Running"):  # `docker restart` of another program
+            self._quietly(name, str(container.id), lambda one: one.stop(timeout=self._grace))
         said = ["OOMKilled"] if state.get("OOMKilled") else []
         said += [state["Error"]] if state.get("Error") else []
         image_id = container.attrs.get("Image", "")
-        return ContainerEnd(int(state["ExitCode"]), ": ".join(said), output=self._output(container), image_id=image_id)
+        end = ContainerEnd(code, ": ".join(said), output=self._output(container), image_id=image_id)
+        if cause is EndCause.TOLD:
+            message = f"container {name} was stopped by another program, and ended with exit code {code} after that"
+        elif cause is EndCause.UNKNOWN and code == 0:
+            message = (
+                f"container {name} ended with exit code 0, but the Docker engine has no event of its end any more, so "
+                "the engine may have stopped it: it was restarted, or has had many events since"
+            )
+        else:
+            return end
+        return msgspec.structs.replace(end, exit_code=None, message=message, lost=True)
+
+    def _cause(self, container: Container) -> EndCause:
+        """Return the cause of the container's end; an engine that shows no events can't be asked."""
+        stop_signal = container.attrs.get("Config", {}).get("StopSignal") or ""
+        try:
+            return self._patiently(
+                f"read the events of container {container.name}",
+                lambda: cause_of_end(read_events(self._client, container), stop_signal),
+            )
+        except (PermanentFailure, NotFound) as error:
+            logger.warning("whether another program stopped container %s can't be seen: %s", container.name, error)
+            return EndCause.ITSELF
 
     def _output(self, container: Container) -> bytes | None:
         """Return output.json from the engine: a remote one writes to a directory of its own machine."""

@@ -12,15 +12,20 @@ from datetime import datetime
 from typing import Any
 
 import docker
+import urllib3
 from docker import DockerClient
 from docker.errors import DockerException, NotFound
 from docker.models.containers import Container
 
 from tfoperator.launcher.core.errors import PlatformUnavailable
 from tfoperator.launcher.core.output_document import MAX_OUTPUT_BYTES
+from tfoperator.launcher.platforms.docker.history import ContainerEvent
 from tfoperator.logs.lines.reader import LogConnection, LogCut, NoLog
 
 logger = logging.getLogger(__name__)
+
+_EVENT_SECONDS = 10
+"""Seconds after which no event of an end is expected any more: an engine writes it milliseconds after the end."""
 
 
 def connect_docker(url: str = "") -> DockerClient:
@@ -81,6 +86,29 @@ def read_file(container: Container, path: str) -> bytes:
         member = tar.next()
         content = tar.extractfile(member) if member is not None and member.isfile() else None
         return b"" if content is None else content.read(MAX_OUTPUT_BYTES + 1)
+
+
+def read_events(client: DockerClient, container: Container) -> Iterator[ContainerEvent]:
+    """Yield a container's events since its creation, the oldest first, and new ones for some seconds.
+
+    The container may be gone. Raises docker's APIError, and OSError if the stream is cut.
+    """
+    created = datetime.fromisoformat(container.attrs["Created"])
+    now = datetime.fromisoformat(client.info()["SystemTime"])  # all times are of the engine, whose clock may differ
+    stream = client.events(
+        since=int(created.timestamp()),
+        until=int(now.timestamp()) + _EVENT_SECONDS,
+        filters={"type": "container", "container": container.id, "event": ["kill", "die"]},
+        decode=True,
+    )
+    try:
+        for event in stream:
+            number = str(event["Actor"]["Attributes"].get("signal", ""))
+            yield ContainerEvent(event["Action"], int(number) if number.isdecimal() else 0)
+    except urllib3.exceptions.HTTPError as error:
+        raise OSError(f"the events of container {container.name} were cut: {error}") from error
+    finally:
+        stream.close()
 
 
 def connect_log(container: Container, since: str) -> LogConnection:

@@ -22,7 +22,7 @@ from tfoperator.kube.errors import (
     TransportError,
     UnauthorizedError,
 )
-from tfoperator.kube.event import decode_event
+from tfoperator.kube.event import Event, decode_event
 from tfoperator.kube.resources import EVENTS, Resource
 from tfoperator.launcher.container.backend import Launch
 from tfoperator.launcher.core.context import CLEAN_UP_POLICY, RetryPolicy
@@ -91,6 +91,18 @@ class ApiCalls:
             return ""
         newest = max(page.items, key=lambda event: event.last_seen, default=None)
         return f"{newest.reason}: {newest.message}" if newest else ""
+
+    def events(self, uid: str) -> tuple[Event, ...]:
+        """Return the events about an object; none if they may not be read. Raises what `patiently` raises."""
+        options = ListOptions(field_selector=f"involvedObject.uid={uid}", limit=500)
+        try:
+            page = self.patiently(
+                f"list the events of {uid}", lambda: self.client.list(EVENTS, self.namespace, decode_event, options)
+            )
+        except KubeError as error:
+            logger.warning("the events of %s can't be read: %s", uid, error)
+            return ()
+        return tuple(page.items)
 
     def log(self, pod: str, container: str) -> Callable[[str], LogConnection]:
         """Return the function that opens a container's log from a time on."""

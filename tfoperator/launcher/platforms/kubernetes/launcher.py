@@ -68,7 +68,10 @@ class PodWait(ObjectWait[PodView]):
         if waits is not None and str(waits) != str(self._pending):
             self._context.tell(f"pod {self._name} waits: {waits}")
         self._pending = waits
-        return container_end(state)
+        end = container_end(state)
+        if end is not None and end.exit_code == 0:
+            end = container_end(state, events=self._calls.events(state.metadata.uid))
+        return end
 
     def gone(self) -> ContainerEnd:
         """See `ObjectWait`."""

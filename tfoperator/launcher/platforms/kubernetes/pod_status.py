@@ -6,13 +6,19 @@ three states: the container waits (for what?), it runs, it has ended (how, and b
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
 import msgspec
 
+from tfoperator.base.clock import seconds_between
+from tfoperator.kube.event import Event
 from tfoperator.kube.objects import (
     ContainerState,
     ContainerStateTerminated,
     ContainerStatus,
     HasMetadata,
+    PodCondition,
     PodSpec,
     PodStatus,
 )
@@ -20,6 +26,12 @@ from tfoperator.kube.verbs import decoder
 from tfoperator.launcher.core.output import ContainerEnd
 from tfoperator.launcher.core.output_document import OUTPUT_FILE
 from tfoperator.launcher.platforms.kubernetes.config import MAIN
+from tfoperator.launcher.platforms.kubernetes.interruptions import (
+    Interruption,
+    interrupted_by,
+    limit_reached,
+    visible_lag,
+)
 
 
 class ContainerView(ContainerStatus, frozen=True, rename="camel"):
@@ -41,7 +53,12 @@ class _Spec(PodSpec, frozen=True, rename="camel"):
     ephemeral_containers: tuple[_Container, ...] = ()
 
 
+class _Condition(PodCondition, frozen=True, rename="camel"):
+    last_transition_time: datetime | None = None
+
+
 class _Status(PodStatus, frozen=True, rename="camel"):
+    conditions: tuple[_Condition, ...] = ()
     init_container_statuses: tuple[ContainerView, ...] = ()
     container_statuses: tuple[ContainerView, ...] = ()
 
@@ -79,8 +96,18 @@ _MESSAGE_BYTES = 4096
 _POD_MESSAGE_BYTES = 12 * 1024
 """The kubelet's MaxContainerTerminationMessageLength and MaxPodTerminationMessageLogLength."""
 
-_OWN_REASONS = frozenset({"DeadlineExceeded"})
-"""Reasons of a pod's failure caused by itself; all others (Evicted, NodeLost, OutOfcpu ...) are the platform's."""
+_BY_KUBELET = "TerminationByKubelet"
+"""The reason of the condition DisruptionTarget if the kubelet ends a pod (lack of memory or disk, the node's
+shutdown, a critical pod). Kubelets date this condition when all containers have ended, and not when they are told to
+end (`mergePodStatus` in Kubernetes 1.37, pkg/kubelet/status): its time is no evidence."""
+
+_TAKING_EVENTS = frozenset({"Evicted", "Preempting"})
+"""The reasons of events about a whole pod, by which a kubelet announces that it will end the pod's containers. Before
+it stops one of them, it writes the event `Killing` of that container."""
+
+_LIMIT_REASON = "DeadlineExceeded"
+"""The reason of a pod that has reached its own `activeDeadlineSeconds`. Every other reason of a failed pod (Evicted,
+NodeLost, OutOfcpu, Terminated ...) means that the platform ended the pod."""
 
 
 def status_of(pod: PodView, container: str = MAIN) -> ContainerView | None:
@@ -96,28 +123,51 @@ def has_started(pod: PodView, container: str = MAIN) -> bool:
     return bool(status.state.running is not None or status.state.terminated or status.restart_count)
 
 
-def container_end(pod: PodView, container: str = MAIN) -> ContainerEnd | None:
-    """Return how the container has ended; None if it has not, or will be restarted."""
+def container_end(pod: PodView, container: str = MAIN, events: Iterable[Event] = ()) -> ContainerEnd | None:
+    """Return how the container has ended; None if it has not, or will be restarted.
+
+    Exit code 0 is a success if the program certainly ended before its pod was ordered to end (`interruptions`); else
+    the container is lost, or has timed out. With any other exit code a container is lost if its pod was taken away at
+    any time: it costs less to run a failed program again than to fail a step for good that was only taken away.
+
+    `events` are the events about the pod. They matter for exit code 0 alone: if a kubelet evicts a pod for its own
+    limits of storage, or after a failed liveness probe, and the program ends with 0, the pod's status shows nothing.
+    """
     status, phase = status_of(pod, container), pod.status.phase
     terminated = status.state.terminated if status else None
     # Other containers (sidecars) may run for ever: the component's own decides, unless it is restarted.
     if phase not in ("Succeeded", "Failed") and not (terminated and pod.spec.restart_policy == "Never"):
         return None
-    code = terminated.exit_code if terminated else (0 if phase == "Succeeded" else None)
-    image_id = status.image_id if status else ""
+    reported = reported_end(pod, container)
+    orders = _interruptions(pod, terminated)
+    if reported.exit_code == 0:
+        told = (*_kubelet_orders(pod, container, terminated, events), *orders)
+        order = interrupted_by(terminated.finished_at if terminated else None, told, _lag(pod))
+        if order is None:
+            return reported
+        message = f"{order.message}; its exit code 0 does not show that its work was done"
+        return msgspec.structs.replace(
+            reported, exit_code=None, message=message, lost=not order.by_limit, timed_out=order.by_limit
+        )
+    taken = next((order for order in orders if not order.by_limit), None)
+    if taken is None:
+        return reported
+    return msgspec.structs.replace(reported, exit_code=None, message=taken.message, lost=True)
+
+
+def reported_end(pod: PodView, container: str = MAIN) -> ContainerEnd:
+    """Return the end that the kubelet reports of an ended container, whatever caused it."""
+    status = status_of(pod, container)
+    terminated = status.state.terminated if status else None
+    code = terminated.exit_code if terminated else (0 if pod.status.phase == "Succeeded" else None)
     document, cut = _document(pod, container, terminated)
-    by_message = _reports_by_message(pod, container)
-    if code == 0:
-        return ContainerEnd(0, output=document, output_cut=cut, by_message=by_message, image_id=image_id)
-    taken = _taken_away(pod, terminated)
     return ContainerEnd(
-        None if taken else code,
-        taken or _explanation(pod, terminated, is_document=document is not None),
-        lost=bool(taken),
+        code,
+        "" if code == 0 else _explanation(pod, terminated, is_document=document is not None),
         output=document,
         output_cut=cut,
-        by_message=by_message,
-        image_id=image_id,
+        by_message=_reports_by_message(pod, container),
+        image_id=status.image_id if status else "",
     )
 
 
@@ -149,19 +199,53 @@ def pending(pod: PodView, container: str = MAIN) -> Pending | None:
     return Pending("start", *((first.reason, first.message) if first else ()))
 
 
-def _taken_away(pod: PodView, terminated: ContainerStateTerminated | None) -> str:
-    """Return how the platform ended the container, as a message; "" if it ended by itself."""
-    name, status = pod.metadata.key, pod.status
+def _interruptions(pod: PodView, terminated: ContainerStateTerminated | None) -> tuple[Interruption, ...]:
+    """Return everything that may have ended the pod's containers: the pod's own limit comes last."""
+    name, status, found = pod.metadata.key, pod.status, list[Interruption]()
     for condition in status.conditions:
         if condition.type == "DisruptionTarget" and condition.status == "True":
-            return f"pod {name} was disrupted ({condition.reason}): {condition.message or 'its node was needed'}"
-    if status.phase == "Failed" and status.reason and status.reason not in _OWN_REASONS:
-        return f"pod {name} was ended by its node ({status.reason}): {status.message or 'without a message'}"
+            why = condition.message or "its node was needed"
+            at = condition.last_transition_time if condition.reason != _BY_KUBELET else None
+            found.append(Interruption(f"pod {name} was disrupted ({condition.reason}): {why}", at))
+    if status.reason not in ("", _LIMIT_REASON):
+        why = status.message or "without a message"
+        found.append(Interruption(f"pod {name} was ended by its node ({status.reason}): {why}"))
     if pod.metadata.deletion_timestamp is not None:
-        return f"pod {name} was deleted before its container had succeeded"
+        deleted = f"pod {name} was deleted before its container had succeeded"
+        found.append(Interruption(deleted, pod.metadata.deletion_requested))
     if terminated is not None and terminated.reason == "ContainerStatusUnknown":
-        return f"pod {name}: its node lost the container: {terminated.message}"
-    return ""
+        found.append(Interruption(f"pod {name}: its node lost the container: {terminated.message}"))
+    if status.reason == _LIMIT_REASON:
+        reached = limit_reached(status.start_time, pod.spec.active_deadline_seconds)
+        said = ": ".join(part for part in (status.reason, status.message) if part)
+        found.append(Interruption(said, reached, by_limit=True))
+    return tuple(found)
+
+
+def _kubelet_orders(
+    pod: PodView, container: str, terminated: ContainerStateTerminated | None, events: Iterable[Event]
+) -> Iterator[Interruption]:
+    """Yield the orders of the kubelet to this run of the container that events tell of."""
+    name, started = pod.metadata.key, terminated.started_at if terminated is not None else None
+    for event in events:
+        killing = event.reason == "Killing" and event.involved_object.field_path == f"spec.containers{{{container}}}"
+        if not killing and event.reason not in _TAKING_EVENTS:
+            continue
+        first = event.first_timestamp or event.last_seen
+        if started is not None and seconds_between(started, event.last_seen) < 0:
+            continue  # it was for an earlier run
+        # An event that also stands for orders to earlier runs has no time of the last one's.
+        at = first if started is None or seconds_between(started, first) >= 0 else None
+        yield Interruption(f"pod {name} was told to end by its kubelet ({event.reason}): {event.message}", at)
+
+
+def _lag(pod: PodView) -> float:
+    """Return the seconds by which the clock of the pod's node is visibly behind that of the API server."""
+    bound = pod.metadata.creation_timestamp
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "True":
+            bound = condition.last_transition_time or bound
+    return visible_lag(bound, pod.status.start_time)
 
 
 def _explanation(pod: PodView, terminated: ContainerStateTerminated | None, *, is_document: bool) -> str:

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tfoperator.kube.event import Event, decode_event
 from tfoperator.launcher.core.output import ContainerEnd
 from tfoperator.launcher.platforms.kubernetes.pod_status import (
     PodView,
@@ -23,20 +24,38 @@ def pod(
     policy: str = "Never",
     meta: Json | None = None,
     node: str = "n",
+    limit: int | None = None,
     **status: Any,
 ) -> PodView:
     main = [{"name": "main", "imageID": "i@sha256:1", "state": state}] if state is not None else []
     status = {"phase": phase, "containerStatuses": main, **status}
-    return view_of({"restartPolicy": policy, "nodeName": node}, status, **meta or {})
+    spec: Json = {"restartPolicy": policy, "nodeName": node}
+    return view_of(spec if limit is None else {**spec, "activeDeadlineSeconds": limit}, status, **meta or {})
 
 
-def view_of(spec: Json, status: Json, **meta: str) -> PodView:
+def view_of(spec: Json, status: Json, **meta: Any) -> PodView:
     body = {"metadata": {"name": "p", "namespace": "ns", **meta}, "spec": spec, "status": status}
     return decode_pod_view(json.dumps(body).encode())
 
 
-def ended(code: int, reason: str = "", message: str = "") -> Json:
-    return {"terminated": {"exitCode": code, "reason": reason, "message": message}}
+def ended(code: int, reason: str = "", message: str = "", at: int | None = None) -> Json:
+    state = {"exitCode": code, "reason": reason, "message": message}
+    return {"terminated": state if at is None else {**state, "finishedAt": moment(at)}}
+
+
+def moment(seconds: int) -> str:
+    """A time of Kubernetes, so many seconds after the pod was bound and accepted."""
+    return f"2026-01-01T00:{seconds // 60:02}:{seconds % 60:02}Z"
+
+
+def deletion(requested: int, grace: int = 30) -> Json:
+    """The metadata of a pod whose deletion was requested then."""
+    return {"deletionTimestamp": moment(requested + grace), "deletionGracePeriodSeconds": grace}
+
+
+def disruption(at: int | None, reason: str = "EvictionByEvictionAPI", status: str = "True") -> Json:
+    condition = {"type": "DisruptionTarget", "status": status, "reason": reason, "message": "drained"}
+    return condition if at is None else {**condition, "lastTransitionTime": moment(at)}
 
 
 def waits(reason: str, **more: str) -> Json:
@@ -71,13 +90,115 @@ DISRUPTED = [{"type": "DisruptionTarget", "status": "True", "reason": "Preemptio
         (pod("Failed", ended(143), conditions=DISRUPTED), None, True, "PreemptionByScheduler"),
         (pod("Running", ended(143), meta=DELETED), None, True, "deleted"),
         (pod("Failed", ended(137, "ContainerStatusUnknown")), None, True, "lost the container"),
-        (pod("Succeeded", ended(0), meta=DELETED, conditions=DISRUPTED), 0, False, ""),
+        (pod("Succeeded", ended(0), meta=DELETED, conditions=DISRUPTED), None, True, "PreemptionByScheduler"),
     ],
 )
 def test_how_a_container_has_ended(view: PodView, code: int | None, lost: bool, words: str) -> None:
     end = container_end(view)
     assert (end.exit_code, end.lost) == (code, lost)
     assert words in end.message
+
+
+DONE = ended(0, "Completed", at=60)
+LIMITED = {"reason": "DeadlineExceeded", "message": "too long", "startTime": moment(0)}
+BEHIND = {
+    "startTime": "2025-12-31T23:59:50Z",
+    "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": moment(0)}],
+}
+
+
+@pytest.mark.parametrize(
+    ("view", "result", "words"),
+    [
+        # Deleted: by a person, a drain without evictions, a garbage collector.
+        (pod("Succeeded", DONE, meta=deletion(61)), "succeeded", ""),
+        (pod("Succeeded", DONE, meta=deletion(60)), "lost", "deleted"),
+        (pod("Succeeded", DONE, meta=deletion(59)), "lost", "deleted"),
+        (pod("Running", DONE, meta=deletion(61)), "succeeded", ""),
+        (pod("Running", DONE, meta=deletion(59)), "lost", "deleted"),
+        (pod("Succeeded", DONE, meta=deletion(61, grace=0)), "succeeded", ""),
+        (pod("Succeeded", DONE, meta=deletion(60, grace=0)), "lost", "deleted"),
+        (pod("Succeeded", ended(0), meta=deletion(61)), "lost", "deleted"),
+        (pod("Succeeded", meta=deletion(61)), "lost", "deleted"),
+        (pod("Succeeded", DONE, meta=deletion(61) | {"deletionGracePeriodSeconds": 1 << 60}), "lost", "deleted"),
+        # Disrupted: evicted through the API, preempted, its node tainted or shut down.
+        (pod("Succeeded", DONE, conditions=[disruption(61)]), "succeeded", ""),
+        (pod("Succeeded", DONE, conditions=[disruption(60)]), "lost", "EvictionByEvictionAPI"),
+        (pod("Succeeded", DONE, conditions=[disruption(None)]), "lost", "EvictionByEvictionAPI"),
+        (pod("Succeeded", DONE, conditions=[disruption(59, status="False")]), "succeeded", ""),
+        (pod("Succeeded", DONE, meta=deletion(61), conditions=[disruption(59)]), "lost", "EvictionByEvictionAPI"),
+        (pod("Succeeded", DONE, meta=deletion(61), conditions=[disruption(61)]), "succeeded", ""),
+        # Ended by its kubelet: evicted for memory or disk, shut down with its node, refused after a restart.
+        (pod("Failed", DONE, reason="Evicted", message="low on memory"), "lost", "Evicted"),
+        (pod("Failed", DONE, reason="Terminated", message="imminent node shutdown"), "lost", "Terminated"),
+        (pod("Failed", DONE, reason="NodeShutdown"), "lost", "NodeShutdown"),
+        (pod("Succeeded", DONE, reason="Terminated"), "lost", "Terminated"),
+        (
+            pod("Failed", DONE, reason="Terminated", conditions=[disruption(59, "TerminationByKubelet")]),
+            "lost",
+            "TerminationByKubelet",
+        ),
+        (pod("Succeeded", DONE, conditions=[disruption(61, "TerminationByKubelet")]), "lost", "TerminationByKubelet"),
+        (pod("Succeeded", DONE, conditions=[disruption(90, "TerminationByKubelet")]), "lost", "TerminationByKubelet"),
+        # Another container failed.
+        (pod("Failed", DONE), "succeeded", ""),
+        # Its own time limit.
+        (pod("Failed", DONE, limit=61, **LIMITED), "succeeded", ""),
+        (pod("Failed", DONE, limit=60, **LIMITED), "timed out", "DeadlineExceeded: too long"),
+        (pod("Failed", DONE, limit=10, **LIMITED), "timed out", "DeadlineExceeded: too long"),
+        (pod("Failed", DONE, **LIMITED), "timed out", "DeadlineExceeded: too long"),
+        (pod("Failed", DONE, limit=10, meta=deletion(30), **LIMITED), "lost", "deleted"),
+        (pod("Failed", DONE, limit=10, meta=deletion(90), **LIMITED), "timed out", "DeadlineExceeded"),
+        # The node's clock is ten seconds behind: the program ended at 70 by the API server's.
+        (pod("Succeeded", DONE, meta=deletion(71), **BEHIND), "lost", "deleted"),
+        (pod("Succeeded", DONE, meta=deletion(72), **BEHIND), "succeeded", ""),
+        (pod("Succeeded", DONE, **BEHIND), "succeeded", ""),
+        # The node's clock is ahead, or the pod waited for its node: that shows no lag.
+        (pod("Succeeded", DONE, meta=deletion(61), startTime=moment(50)), "succeeded", ""),
+    ],
+)
+def test_exit_code_0_is_a_success_only_before_the_pod_was_told_to_end(view: PodView, result: str, words: str) -> None:
+    end = container_end(view)
+    found = "succeeded" if end.exit_code == 0 else "lost" if end.lost else "timed out" if end.timed_out else "?"
+    assert (found, end.exit_code) == (result, 0 if result == "succeeded" else None)
+    assert words in end.message
+    assert end.image_id in ("i@sha256:1", "")
+
+
+def told(reason: str, first: int, last: int | None = None, part: str = "spec.containers{main}") -> Event:
+    """An event of the kubelet's; `last` is when it happened again."""
+    times = {"firstTimestamp": moment(first), "lastTimestamp": moment(first if last is None else last)}
+    about = {"involvedObject": {"fieldPath": part}}
+    return decode_event(json.dumps({"reason": reason, "message": "Stopping", **about, **times}).encode())
+
+
+@pytest.mark.parametrize(
+    ("events", "result"),
+    [
+        ([], "succeeded"),
+        ([told("Killing", 59)], "lost"),
+        ([told("Killing", 60)], "lost"),
+        ([told("Killing", 61)], "succeeded"),
+        ([told("Killing", 59, 62)], "lost"),
+        ([told("Killing", 20)], "succeeded"),
+        ([told("Killing", 20, 59)], "lost"),
+        ([told("Killing", 59, part="spec.containers{side}")], "succeeded"),
+        ([told("Killing", 59, part="spec.initContainers{main}")], "succeeded"),
+        ([told("Started", 59)], "succeeded"),
+        ([told("Evicted", 59, part="")], "lost"),
+        ([told("Preempting", 59, part="")], "lost"),
+        ([told("Evicted", 61, part="")], "succeeded"),
+    ],
+)
+def test_what_a_kubelet_says_in_events_alone_counts_for_the_run_that_it_was_said_to(
+    events: list[Event], result: str
+) -> None:
+    """Its last run lasted from 30 to 60."""
+    done = {"terminated": {**DONE["terminated"], "startedAt": moment(30)}}
+    end = container_end(pod("Succeeded", done), events=events)
+    assert ("lost" if end.lost else "succeeded", end.exit_code) == (result, 0 if result == "succeeded" else None)
+    failed = {"terminated": {**done["terminated"], "exitCode": 3}}
+    assert container_end(pod("Failed", failed), events=events).exit_code == 3
 
 
 @pytest.mark.parametrize(
@@ -110,6 +231,7 @@ def test_a_pod_that_is_gone_was_lost_unless_it_had_succeeded_and_what_has_starte
     assert lost_end(pod("Running", RUNNING), "ns/p").lost
     assert lost_end(pod("Failed", ended(1)), "ns/p").lost
     assert lost_end(pod("Succeeded", ended(0)), "ns/p") == ContainerEnd(0, image_id="i@sha256:1")
+    assert lost_end(pod("Succeeded", DONE, meta=deletion(60)), "ns/p").lost
     again = [{"name": "main", "restartCount": 1, "state": waits("CrashLoopBackOff")}]
     looping = pod("Running", policy="OnFailure", containerStatuses=again)
     assert [pending(view) for view in (pod("Running", RUNNING), looping, pod("Failed"))] == [None] * 3

@@ -1,0 +1,164 @@
+"""Steps whose pods are taken away, on a node whose programs answer SIGTERM with exit code 0, under either API server.
+
+A program that was told to end has not succeeded because it obeys; one that had ended before has.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.conftest import ApiServer
+from tests.contract.launches import Start, player, pod_launches
+from tests.contract.nodes import NODE, Node
+from tests.contract.support import PODS, Space, decode, nothing_left
+from tests.support.eventually import eventually
+from tests.support.launching import Killed, PodPlayer, dies_at
+from tests.support.taken_steps import SHARDS, reporting, script, shards, written
+from tfoperator.launcher import Artifact, KubernetesPodPlatformConfig, LaunchContext, PermanentFailure
+from tfoperator.launcher.platforms.stopping import stop_recorded
+from tfoperator.local.node.node_api import NODES
+
+__all__ = ["player"]
+
+Take = Callable[[Space, str], None]
+
+
+def delete(space: Space, pod: str) -> None:
+    space.delete(PODS, pod)
+
+
+def evict(space: Space, pod: str) -> None:
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod, "namespace": space.namespace}}
+    answer = space.http("POST", space.path(PODS, pod, "eviction"), body)
+    assert answer.code == 201, answer
+
+
+def drain(space: Space, pod: str) -> None:
+    """As `kubectl drain` does it: nothing new comes to the node, and what is there is evicted."""
+    space.client.patch(NODES, "", NODE, {"spec": {"unschedulable": True}}, decode)
+    evict(space, pod)
+
+
+TAKES = pytest.mark.parametrize("take", [delete, evict, drain])
+
+
+@pytest.fixture
+def node(api_server: ApiServer, space: Space, tmp_path: Path) -> Iterator[Node]:
+    with nothing_left(), Node(api_server, space, tmp_path) as one:
+        yield one
+
+
+@pytest.fixture
+def start(node: Node, space: Space, tmp_path: Path) -> Iterator[Start]:
+    with pod_launches(space, tmp_path, KubernetesPodPlatformConfig({"terminationGracePeriodSeconds": 60})) as launch:
+        yield launch
+
+
+@TAKES
+def test_a_program_that_answers_sigterm_with_0_is_run_again(
+    take: Take,
+    start: Start,
+    player: PodPlayer,
+    space: Space,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    launch = start(shards(tmp_path))
+    eventually(lambda: "five are written" in launch.lines)
+    take(space, player.the_pod(1))
+    result = launch.done()
+    assert (result.attempts, written(tmp_path)) == (2, SHARDS)
+    assert [line for line in launch.lines if line.endswith("written")] == ["five are written", "all are written"]
+    assert "told to end" in launch.lines
+    assert "its exit code 0 does not show that its work was done" in caplog.text
+
+
+@TAKES
+def test_a_program_that_had_ended_before_has_succeeded(
+    take: Take, start: Start, player: PodPlayer, space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its launcher is away meanwhile; a container beside it keeps the pod."""
+    runs, go = tmp_path / "runs", tmp_path / "go"
+    component = script(f"echo once >> {runs}")
+    wait = ["sh", "-c", f"trap '' TERM; until [ -e {go} ]; do sleep 0.05; done"]
+    beside = {"name": "beside", "image": "example.invalid/x:1", "command": wait}
+    config = KubernetesPodPlatformConfig({"containers": [{"name": "main"}, beside]})
+    killed(start, monkeypatch, component, config)
+    name = player.the_pod(1)
+    ended = eventually(lambda: finished(space, name), what="the program has ended")
+    eventually(lambda: datetime.now(UTC).replace(microsecond=0) > ended, what="a later second")
+    take(space, name)
+    assert space.get(PODS, name)["metadata"]["deletionTimestamp"]
+    assert start(component, config).done().attempts == 1
+    assert runs.read_text() == "once\n"
+    go.touch()
+    player.is_gone(name)
+
+
+def killed(start: Start, monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> None:
+    """A launch that dies when its pod is there."""
+    with dies_at("created", monkeypatch), pytest.raises(Killed):
+        start(*arguments).done()
+
+
+def finished(space: Space, pod: str) -> datetime | None:
+    """When the component's container ended; None if it has not."""
+    for status in space.get(PODS, pod).get("status", {}).get("containerStatuses", ()):
+        if status["name"] == "main" and (state := status["state"].get("terminated")):
+            return datetime.fromisoformat(state["finishedAt"])
+    return None
+
+
+@TAKES
+def test_a_program_whose_output_json_says_that_it_is_done_has_succeeded(
+    take: Take, start: Start, player: PodPlayer, space: Space
+) -> None:
+    launch = start(reporting())
+    eventually(lambda: launch.lines == ["ready"])
+    take(space, player.the_pod(1))
+    result = launch.done()
+    assert (result.attempts, result.outputs) == (1, {"o": (Artifact("/new"),)})
+
+
+@TAKES
+def test_a_pod_that_is_taken_while_its_launcher_is_away_is_lost(
+    take: Take, start: Start, player: PodPlayer, space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next launcher adopts the pod of the killed one, and sees its end alone."""
+    killed(start, monkeypatch, shards(tmp_path))
+    name = player.the_pod(1)
+    eventually((tmp_path / "mark").exists, what="five are written")
+    space.json_patch(PODS, name, {"op": "add", "path": "/metadata/finalizers", "value": ["example.com/keep"]})
+    take(space, name)
+    eventually(lambda: finished(space, name), what="the program has ended")
+    launch = start(shards(tmp_path))
+    space.json_patch(PODS, player.the_pod(1), {"op": "remove", "path": "/metadata/finalizers"})
+    assert launch.done().attempts == 2
+    assert written(tmp_path) == SHARDS
+
+
+@TAKES
+def test_a_pod_that_was_taken_is_no_success_for_who_stops_what_a_runner_has_left(
+    take: Take, start: Start, player: PodPlayer, space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed(start, monkeypatch, shards(tmp_path))
+    name = player.the_pod(1)
+    eventually((tmp_path / "mark").exists, what="five are written")
+    space.json_patch(PODS, name, {"op": "add", "path": "/metadata/finalizers", "value": ["example.com/keep"]})
+    take(space, name)
+    eventually(lambda: finished(space, name), what="the program has ended")
+    context = LaunchContext(namespace=space.namespace, kube=space.new_client)
+    record = stop_recorded(tmp_path / "work", context, "its runner died")
+    space.json_patch(PODS, name, {"op": "remove", "path": "/metadata/finalizers"})
+    assert (record.state, record.output) == ("retryable", None)
+
+
+def test_exit_code_0_at_the_time_limit_of_a_pod_is_a_failure(start: Start, tmp_path: Path) -> None:
+    limited = KubernetesPodPlatformConfig({"activeDeadlineSeconds": 1})
+    launch = start(shards(tmp_path), limited)
+    with pytest.raises(PermanentFailure, match="DeadlineExceeded"):
+        launch.done()
+    assert "told to end" in launch.lines
