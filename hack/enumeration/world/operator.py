@@ -13,6 +13,7 @@ import msgspec
 
 from hack.enumeration.world.caches import CacheFeed, Filter
 from hack.enumeration.world.clock import VirtualClock
+from hack.enumeration.world.memory import places_of
 from hack.enumeration.world.server import DirectClient, SimulatedServer
 from hack.faults.oracle.events import Told
 from tfoperator.base.token_bucket import TokenBucket
@@ -187,6 +188,7 @@ class SteppedOperator:
         """`inside` looks into pods; `revision_of` says for each kind which revision the server has that lists it."""
         self._clock = clock
         self._server = server
+        self._client = client
         self.events = _Events()
         self.syncs: list[tuple[str, float]] = []
         """The jobs that were looked at, by their keys, and when."""
@@ -226,6 +228,11 @@ class SteppedOperator:
         """Be gone, as a killed process is."""
         for feed in self.feeds:
             feed.stop()
+
+    def remembers(self, text: str) -> list[str]:
+        """Return the places in the operator's memory that have this text, such as a UID: its caches are part of it."""
+        roots = {"controller": self._controller, "reconciler": self._reconciler, "queue": self._queue}
+        return places_of(text, roots, without=[self._client, self._server, self._clock, self.events, self.syncs])
 
     @property
     def due(self) -> float:
