@@ -68,11 +68,16 @@ def play(scenario: Scenario, fault: Fault) -> Tried:
     return Tried(scenario.name, fault, found, reached, round(time.monotonic() - began, 4))
 
 
+def has_deletions(scenario: Scenario) -> bool:
+    """Return whether the job of a scenario is deleted at every point: it has what others than its owner hold."""
+    return scenario.attachments.queues or bool(scenario.attachments.gang)
+
+
 def record(scenario: Scenario, *, share: int, old_lists: int) -> tuple[There, Tried]:
     """Play a scenario without a fault, and list its points: one of `share`, of old lists one of `old_lists`."""
     began = time.monotonic()
     played = World(scenario).play()
-    every = points(played)
+    every = points(played, deletions=has_deletions(scenario))
     old = [fault for fault in every if fault.how is How.OLD_LIST]
     others = [fault for fault in every if fault.how is not How.OLD_LIST]
     chosen = [*thinned(others, share), *thinned(old, old_lists)]

@@ -190,6 +190,11 @@ class SteppedOperator:
         self._server = server
         self._client = client
         self.events = _Events()
+        self.pause_between_events = 0.0
+        """Seconds in which the operator does its work after each event, before a cache shows the next one."""
+        self.shown: Callable[[str], None] = lambda _: None
+        """Called with the kind of each event that a cache has shown."""
+        self._next_event_at = 0.0
         self.syncs: list[tuple[str, float]] = []
         """The jobs that were looked at, by their keys, and when."""
         self._queue = _SteppedQueue(
@@ -238,6 +243,8 @@ class SteppedOperator:
     def due(self) -> float:
         """When there is something to do again, if nothing happens before."""
         times = [feed.due for feed in self.feeds]
+        if any(feed.next_revision < math.inf for feed in self.feeds):
+            times.append(self._next_event_at)
         if self._leads:
             times += [self._queue.due, self._reconciler.due]
         return min(times)
@@ -251,11 +258,13 @@ class SteppedOperator:
             if feed.wants_list:
                 feed.list_again()
                 return True
-        feed = min(self.feeds, key=lambda one: one.next_revision)
-        if feed.next_revision < math.inf:
-            feed.show_next()
-            return True
         now = self._clock.monotonic()
+        feed = min(self.feeds, key=lambda one: one.next_revision)
+        if feed.next_revision < math.inf and now >= self._next_event_at:
+            self._next_event_at = now + self.pause_between_events
+            feed.show_next()
+            self.shown(feed.kind)
+            return True
         for feed in self.feeds:
             if feed.due <= now:
                 feed.resync()

@@ -12,6 +12,7 @@ from hack.enumeration.world.operator import SteppedOperator
 from hack.enumeration.world.server import DirectClient
 from hack.enumeration.world.world import NAMESPACE, World
 from hack.faults.plan.steps import Act, Step
+from tfoperator.api.queues import JOB_UID_LABEL
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.api.workloads import WORKLOADS
 from tfoperator.kube.resources import PODS, Resource
@@ -168,11 +169,33 @@ def test_a_look_at_what_is_left_costs_no_request_before_the_last_pod_is_gone(wor
     assert (world.left(), world.lists, world.writes) == ([], ["pods"], writes + 1)
 
 
-def test_nothing_is_remembered_of_a_deleted_job(world: QueueWorld) -> None:
+@pytest.mark.parametrize("last", KINDS)
+def test_nothing_is_remembered_of_a_deleted_job(world: QueueWorld, last: str) -> None:
     [uid] = [one["metadata"]["uid"] for one in world.recorder.current("TFJob")]
     [operator] = world.processes
     assert operator.remembers(uid)
+    world.hold(last)
     for what in ("TFJob", "Pod"):
         world.delete(what)
-        world.run_for(20)
+        world.run_for(2)
+    world.show(last)
+    world.run_for(20)
     assert operator.remembers(uid) == []
+
+
+def test_a_job_that_is_made_again_does_not_wait_for_the_workload_of_the_one_before(world: QueueWorld) -> None:
+    for what in ("TFJob", "Pod"):
+        world.delete(what)
+        world.run_for(2)
+    world.hold("Workload")
+    for _ in range(2):
+        world.act(Step(0, Act.CREATE))
+        world.run_for(1)
+        [uid] = [one["metadata"]["uid"] for one in world.recorder.current("TFJob")]
+        world.delete("TFJob")
+    world.act(Step(0, Act.CREATE))
+    world.show("Workload")
+    world.run_for(3)
+    [again] = [one["metadata"]["uid"] for one in world.recorder.current("TFJob")]
+    assert again != uid
+    assert [one["metadata"]["labels"][JOB_UID_LABEL] for one in world.recorder.current("Workload")] == [again]
