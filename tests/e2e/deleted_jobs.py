@@ -4,9 +4,9 @@
     python -m tests.e2e.deleted_jobs --jobs 10 --workloads-first  # each Workload is deleted 0.3 s before its job
 
 Each job has a PodGroup, too. Some 40 jobs live at a time, of one to three pods that begin, run, end and linger; there
-is not quota for all. A job is deleted within its first ten seconds, by each policy of propagation, sometimes just after
-its Workload, its pods or its admission. The API server is looked at some five times a second: as soon as a job and its
-pods are gone, its Workload and its PodGroup have ten seconds.
+is not quota for all. A job is deleted in its first two seconds or in the first six of its pods, by each policy of
+propagation, sometimes just after its Workload, its pods or its admission. The API server is looked at some five times a
+second: as soon as a job and its pods are gone, its Workload and its PodGroup have ten seconds.
 """
 
 import argparse
@@ -39,7 +39,9 @@ WITHIN = 10.0
 
 _AT_ONCE, _CPUS = 40, 48
 _TICK = 0.2
-_LONGEST_LIFE = 10.0
+_SHARE_OF_YOUNG, _LONGEST_LIFE = 0.3, 6.0
+"""Of all jobs these are deleted within two seconds, the others within so many seconds of their first pods."""
+
 _ENDED = ("Succeeded", "Failed")
 _LINGERS: Json = {"spec": {"terminationGracePeriodSeconds": 600}}
 _POLICIES = ("Background",) * 7 + ("Foreground", "Foreground", "Orphan")
@@ -60,6 +62,7 @@ class DeletedJobs:
         self._deleted: set[str] = set()
         self._orphaning: set[str] = set()
         self._free_since: dict[str, float] = {}  # since when jobs and their pods are gone, by UID
+        self._when_it_has_a_pod: dict[str, Callable[[], None]] = {}  # what is planned then for a job, by UID
         self._pods_end = True  # by themselves, with success
         self._planned: set[str] = set()  # UIDs of pods, and of those that terminate with -end
         self.seen = Counter[str]()
@@ -129,11 +132,19 @@ class DeletedJobs:
 
     def _live(self, name: str) -> None:
         rng, uid = self._rng, self._submit(name, self._rng.randint(1, 3))
-        end, policy = rng.uniform(0, _LONGEST_LIFE), rng.choice(_POLICIES)
+        policy = rng.choice(_POLICIES)
         before = rng.choice((None, None, None, self._delete_workload, self._delete_pods, self._deactivate))
-        if before is not None:
-            self._plan(max(end - rng.choice((0.0, 0.05, 0.3, 1.0)), 0), lambda: before(uid))
-        self._plan(end, lambda: self._delete_job(uid, policy))
+        earlier = rng.choice((0.0, 0.05, 0.3, 1.0))
+
+        def end(seconds: float) -> None:
+            if before is not None:
+                self._plan(max(seconds - earlier, 0), lambda: before(uid))
+            self._plan(seconds, lambda: self._delete_job(uid, policy))
+
+        if rng.random() < _SHARE_OF_YOUNG:
+            end(rng.uniform(0, 2))
+        else:
+            self._when_it_has_a_pod[uid] = lambda: end(rng.uniform(0, _LONGEST_LIFE))
 
     def _delete_job(self, uid: str, policy: str) -> None:
         self._deleted.add(uid)
@@ -183,6 +194,9 @@ class DeletedJobs:
             if uid not in self._planned:
                 self._planned.add(uid)
                 self.seen["pods"] += 1
+                for act in [self._when_it_has_a_pod.pop(one, None) for one in _owners(pod)]:
+                    if act is not None:
+                        act()
                 begins = rng.uniform(0, 0.6)
                 self._plan(begins, lambda name=name: cluster.bind(name))  # type: ignore[misc]
                 self._plan(begins + 0.1, lambda name=name: cluster.set_phase(name, "Running"))  # type: ignore[misc]

@@ -8,7 +8,7 @@ that caused it, the number of runs, and the moment at which the process was kill
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 import msgspec
 
@@ -126,15 +126,15 @@ class TFJobController:
         """Queue a job for a sync in `seconds`."""
         self._queue.add_after(key, seconds)
 
-    def look_at_left(self) -> bool:
-        """Queue a look at each Workload whose job the cache does not have; return whether there is one.
+    def look_at_left(self) -> Set[str]:
+        """Queue a look at each Workload whose job the cache does not have; return their keys.
 
-        Costs no request while pods of the job are there, or the garbage collector has not deleted the Workload.
+        A look makes no request while pods of the job are there, or the garbage collector has not deleted the Workload.
         """
-        keys = () if self._left is None else self._left.without_job(self._jobs)
+        keys = frozenset() if self._left is None else self._left.without_job(self._jobs)
         for key in keys:
             self._queue.add(key)
-        return bool(keys)
+        return keys
 
     def plan_with(self, options: PlanOptions) -> None:
         """Use these options for every plan from now on."""

@@ -81,6 +81,7 @@ class Reconciler:
         self._thread: threading.Thread | None = None
         # Used by the thread only:
         self._suspicions: dict[str, Suspicion] = {}
+        self._left: Set[str] = frozenset()  # the keys of Workloads that had outlived their jobs at the last look
         informers.jobs.add_handler(self, resync_period=base, name="reconciler")
 
     # The resync handler.
@@ -187,7 +188,7 @@ class Reconciler:
         # A Workload whose job is gone waits for pods of that job, perhaps for one whose end the cache has missed.
         left = self._controller.look_at_left()
         # When only the set of jobs is due, that costs one list of them, and one of what outlives them.
-        all_due = left or due != {_JOBS_KEY} or _JOBS_KEY in self._suspicions
+        all_due = bool(left) or due != {_JOBS_KEY} or _JOBS_KEY in self._suspicions
         owned = self._caches_to_compare() if all_due else self._outliving
         look = self._looker.look(self._informers.jobs, owned)
         if look is None:
@@ -198,7 +199,8 @@ class Reconciler:
             return 0
         uids = {job.metadata.uid for job in jobs}
         lost: Counter[str] = Counter()
-        self._compare_jobs(look, uids, lost, outlived=left)
+        self._compare_jobs(look, uids, lost, outlived=bool(left - self._left))
+        self._left = left
         # Jobs with a suspicion are included, too.
         odd = {owner for found in look.owned.values() for owner in found}
         known = [job for job in jobs if job.metadata.namespace not in look.closed]
@@ -245,8 +247,8 @@ class Reconciler:
     def _compare_jobs(self, look: Look, uids: Set[str], lost: Counter[str], *, outlived: bool) -> None:
         """Compare the set of jobs as such, which alone finds a job that the cache lacks.
 
-        The same applies to objects whose owner is not a job in the cache. While Workloads have `outlived` their jobs,
-        the next comparison comes after the shortest interval.
+        The same applies to objects whose owner is not a job in the cache. If more Workloads have `outlived` their
+        jobs than at the last look, the next one comes after the shortest interval.
         """
         found = {
             kind: merged(group for owner, group in look.owned[kind].items() if owner not in uids) for kind in look.owned

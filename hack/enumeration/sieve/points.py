@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 
 from hack.enumeration.world.fault import EVERY_KIND, Fault, How
@@ -83,10 +83,10 @@ def _old_lists(recorded: Played) -> Iterator[Fault]:
             yield Fault(How.OLD_LIST, at, kind, revision - 1)
 
 
-def thinned(every: Sequence[Fault], share: int) -> list[Fault]:
-    """One of `share` points of each group, evenly: for a quick run. Each group keeps its first."""
+def thinned(every: Sequence[Fault], share_of: Callable[[How], int]) -> list[Fault]:
+    """One of so many points of each group, evenly: for a quick run. Each group keeps its first."""
     kept: list[Fault] = []
     for how in GROUPS:
         group = [fault for fault in every if fault.how is how]
-        kept += group[::share]
+        kept += group[:: share_of(how)]
     return kept

@@ -47,10 +47,12 @@ class DeletedJob:
         if world.result.happened:
             self._note_orphans()
             return self._make_again()
-        found = world.recorder.current("TFJob")
-        if world.server.store.revision < fault.revision or not found:
+        if world.server.store.revision < fault.revision:
             return False
         world.result.happened = True
+        found = world.recorder.current("TFJob")
+        if not found:
+            return False  # the scenario has deleted it
         self._uid = str(found[0]["metadata"]["uid"])
         self._note_orphans()
         told = world.act(Step(0, Act.DELETE_JOB, value=fault.policy or "Background"))
@@ -117,8 +119,10 @@ class DeletedJob:
                 yield f"Workload {meta['name']}"
 
     def remembered(self) -> Iterator[Violation]:
-        """Yield what operators remember of the job, in the end."""
-        for operator in self._world.operators if self._uid else ():
+        """Yield what operators remember of the job, in the end: nothing, unless its pods run on without it."""
+        workloads = self._world.recorder.current("Workload")
+        runs_on = any(one["metadata"]["labels"][_JOB_UID] == self._uid for one in workloads)
+        for operator in self._world.operators if self._uid and not runs_on else ():
             if places := operator.remembers(self._uid):
                 yield Violation("stuck", "-", f"the operator remembers a deleted job: {', '.join(places[:3])}")
 
