@@ -31,7 +31,7 @@ from tfoperator.api.queues import JOB_UID_LABEL, WORKLOAD_ANNOTATION
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.api.workloads import WORKLOADS
 from tfoperator.controller.pods.gang import COSCHEDULING_POD_GROUPS
-from tfoperator.kube.errors import ConflictError, KubeError, NotFoundError
+from tfoperator.kube.errors import ConflictError, InvalidError, KubeError, NotFoundError
 from tfoperator.kube.resources import PODS, SERVICES, Resource
 
 WITHIN = 10.0
@@ -178,7 +178,7 @@ class DeletedJobs:
 
     def _do_due(self) -> None:
         while self._due and self._due[0][0] <= time.monotonic():
-            with suppress(NotFoundError, ConflictError):  # it is gone, or has changed
+            with suppress(NotFoundError, ConflictError, InvalidError):  # it is gone, or another by now
                 heapq.heappop(self._due)[2]()
 
     # Nodes.

@@ -243,7 +243,7 @@ class SteppedOperator:
     def due(self) -> float:
         """When there is something to do again, if nothing happens before."""
         times = [feed.due for feed in self.feeds]
-        if any(feed.next_revision < math.inf for feed in self.feeds):
+        if self.pause_between_events and any(feed.next_revision < math.inf for feed in self.feeds):
             times.append(self._next_event_at)
         if self._leads:
             times += [self._queue.due, self._reconciler.due]
@@ -260,7 +260,8 @@ class SteppedOperator:
                 return True
         now = self._clock.monotonic()
         feed = min(self.feeds, key=lambda one: one.next_revision)
-        if feed.next_revision < math.inf and now >= self._next_event_at:
+        rests = self.pause_between_events > 0 and now < self._next_event_at
+        if feed.next_revision < math.inf and not rests:
             self._next_event_at = now + self.pause_between_events
             feed.show_next()
             self.shown(feed.kind)

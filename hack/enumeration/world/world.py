@@ -274,7 +274,7 @@ class World:
             return True
         now = self.clock.monotonic()
         if self._writes >= self._released_at[0] or now >= self._released_at[1]:
-            self.release()
+            self._release()
             return True
         if now >= self._restart_at:
             self._take_over()
@@ -400,6 +400,9 @@ class World:
 
     def release(self) -> None:
         """Let every cache show what it has not shown."""
+        self._release()
+
+    def _release(self) -> None:
         self._released_at = math.inf, math.inf
         for operator in self._operators:
             for feed in operator.feeds:
