@@ -295,7 +295,8 @@ def main() -> int:
             left = jobs.play_workloads_first(options.jobs) if options.workloads_first else jobs.play(options.jobs)
         except KubeError as error:
             left = [f"the API server failed: {error}"]
-        print(*left, sep="\n")
+        for one in left:
+            print(one)
         print(
             f"{dict(jobs.seen)}, {len(left)} left something, the others were gone {jobs.longest:.1f} s after ", end=""
         )
