@@ -17,7 +17,17 @@ from hack.enumeration.fields.table import GOOD, change_all
 from hack.enumeration.fields.table import table as fields_table
 from hack.enumeration.processes import quiet_processes
 from hack.enumeration.seeds import compare, play_seed
-from hack.enumeration.sieve.runner import EVERY, QUICK_OLD_LISTS, QUICK_SHARE, ROOT, Results, find, fingerprint, run
+from hack.enumeration.sieve.runner import (
+    EVERY,
+    QUICK_DELETIONS,
+    QUICK_OLD_LISTS,
+    QUICK_SHARE,
+    ROOT,
+    Results,
+    find,
+    fingerprint,
+    run,
+)
 from hack.enumeration.sieve.table import bad_points, table
 from hack.enumeration.states.explore import Explored, counterexamples, explore
 from hack.enumeration.states.explore import table as states_table
@@ -35,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m hack.enumeration", description="Plays a fault at every place.")
     parser.add_argument("--quick", action="store_true", help="an even share of the points, of every kind and scenario")
     parser.add_argument("--old-lists", type=int, default=1, help="try one of this many lists of older states")
+    parser.add_argument("--deletions", type=int, default=1, help="try one of this many deletions of a job")
     parser.add_argument("--jobs", type=int, default=2, help="how many points at a time")
     parser.add_argument(
         "--scenario", default="", choices=[one.name for one in EVERY], metavar="NAME", help="this one only"
@@ -66,8 +77,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _again(arguments.scenario, arguments.point)
     scenarios = [find(arguments.scenario)] if arguments.scenario else EVERY
     results = Results(arguments.results / "sieve.jsonl", fingerprint())
-    share, old_lists = (QUICK_SHARE, QUICK_OLD_LISTS) if arguments.quick else (1, arguments.old_lists)
-    found = run(scenarios, results, jobs=arguments.jobs, share=share, old_lists=old_lists, progress=_say)
+    quick = QUICK_SHARE, QUICK_OLD_LISTS, QUICK_DELETIONS
+    share, old_lists, deletions = quick if arguments.quick else (1, arguments.old_lists, arguments.deletions)
+    shares = {"share": share, "old_lists": old_lists, "deletions": deletions}
+    found = run(scenarios, results, jobs=arguments.jobs, progress=_say, **shares)
     shown = table(found, results)
     (arguments.results / "sieve.md").write_text(shown)
     print(shown)

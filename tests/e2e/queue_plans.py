@@ -366,9 +366,9 @@ def main() -> int:
 
 
 @contextmanager
-def plans_cluster(folder: Path, mode: str, *flags: str) -> Iterator[Queues]:
+def plans_cluster(folder: Path, mode: str, *flags: str, gangs: bool = False) -> Iterator[Queues]:
     """A cluster for plans: one priority above others, and Kueue waits for no pod to become ready."""
-    with queues_of(folder, mode, *flags, waitForPodsReady=None) as queues:
+    with queues_of(folder, mode, *flags, gangs=gangs, waitForPodsReady=None) as queues:
         for name, value in (("low", 1), ("high", 1000)):
             queues.create(PRIORITIES, {"metadata": {"name": name}, "value": value})
         # A garbage collector is slow to learn of new CRDs; from then on it lets the Workload of a deleted job go.

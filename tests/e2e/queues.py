@@ -1,6 +1,8 @@
 """What the tests of Kueue share: one control plane with Kueue and an operator, and queues for each test."""
 
 import itertools
+import json
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,6 +19,7 @@ from tests.support.audit import Right, wait_allowed
 from tests.support.cli import Cli
 from tests.support.cluster import Cluster, Json, decode, find
 from tests.support.eventually import eventually, eventually_holds
+from tests.support.gang_schedulers import COSCHEDULING, install_coscheduling_crds
 from tests.support.kubectl import Kubectl
 from tests.support.kueue import (
     CLUSTER_QUEUES,
@@ -174,12 +177,22 @@ class Queues:
         return find(self.client, DEPLOYMENTS, self.namespace, name)
 
 
+def _apply_with_gangs(plane: ControlPlane, admin: Client, folder: Path) -> None:
+    """Give the operator the rights of both components, and the cluster the CRD of the coscheduling plugin."""
+    parts = {"resources": ["base"], "components": ["components/kueue", "components/scheduler-plugins"]}
+    paths = {kind: [os.path.relpath(MANIFESTS / one, folder) for one in names] for kind, names in parts.items()}
+    (folder / "kustomization.yaml").write_text(json.dumps(paths))
+    Kubectl(plane.kubeconfig)("apply", "--server-side", "-k", str(folder))
+    install_coscheduling_crds(admin)
+    wait_allowed(admin, OPERATOR_USER, Right("scheduling.x-k8s.io", "podgroups", "list"))
+
+
 @contextmanager
-def queues_of(folder: Path, mode: str, *flags: str, **configuration: Any) -> Iterator[Queues]:
+def queues_of(folder: Path, mode: str, *flags: str, gangs: bool = False, **configuration: Any) -> Iterator[Queues]:
     """A cluster with Kueue and an operator: Kueue's framework is on ("theirs"), --kueue is ("ours"), or "both" are.
 
     The operator has the rights of the overlay and no others, and the audit log has each of its requests. The API
-    server gets the `flags`.
+    server gets the `flags`. With `gangs` each job has a PodGroup, too, of the coscheduling plugin.
     """
     users = {KUEUE_USER: KUEUE_GROUPS, OPERATOR_USER: OPERATOR_GROUPS}
     with ExitStack() as stack:
@@ -188,12 +201,16 @@ def queues_of(folder: Path, mode: str, *flags: str, **configuration: Any) -> Ite
         admin = stack.enter_context(Client(load_config(str(plane.kubeconfig))))
         cluster = Cluster(admin)
         cluster.create_namespace()
-        Kubectl(plane.kubeconfig)("apply", "--server-side", "-k", str(_OVERLAY))
+        if gangs:
+            _apply_with_gangs(plane, admin, folder)
+        else:
+            Kubectl(plane.kubeconfig)("apply", "--server-side", "-k", str(_OVERLAY))
         wait_allowed(admin, OPERATOR_USER, Right("kueue.x-k8s.io", "workloads", "list"))
         queues = Queues(cluster, plane, ours=mode == "ours")
         integrations = OFF if mode == "ours" else ON
         queues.kueue = stack.enter_context(kueue(plane, admin, folder, integrations=integrations, **configuration))
         options = ("--default-ps-image=example.invalid/ps:1", f"--kueue={mode != 'theirs'}")
+        options += (f"--gang-scheduler-name={COSCHEDULING}",) if gangs else ()
         operator = OperatorProcess(plane.kubeconfig_for(OPERATOR_USER), folder, "operator", *options)
         queues.operator = stack.enter_context(operator).wait_ready()
         yield queues

@@ -27,13 +27,14 @@ from hack.enumeration.recorded.plays import Play, Seen, plays
 from hack.enumeration.recorded.records import RECORDS, Records, differing, records_of
 from hack.enumeration.seeds import compare
 from hack.enumeration.sieve.points import GROUPS, points, thinned
-from hack.enumeration.sieve.runner import Results, find, play
+from hack.enumeration.sieve.runner import Results, find, play, record
 from hack.enumeration.states.explore import counterexamples, expand, explore, play_path
 from hack.enumeration.states.living import Setting
 from hack.enumeration.world.fault import NO_FAULT, Fault, How
 from hack.enumeration.world.world import World
 from hack.faults.plan.steps import JobShape
 from tfoperator.controller.kueue import lag
+from tfoperator.controller.kueue.left import WorkloadsLeft
 from tfoperator.controller.ledger import cache_lag, memory
 from tfoperator.controller.plan import restart
 from tfoperator.controller.plan.draft import Draft
@@ -84,12 +85,12 @@ def test_every_point_of_a_small_scenario_is_reached_and_none_is_violated_and_a_q
     recorded = World(SMALL).play()
     every = points(recorded)
     assert len(set(every)) == len(every)
-    assert {fault.how for fault in every} == set(GROUPS)
+    assert {fault.how for fault in every} == set(GROUPS) - {How.DELETED_JOB}
     assert {fault.at for fault in every if fault.how is How.CRASH_AFTER} == set(range(1, len(recorded.writes) + 1))
     assert {(fault.kind, fault.revision) for fault in every if fault.how is How.LOST_EVENT} == set(recorded.events)
-    few = thinned(every, 4)
+    few = thinned(every, lambda _: 4)
     assert len(few) < len(every)
-    assert {fault.how for fault in few} == set(GROUPS)
+    assert {fault.how for fault in few} == set(GROUPS) - {How.DELETED_JOB}
     tried = [play(SMALL, fault) for fault in every]
     assert [(one.fault, one.violations) for one in tried if one.violations or not one.reached] == []
 
@@ -119,6 +120,34 @@ def test_a_fault_deceives_an_operator_that_does_not_ask_and_is_told_with_its_his
     point = msgspec.json.encode(fault).decode()
     assert cli.main(["--scenario", name, "--point", point]) == 1
     assert told in capsys.readouterr().out
+
+
+def test_a_job_is_deleted_after_each_change_with_its_events_in_every_order_and_nothing_is_left() -> None:
+    there, _ = record(find("deleted while it waits for quota"), share=1, old_lists=1, deletions=1)
+    every = [fault for fault in there.points if fault.how is How.DELETED_JOB]
+    assert {fault.policy for fault in every} == {"", "Foreground", "Orphan"}
+    late = {fault.late_kinds for fault in every}
+    assert late == {(), ("TFJob",), ("Workload",)}, "there are no pods"
+    assert {fault.again for fault in every} == {False, True}
+    tried = [play(find(there.scenario), fault) for fault in every]
+    assert [(one.fault, one.violations) for one in tried if one.violations or not one.reached] == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "part", "told"),
+    [
+        (Fault(How.DELETED_JOB, 2, "Workload", 12), "watch_pods", "of a deleted job is left 1"),
+        (Fault(How.DELETED_JOB, revision=5, policy="Orphan"), "forget", "the operator remembers a deleted job"),
+    ],
+)
+def test_what_a_deleted_job_leaves_is_noticed(
+    fault: Fault, part: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = find("its Workload is deleted")
+    assert play(scenario, fault).violations == ()
+    [who] = (one for one in (WorkloadsLeft, lag.WorkloadLag) if hasattr(one, part))
+    monkeypatch.setattr(who, part, lambda *_: None)
+    assert told in "".join(play(scenario, fault).violations)
 
 
 def test_what_is_asked_for_twice_or_is_not_told_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,9 @@ ADOPTED = "adopted"
 POD_SET_LABEL = "kueue.x-k8s.io/podset"
 """On a pod: its pod set. Kueue's own framework writes it into the job's templates, the operator does not."""
 
+WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
+"""On a pod: the Workload by whose admission it was made."""
+
 MAX_EXECUTION_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
 """On a job: how many seconds it may be admitted before Kueue deactivates it."""
 

@@ -8,7 +8,7 @@ that caused it, the number of runs, and the moment at which the process was kill
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 import msgspec
 
@@ -30,6 +30,7 @@ from tfoperator.controller.plan.draft import is_last_plan
 from tfoperator.controller.plan.observed import Comparison, Observed, PlanOptions
 from tfoperator.expectations import Expectations
 from tfoperator.kube.errors import KubeError, namespace_is_ending
+from tfoperator.kube.objects import ObjectMeta
 from tfoperator.workqueue import RateLimitingQueue, Workers
 
 logger = logging.getLogger(__name__)
@@ -84,14 +85,16 @@ class TFJobController:
         if informers.kueue is not None:
             pods = informers.pods.lister
             self._keeper = QueueKeeper(outside.client, informers.kueue, pods, outside.clock, self.enqueue_after)
+        self._left = None if self._keeper is None else self._keeper.left
         self._workers = Workers(queue, self._process, self._options.threadiness, thread_name="tfjob-worker")
         self._leading = False  # set once, by start()
         period = self._options.batch_period
         now, soon = self._when_leading(0), self._when_leading(period)
         urgent = self._when_leading(min(self._options.urgent_batch_period, period))
         connect(informers, JobHandler(now, soon, self._gone, self._has_seen), expectations, soon, urgent)
-        if informers.kueue is not None:
+        if informers.kueue is not None and self._left is not None:
             informers.kueue.queue_jobs(now)
+            self._left.watch_pods(informers.pods, soon)
 
     # Lifecycle.
 
@@ -105,8 +108,10 @@ class TFJobController:
         self._ledger.cache_lag.inherit(jobs)
         for job in jobs:
             self._queue.add(job.metadata.key)
-        for key in () if self._keeper is None else self._keeper.keys():
+        for key in () if self._left is None else self._left.keys():
             self._queue.add(key)
+        for job in jobs:
+            self._forget_if_gone(job)  # its handler may have run before what is inherited was noted
         self._workers.start()
 
     def stop(self, timeout: float | None = None) -> bool:
@@ -120,6 +125,16 @@ class TFJobController:
     def enqueue_after(self, key: str, seconds: float) -> None:
         """Queue a job for a sync in `seconds`."""
         self._queue.add_after(key, seconds)
+
+    def look_at_left(self) -> Set[str]:
+        """Queue a look at each Workload whose job the cache does not have; return their keys.
+
+        A look makes no request while pods of the job are there, or the garbage collector has not deleted the Workload.
+        """
+        keys = frozenset() if self._left is None else self._left.without_job(self._jobs)
+        for key in keys:
+            self._queue.add(key)
+        return keys
 
     def plan_with(self, options: PlanOptions) -> None:
         """Use these options for every plan from now on."""
@@ -165,17 +180,14 @@ class TFJobController:
         """
         cached = self._jobs.find(key)
         if cached is None or cached.metadata.deletion_timestamp is not None or is_managed_by_others(cached):
-            if self._keeper is not None:
-                self._keeper.release(key)
+            self._release(key)
             self._queue.forget(key)
             return
         try:
             requeue = self._sync(cached)
         finally:
             # If the job was deleted meanwhile, its handler may have run too early to forget the state of this sync.
-            uid, now = cached.metadata.uid, self._jobs.find(key)
-            if now is None or now.metadata.uid != uid:
-                self._forget(uid)
+            self._forget_if_gone(cached)
         self._look_again(key, requeue)
 
     def _sync(self, cached: TFJob) -> Requeue:
@@ -187,6 +199,9 @@ class TFJobController:
         self._ledger.cache_lag.verify(observed, decided)
         self._ledger.memory.used(cached.metadata.uid, decided.status.usage)
         outcome = self._executor.execute(observed.job, decided, observed.refused)
+        if outcome.gone:
+            # The cache shows the job for a while. Its pods may have gone since this sync looked at them.
+            self._release(cached.metadata.key)
         requeue = requeue_after(decided, outcome)
         rests = requeue == Requeue() and not outcome.gone and is_last_plan(decided, observed)
         self._ledger.memory.settle(cached.metadata.uid, self._versions_after(observed) if rests else None)
@@ -237,15 +252,30 @@ class TFJobController:
         return seen
 
     def _gone(self, job: TFJob) -> None:
-        """Forget everything about a deleted job. The garbage collector deletes its objects."""
+        """Forget everything about a deleted job. The garbage collector deletes its objects; its quota is given back."""
         if self._leading:
             self._metrics.job_deleted(job.metadata.namespace)
         self._queue.forget(job.metadata.key)
-        self._forget(job.metadata.uid)
+        self._forget(job.metadata)
 
-    def _forget(self, uid: str) -> None:
-        self._ledger.forget(uid)
-        self._witnesses.forget(uid)
+    def _forget_if_gone(self, job: TFJob) -> None:
+        now = self._jobs.find(job.metadata.key)
+        if now is None or now.metadata.uid != job.metadata.uid:
+            self._forget(job.metadata)
+
+    def _forget(self, job: ObjectMeta) -> None:
+        """Forget a job that is gone, and look at what is left of it, if something is."""
+        self._ledger.forget(job.uid)
+        self._witnesses.forget(job.uid)
+        if self._keeper is not None:
+            self._keeper.forget(job.uid)
+        if self._leading and self._left is not None and self._left.has(job.key):
+            self._queue.add(job.key)
+
+    def _release(self, key: str) -> None:
+        """Let go of what a job that is gone, or being deleted, has outside of its namespace. Raises KubeError."""
+        if self._left is not None:
+            self._left.release(key)
 
     def _when_leading(self, seconds: float) -> Callable[[str], None]:
         def enqueue(key: str) -> None:

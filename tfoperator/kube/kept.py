@@ -24,5 +24,5 @@ _OF_KUEUE = ("queue-name", "multikueue-origin", "priority-class", "max-exec-time
 KEPT_LABELS = {*(_OURS + name for name in _LABELS), *("kueue.x-k8s.io/" + name for name in _OF_KUEUE)}
 KEPT_LABELS.add("scheduling.x-k8s.io/pod-group")
 _ANNOTATIONS = ("restarts", "job-restarts", "restart-mode", "stopped", "spec-hash", "tensorboard-url")
-KEPT_ANNOTATIONS = {GROUP_NAME_ANNOTATION, *(_OURS + name for name in _ANNOTATIONS)}
+KEPT_ANNOTATIONS = {GROUP_NAME_ANNOTATION, "kueue.x-k8s.io/workload", *(_OURS + name for name in _ANNOTATIONS)}
 """Those that the operator reads; a test compares both with the names in `tfoperator.api`."""

@@ -3,6 +3,9 @@
 The set of jobs as such has its own entry in the schedule, and the thread wakes for it by itself: a job that is missing
 in the cache has no resync, and without another job nothing else would cause a comparison.
 
+Workloads that have outlived their jobs (`controller/kueue/left.py`) are looked at with the set of jobs, and then the
+other collections are compared, too: the cache may have missed the end of the pod that such a Workload waits for.
+
 The resync handler decides from `status.lastReconcileTime`, or from a later comparison that was not written, and from
 the job's interval. So a new leader continues where the old one stopped (`last_comparison`): after a restart of the
 operator, quiet jobs are compared when they are due, and not all of them after 15 s. Its caches are fresh lists then, so

@@ -81,6 +81,7 @@ class Reconciler:
         self._thread: threading.Thread | None = None
         # Used by the thread only:
         self._suspicions: dict[str, Suspicion] = {}
+        self._left: Set[str] = frozenset()  # the keys of Workloads that had outlived their jobs at the last look
         informers.jobs.add_handler(self, resync_period=base, name="reconciler")
 
     # The resync handler.
@@ -184,8 +185,11 @@ class Reconciler:
             due, records = self._schedule.take(started, slack=self._base / 2)
         if not due:
             return 0
+        # A Workload whose job is gone waits for pods of that job, perhaps for one whose end the cache has missed.
+        left = self._controller.look_at_left()
         # When only the set of jobs is due, that costs one list of them, and one of what outlives them.
-        owned = self._caches_to_compare() if due != {_JOBS_KEY} or _JOBS_KEY in self._suspicions else self._outliving
+        all_due = bool(left) or due != {_JOBS_KEY} or _JOBS_KEY in self._suspicions
+        owned = self._caches_to_compare() if all_due else self._outliving
         look = self._looker.look(self._informers.jobs, owned)
         if look is None:
             return 0
@@ -195,7 +199,8 @@ class Reconciler:
             return 0
         uids = {job.metadata.uid for job in jobs}
         lost: Counter[str] = Counter()
-        self._compare_jobs(look, uids, lost)
+        self._compare_jobs(look, uids, lost, outlived=bool(left - self._left))
+        self._left = left
         # Jobs with a suspicion are included, too.
         odd = {owner for found in look.owned.values() for owner in found}
         known = [job for job in jobs if job.metadata.namespace not in look.closed]
@@ -239,10 +244,11 @@ class Reconciler:
         wanted = any(job.spec.tensor_board is not None for job in self._jobs.list()) or bool(boards.lister.list())
         return self._owned | {DEPLOYMENTS: boards} if wanted else self._owned
 
-    def _compare_jobs(self, look: Look, uids: Set[str], lost: Counter[str]) -> None:
+    def _compare_jobs(self, look: Look, uids: Set[str], lost: Counter[str], *, outlived: bool) -> None:
         """Compare the set of jobs as such, which alone finds a job that the cache lacks.
 
-        The same applies to objects whose owner is not a job in the cache.
+        The same applies to objects whose owner is not a job in the cache. If more Workloads have `outlived` their
+        jobs than at the last look, the next one comes after the shortest interval.
         """
         found = {
             kind: merged(group for owner, group in look.owned[kind].items() if owner not in uids) for kind in look.owned
@@ -255,7 +261,7 @@ class Reconciler:
             self._suspicions[_JOBS_KEY] = Suspicion(left)
         now = self._clock.monotonic()
         with self._lock:
-            self._schedule.compared(_JOBS_KEY, now, matched=not any(found.values()))
+            self._schedule.compared(_JOBS_KEY, now, matched=not (outlived or any(found.values())))
 
     def _compare(self, job: TFJob, found: _Found, lost: Counter[str], *, record_in: float | None) -> None:
         uid, key = job.metadata.uid, job.metadata.key

@@ -26,7 +26,7 @@ _FIELDS_SHARE = 29
 _WALKS, _LONGEST_WALK = 20, 12
 _SEEDS = 100
 _LIVES, _LIVES_TOGETHER = 200, 50
-_SHARE, _OLD_LISTS = 40, 600
+_SHARE, _OLD_LISTS, _DELETIONS = 40, 600, 200
 
 
 class Seen(NamedTuple):
@@ -66,7 +66,7 @@ def _points(scenario: Scenario, *, faults: bool) -> Iterator[Seen]:
     if not faults:
         yield _point(scenario, NO_FAULT)
         return
-    there, _ = record(scenario, share=_SHARE, old_lists=_OLD_LISTS)
+    there, _ = record(scenario, share=_SHARE, old_lists=_OLD_LISTS, deletions=_DELETIONS)
     for fault in there.chosen:
         yield _point(scenario, fault)
 

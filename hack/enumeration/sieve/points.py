@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
 
 from hack.enumeration.world.fault import EVERY_KIND, Fault, How
 from hack.enumeration.world.world import Played
 
-GROUPS = (How.CRASH_BEFORE, How.CRASH_AFTER, How.LATE_WRITE, How.LOST_EVENT, How.LATE_EVENT, How.OLD_LIST)
+GROUPS = (
+    How.CRASH_BEFORE,
+    How.CRASH_AFTER,
+    How.LATE_WRITE,
+    How.LOST_EVENT,
+    How.LATE_EVENT,
+    How.DELETED_JOB,
+    How.OLD_LIST,
+)
 """The columns of the table, in order."""
 
+_OF_DELETIONS = ("TFJob", "Pod", "Workload", "PodGroup")
+"""The kinds whose events of a deleted job come in every order."""
 
-def points(recorded: Played) -> list[Fault]:
-    """Every fault that this scenario can have, each once."""
+_MOST_SHOWN = 4
+"""So many events are shown at most before those that are late."""
+
+_ALL_SHOWN = 1000
+"""More events than come before late ones are shown for their time being over."""
+
+
+def points(recorded: Played, *, deletions: bool = False) -> list[Fault]:
+    """Every fault that this scenario can have, each once; with `deletions`, the job is deleted at every point, too."""
     found = list(_crashes(len(recorded.writes)))
     for kind, revision in dict.fromkeys(recorded.events):
         found += [Fault(how, kind=kind, revision=revision) for how in (How.LOST_EVENT, How.LATE_EVENT)]
+    if deletions:
+        found += _deletions(recorded)
     return [*found, *_old_lists(recorded)]
 
 
@@ -25,6 +45,27 @@ def _crashes(writes: int) -> Iterator[Fault]:
             yield Fault(how, at)
             yield Fault(how, at, misses_a_step=True)
         yield Fault(How.LATE_WRITE, at)
+
+
+def _deletions(recorded: Played) -> Iterator[Fault]:
+    """After each change of the job, or of what it has, the job is deleted, and some of its kinds are late.
+
+    Between each two kinds the events of either one come first, and those of the job's deletion at each place among
+    those of the others. The operator is killed at the first of them; the job is made again at once.
+    """
+    there = [kind for kind in _OF_DELETIONS if any(kind == one for one, _ in recorded.events)]
+    parts = ["+".join(one) for size in range(1, len(there)) for one in combinations(there, size)]
+    for revision in sorted({revision for kind, revision in recorded.events if kind in there}):
+        for policy in ("", "Foreground", "Orphan"):
+            yield Fault(How.DELETED_JOB, revision=revision, policy=policy)
+        for kind in parts:
+            is_alone = kind.count("+") == len(there) - 2  # whose events are not late
+            for at in (*range(1, 2 if is_alone else _MOST_SHOWN + 1), _ALL_SHOWN):
+                yield Fault(How.DELETED_JOB, at, kind, revision)
+        for at in range(1, _MOST_SHOWN + 1):
+            yield Fault(How.DELETED_JOB, at, EVERY_KIND, revision)
+        for kind in ("", *there):
+            yield Fault(How.DELETED_JOB, _ALL_SHOWN if kind else 0, kind, revision, again=True)
 
 
 def _old_lists(recorded: Played) -> Iterator[Fault]:
@@ -42,10 +83,10 @@ def _old_lists(recorded: Played) -> Iterator[Fault]:
             yield Fault(How.OLD_LIST, at, kind, revision - 1)
 
 
-def thinned(every: Sequence[Fault], share: int) -> list[Fault]:
-    """One of `share` points of each group, evenly: for a quick run. Each group keeps its first."""
+def thinned(every: Sequence[Fault], share_of: Callable[[How], int]) -> list[Fault]:
+    """One of so many points of each group, evenly: for a quick run. Each group keeps its first."""
     kept: list[Fault] = []
     for how in GROUPS:
         group = [fault for fault in every if fault.how is how]
-        kept += group[::share]
+        kept += group[:: share_of(how)]
     return kept

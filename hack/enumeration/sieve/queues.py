@@ -50,7 +50,7 @@ _FLAVOR = _kueue(Kueue.make_flavor)
 _PREEMPT = _kueue(Kueue.preempt)
 _DEACTIVATE = _kueue(lambda kueue: kueue.set_active(False))
 _ACTIVATE = _kueue(lambda kueue: kueue.set_active(True))
-_ADMITTED: tuple[Move, ...] = (_FLAVOR, _with_room, _CREATE, _RUN)
+ADMITTED: tuple[Move, ...] = (_FLAVOR, _with_room, _CREATE, _RUN)
 
 
 def _fail(code: int) -> Step:
@@ -61,85 +61,87 @@ def _scale(workers: int) -> Step:
     return Step(0, Act.SCALE, value=("Worker", workers))
 
 
-def _queued(name: str, shape: JobShape, *moves: Move, standby: bool = False) -> Scenario:
-    return Scenario(name, (shape,), moves, Options(kueue=True), Attachments(queues=True), standby)
+def queued(name: str, job: JobShape, *moves: Move, standby: bool = False) -> Scenario:
+    """Return a scenario of one job, by an operator that drives Workloads."""
+    return Scenario(name, (job,), moves, Options(kueue=True), Attachments(queues=True), standby)
 
 
 def _template(**spec: object) -> Json:
     return {"spec": {"containers": [{"name": "tensorflow", "image": "x"}], **spec}}
 
 
-def _shape(policy: str = "OnFailure", *, workers: int = 1, **more: object) -> JobShape:
+def shape(policy: str = "OnFailure", *, workers: int = 1, **more: object) -> JobShape:
+    """Return a job in a queue, each of whose workers asks for a CPU."""
     return JobShape("job-0", {"Worker": workers}, policy, queue="research", cpu="1000m", **more)  # type: ignore[arg-type]
 
 
 QUEUES: tuple[Scenario, ...] = (
-    _queued(
-        "a job in a queue succeeds", JobShape("job-0", {"PS": 1, "Worker": 1}, "Never", queue="research"), *_ADMITTED,
+    queued(
+        "a job in a queue succeeds", JobShape("job-0", {"PS": 1, "Worker": 1}, "Never", queue="research"), *ADMITTED,
         _SUCCEED,
     ),
-    _queued(
-        "a job in a queue fails", _shape("Never", workers=2, run_policy={"cleanPodPolicy": "All"}), *_ADMITTED,
+    queued(
+        "a job in a queue fails", shape("Never", workers=2, run_policy={"cleanPodPolicy": "All"}), *ADMITTED,
         _fail(1), _END,
     ),
-    _queued(
+    queued(
         "ends in its queue while a server runs on",
         JobShape("job-0", {"PS": 1, "Worker": 1}, "Never", queue="research", run_policy={"cleanPodPolicy": "None"}),
-        *_ADMITTED, _LAST,
+        *ADMITTED, _LAST,
     ),
-    _queued(
-        "waits, is preempted and comes back", _shape(workers=2, success_policy="AllWorkers"), _FLAVOR, _CREATE,
+    queued(
+        "waits, is preempted and comes back", shape(workers=2, success_policy="AllWorkers"), _FLAVOR, _CREATE,
         _with_room, _RUN, _LAST, _PREEMPT, _END, _with_room, _RUN, _SUCCEED,
     ),
-    _queued(
-        "preempted, and all begin anew", _shape(workers=2, run_policy={"restartScope": "Job"}), *_ADMITTED, _LAST,
+    queued(
+        "preempted, and all begin anew", shape(workers=2, run_policy={"restartScope": "Job"}), *ADMITTED, _LAST,
         _PREEMPT, _END, _with_room, _RUN,
     ),
-    _queued(
-        "restarts in its queue", _shape("ExitCode"), *_ADMITTED, _fail(137), _WAIT, Step(0, Act.DELETE_POD), _END,
+    queued(
+        "restarts in its queue", shape("ExitCode"), *ADMITTED, _fail(137), _WAIT, Step(0, Act.DELETE_POD), _END,
         _RUN, _fail(137), _DEACTIVATE, _END,
     ),
-    _queued(
-        "deactivated in its queue", _shape(), *_ADMITTED, _DEACTIVATE, _END, says("Admitted", "is not active"),
+    queued(
+        "deactivated in its queue", shape(), *ADMITTED, _DEACTIVATE, _END, says("Admitted", "is not active"),
         _ACTIVATE, _RUN, _DEACTIVATE, _END,
     ),
-    _queued(
-        "suspended in its queue", _shape(), *_ADMITTED, Step(0, Act.SUSPEND),
+    queued(
+        "suspended in its queue", shape(), *ADMITTED, Step(0, Act.SUSPEND),
         says("Admitted", "is suspended", status="False"), _END, _without_room, Step(0, Act.RESUME),
         says("Suspended", "is resumed", status="False"), _with_room, _RUN,
     ),
-    _queued(
-        "changed after its preemption", _shape(workers=2, success_policy="AllWorkers"), *_ADMITTED, _LAST, _PREEMPT,
+    queued(
+        "changed after its preemption", shape(workers=2, success_policy="AllWorkers"), *ADMITTED, _LAST, _PREEMPT,
         _END, _scale(3), _with_room, _RUN,
     ),
-    _queued(
-        "a sidecar in a queue", _shape(workers=2, sidecar=True, success_policy="AllWorkers"), *_ADMITTED, _LAST, _WAIT,
+    queued(
+        "a sidecar in a queue", shape(workers=2, sidecar=True, success_policy="AllWorkers"), *ADMITTED, _LAST, _WAIT,
     ),
-    _queued("deleted while it waits for quota", _shape(), _FLAVOR, _CREATE, _DELETE),
-    _queued("deleted with its quota, and made again", _shape(), *_ADMITTED, _DELETE, _CREATE, _END, _RUN),
-    _queued(
-        "goes to another queue", _shape(), _FLAVOR, _CREATE, labels("queue-name", "other"), _with_room, _RUN,
+    queued("deleted while it waits for quota", shape(), _FLAVOR, _CREATE, _DELETE),
+    queued("deleted with its quota, and made again", shape(), *ADMITTED, _DELETE, _CREATE, _END, _RUN),
+    queued(
+        "goes to another queue", shape(), _FLAVOR, _CREATE, labels("queue-name", "other"), _with_room, _RUN,
         labels("queue-name", "research"), _END, _RUN,
     ),
-    _queued("leaves its queue while it waits", _shape(), _FLAVOR, _CREATE, labels("queue-name", None), _RUN),
-    _queued(
-        "scaled in its queue", _shape(), _FLAVOR, _CREATE, _scale(2), _with_room, _RUN, _scale(1), _END, _END,
+    queued("leaves its queue while it waits", shape(), _FLAVOR, _CREATE, labels("queue-name", None), _RUN),
+    queued(
+        "scaled in its queue", shape(), _FLAVOR, _CREATE, _scale(2), _with_room, _RUN, _scale(1), _END, _END,
         _RUN,
     ),
-    _queued(
-        "an admission check", _shape(), _FLAVOR, _with_checks, _CREATE,
+    queued(
+        "an admission check", shape(), _FLAVOR, _with_checks, _CREATE,
         says("Admitted", "admission check budget is Pending", status="False"), _agrees, _RUN, _SUCCEED,
     ),
-    _queued("its Workload is deleted", _shape(), *_ADMITTED, deletes_workload, _END, _RUN),
-    _queued(
-        "a flavor contradicts its template", _shape(), _FLAVOR, _with_room,
-        submits(_shape(), _template(nodeSelector={"disk": "hdd"})), _WAIT,
+    queued("its Workload is deleted", shape(), *ADMITTED, deletes_workload, _END, _RUN),
+    queued(
+        "a flavor contradicts its template", shape(), _FLAVOR, _with_room,
+        submits(shape(), _template(nodeSelector={"disk": "hdd"})), _WAIT,
         says("Admitted", "node selector disk would be both hdd and ssd", status="False"),
         respec("job-0", tfReplicaSpecs={"Worker": {"template": _template(nodeSelector=None)}}), _RUN,
     ),
-    _queued(
-        "its priority is changed while it waits", _shape(priority="calm"), _kueue(Kueue.make_priorities), _FLAVOR,
+    queued(
+        "its priority is changed while it waits", shape(priority="calm"), _kueue(Kueue.make_priorities), _FLAVOR,
         _CREATE, labels("priority-class", "urgent"), _with_room, _RUN,
     ),
-    _queued("leader change in a queue", _shape(), *_ADMITTED, _PREEMPT, _END, _with_room, _RUN, standby=True),
+    queued("leader change in a queue", shape(), *ADMITTED, _PREEMPT, _END, _with_room, _RUN, standby=True),
 )  # fmt: skip

@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[3]
 
 EVERY = (*SCENARIOS, *CORNERS, *QUEUES)
 
-QUICK_SHARE, QUICK_OLD_LISTS = 6, 50
-"""A quick run tries one of so many points; of lists of older states, which are most of all, one of more."""
+QUICK_SHARE, QUICK_OLD_LISTS, QUICK_DELETIONS = 6, 50, 30
+"""A quick run tries one of so many points; of old lists, which are most of all, and of deleted jobs one of more."""
 
 _CHUNK = 20
 _READ = ("tfoperator", "hack/enumeration/world", "hack/enumeration/sieve", "hack/faults")
@@ -68,14 +68,21 @@ def play(scenario: Scenario, fault: Fault) -> Tried:
     return Tried(scenario.name, fault, found, reached, round(time.monotonic() - began, 4))
 
 
-def record(scenario: Scenario, *, share: int, old_lists: int) -> tuple[There, Tried]:
-    """Play a scenario without a fault, and list its points: one of `share`, of old lists one of `old_lists`."""
+def has_deletions(scenario: Scenario) -> bool:
+    """Return whether the job of a scenario is deleted at every point: it has what others than its owner hold."""
+    return scenario.attachments.queues or bool(scenario.attachments.gang)
+
+
+def record(scenario: Scenario, *, share: int, old_lists: int, deletions: int) -> tuple[There, Tried]:
+    """Play a scenario without a fault, and list its points, of which one of `share` is chosen.
+
+    Of old lists it is one of `old_lists`, of deleted jobs one of `deletions`.
+    """
     began = time.monotonic()
     played = World(scenario).play()
-    every = points(played)
-    old = [fault for fault in every if fault.how is How.OLD_LIST]
-    others = [fault for fault in every if fault.how is not How.OLD_LIST]
-    chosen = [*thinned(others, share), *thinned(old, old_lists)]
+    every = points(played, deletions=has_deletions(scenario))
+    shares = {How.OLD_LIST: old_lists, How.DELETED_JOB: deletions}
+    chosen = thinned(every, lambda how: shares.get(how, share))
     there = There(scenario.name, len(played.writes), len(played.events), tuple(every), tuple(chosen))
     found = tuple(map(str, played.violations))
     return there, Tried(scenario.name, NO_FAULT, found, True, time.monotonic() - began)
@@ -127,12 +134,13 @@ def run(
     jobs: int,
     share: int = 1,
     old_lists: int = 1,
+    deletions: int = 1,
     progress: Callable[[str], None],
 ) -> list[There]:
     """Play every point that the results lack; returns what there is."""
     found: list[There] = []
     for scenario in scenarios:
-        there, without_fault = record(scenario, share=share, old_lists=old_lists)
+        there, without_fault = record(scenario, share=share, old_lists=old_lists, deletions=deletions)
         found.append(there)
         if (scenario.name, NO_FAULT) not in results.tried:
             results.add([without_fault])

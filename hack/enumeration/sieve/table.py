@@ -15,6 +15,7 @@ _TITLES = {
     How.LATE_WRITE: "late write",
     How.LOST_EVENT: "lost event",
     How.LATE_EVENT: "late event",
+    How.DELETED_JOB: "deleted job",
     How.OLD_LIST: "old list",
 }
 

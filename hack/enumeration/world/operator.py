@@ -13,6 +13,7 @@ import msgspec
 
 from hack.enumeration.world.caches import CacheFeed, Filter
 from hack.enumeration.world.clock import VirtualClock
+from hack.enumeration.world.memory import places_of
 from hack.enumeration.world.server import DirectClient, SimulatedServer
 from hack.faults.oracle.events import Told
 from tfoperator.base.token_bucket import TokenBucket
@@ -187,7 +188,13 @@ class SteppedOperator:
         """`inside` looks into pods; `revision_of` says for each kind which revision the server has that lists it."""
         self._clock = clock
         self._server = server
+        self._client = client
         self.events = _Events()
+        self.pause_between_events = 0.0
+        """Seconds in which the operator does its work after each event, before a cache shows the next one."""
+        self.shown: Callable[[str], None] = lambda _: None
+        """Called with the kind of each event that a cache has shown."""
+        self._next_event_at = 0.0
         self.syncs: list[tuple[str, float]] = []
         """The jobs that were looked at, by their keys, and when."""
         self._queue = _SteppedQueue(
@@ -227,10 +234,17 @@ class SteppedOperator:
         for feed in self.feeds:
             feed.stop()
 
+    def remembers(self, text: str) -> list[str]:
+        """Return the places in the operator's memory that have this text, such as a UID: its caches are part of it."""
+        roots = {"controller": self._controller, "reconciler": self._reconciler, "queue": self._queue}
+        return places_of(text, roots, without=[self._client, self._server, self._clock, self.events, self.syncs])
+
     @property
     def due(self) -> float:
         """When there is something to do again, if nothing happens before."""
         times = [feed.due for feed in self.feeds]
+        if self.pause_between_events and any(feed.next_revision < math.inf for feed in self.feeds):
+            times.append(self._next_event_at)
         if self._leads:
             times += [self._queue.due, self._reconciler.due]
         return min(times)
@@ -244,11 +258,14 @@ class SteppedOperator:
             if feed.wants_list:
                 feed.list_again()
                 return True
-        feed = min(self.feeds, key=lambda one: one.next_revision)
-        if feed.next_revision < math.inf:
-            feed.show_next()
-            return True
         now = self._clock.monotonic()
+        feed = min(self.feeds, key=lambda one: one.next_revision)
+        rests = self.pause_between_events > 0 and now < self._next_event_at
+        if feed.next_revision < math.inf and not rests:
+            self._next_event_at = now + self.pause_between_events
+            feed.show_next()
+            self.shown(feed.kind)
+            return True
         for feed in self.feeds:
             if feed.due <= now:
                 feed.resync()

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from hack.enumeration.world.clock import VirtualClock
+from hack.enumeration.world.deleted_job import DeletedJob
 from hack.enumeration.world.fault import EVERY_KIND, NO_FAULT, Fault, How
 from hack.enumeration.world.journal import DirectRecorder
 from hack.enumeration.world.kueue import Kueue
@@ -114,6 +115,7 @@ class World:
         self.result = Played()
         self._scenario = scenario
         self._fault = fault
+        self._deleted = DeletedJob(self, fault) if fault.how is How.DELETED_JOB else None
         self._operators: list[SteppedOperator] = []
         self._restart_at = math.inf
         self._released_at = (math.inf, math.inf)  # after so many writes, or at that time
@@ -152,6 +154,8 @@ class World:
             if found := self._come_to_rest(finished=finished):
                 self.result.violations += found
                 return
+        if self._deleted is not None:
+            self.result.violations += self._deleted.remembered()
         if self.is_prompt:
             self.result.violations += check_events(self.simulator.journal(), self.told)
 
@@ -242,10 +246,15 @@ class World:
         end = self.clock.monotonic() + seconds
         self.do_all()
         while (due := self._due) <= end:
-            self.clock.reach(due)
+            self._reach(due)
             self.do_all()
-        self.clock.reach(end)
+        self._reach(end)
         self.do_all()
+
+    def _reach(self, moment: float) -> None:
+        self.clock.reach(moment)
+        if self._deleted is not None:
+            self.result.violations += self._deleted.late()
 
     def do_all(self) -> None:
         """Do everything that can be done at this moment. Raises RuntimeError if it never ends."""
@@ -259,6 +268,8 @@ class World:
         return min(self._restart_at, self._released_at[1], *(one.due for one in self._operators), math.inf)
 
     def _do_one(self) -> bool:
+        if self._deleted is not None and self._deleted.happens():
+            return True
         if self.server.collect_garbage() or self.kueue.act():
             return True
         now = self.clock.monotonic()
@@ -279,6 +290,16 @@ class World:
         return False
 
     # Processes.
+
+    @property
+    def operators(self) -> tuple[SteppedOperator, ...]:
+        """The processes that there are now."""
+        return tuple(self._operators)
+
+    def kill(self) -> None:
+        """Kill the operator; another process leads soon after."""
+        for operator in self.operators:
+            self._bury(operator)
 
     def _start(self, *, leads: bool) -> SteppedOperator:
         hooks: list[SteppedOperator] = []
@@ -340,6 +361,8 @@ class World:
 
     def _after_write(self) -> None:
         self.result.writes.append(self.server.store.revision)
+        if self._deleted is not None:
+            self._deleted.happens()
         fault = self._fault
         if fault.at == self._writes and fault.how in (How.CRASH_AFTER, How.OLD_LIST) and not self.result.happened:
             self.result.happened = True
@@ -360,10 +383,24 @@ class World:
             return True
         return False
 
+    def hold(self, *kinds: str) -> None:
+        """Let the caches of these kinds show nothing, for some seconds or until `release`."""
+        self._hold([feed for one in self._operators for feed in one.feeds if feed.kind in kinds])
+        self._released_at = math.inf, self._released_at[1]
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether every cache shows what there is."""
+        return all(not feed.held and not feed._pending for one in self._operators for feed in one.feeds)
+
     def _hold(self, feeds: list[Any]) -> None:
         for feed in feeds:
             feed.held = True
         self._released_at = self._writes + _LATE_WRITES, self.clock.monotonic() + _LATE_SECONDS
+
+    def release(self) -> None:
+        """Let every cache show what it has not shown."""
+        self._release()
 
     def _release(self) -> None:
         self._released_at = math.inf, math.inf

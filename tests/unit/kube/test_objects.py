@@ -99,6 +99,7 @@ def test_what_the_operator_reads_of_labels_and_annotations_is_what_caches_keep()
     elsewhere = {names.LABEL_PREFIX, queues.JOB_UID_LABEL, queues.POD_SET_LABEL, names.LABEL_WORKDIR}
     assert labels - elsewhere <= KEPT_LABELS
     annotations = {value for name, value in values.items() if name.startswith("ANNOTATION_")}
+    annotations.add(queues.WORKLOAD_ANNOTATION)
     assert annotations - {names.ANNOTATION_PARAMETERS} <= KEPT_ANNOTATIONS  # it is of the records of runs
 
 

@@ -11,11 +11,12 @@ import msgspec
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.queues import PRIORITY_LABEL, queue_name
 from tfoperator.api.templates import template_dict
-from tfoperator.api.v1.types import TFJOBS, SchedulingPolicy, TFJob
+from tfoperator.api.v1.types import SchedulingPolicy, TFJob
 from tfoperator.api.workloads import WORKLOADS, Workload, decode_workload
 from tfoperator.base.clock import Clock
-from tfoperator.controller.kueue.decide import Facts, decide, is_driven_by_kueue, occupies
+from tfoperator.controller.kueue.decide import Facts, decide, is_driven_by_kueue
 from tfoperator.controller.kueue.lag import TRY_AGAIN, WorkloadLag, missing_flavors
+from tfoperator.controller.kueue.left import JOB_INDEX, WorkloadsLeft, index_by_job, key_of
 from tfoperator.controller.kueue.objects import (
     FLAVORS,
     OF_JOBS,
@@ -24,7 +25,8 @@ from tfoperator.controller.kueue.objects import (
     decode_flavor,
     decode_priority,
 )
-from tfoperator.controller.kueue.writes import Verb, Write, frees_quota, frees_some_quota, is_reported_by_kueue, removal
+from tfoperator.controller.kueue.requests import send
+from tfoperator.controller.kueue.writes import Verb, Write, frees_quota, frees_some_quota, is_reported_by_kueue
 from tfoperator.controller.plan.observed import Observed, QueueGate
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
@@ -34,31 +36,15 @@ from tfoperator.informers import (
     SharedInformerFactory,
     index_by_controller_uid,
 )
-from tfoperator.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from tfoperator.kube.errors import NotFoundError
 from tfoperator.kube.list_watch import ListWatch, list_all
-from tfoperator.kube.objects import Pod, decode_partial, object_key
+from tfoperator.kube.objects import Pod
 from tfoperator.kube.resources import PRIORITY_CLASSES
 from tfoperator.kube.verbs import ApiClient
 
 logger = logging.getLogger(__name__)
 
-JOB_INDEX = "tfjob"
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-_LOOK_AGAIN = 5.0
-"""Seconds between two looks whether the pods of a deleted job are gone: their events have no job to go to."""
-
-
-def job_key(workload: Workload) -> str:
-    """Return the key of the TFJob that controls the Workload; empty if none does."""
-    owner = workload.metadata.controller
-    if owner is None or owner.kind != TFJOBS.kind or owner.api_version.partition("/")[0] != TFJOBS.group:
-        return ""
-    return object_key(workload.metadata.namespace, owner.name)
-
-
-def _index_by_job(workload: Workload) -> Sequence[str]:
-    key = job_key(workload)
-    return (key,) if key else ()
 
 
 class KueueInformers(msgspec.Struct, frozen=True):
@@ -70,7 +56,7 @@ class KueueInformers(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, factory: SharedInformerFactory) -> KueueInformers:
         """Return the informers of a factory; start it afterwards."""
-        indexers = {CONTROLLER_UID_INDEX: index_by_controller_uid, JOB_INDEX: _index_by_job}
+        indexers = {CONTROLLER_UID_INDEX: index_by_controller_uid, JOB_INDEX: index_by_job}
         return cls(
             factory.informer(WORKLOADS, decode_workload, OF_JOBS, indexers=indexers),
             factory.informer(FLAVORS, decode_flavor),
@@ -80,7 +66,7 @@ class KueueInformers(msgspec.Struct, frozen=True):
         """Call `enqueue` with the key of the job of each Workload that changes."""
 
         def changed(workload: Workload) -> None:
-            if key := job_key(workload):
+            if key := key_of(workload):
                 enqueue(key)
 
         self.workloads.add_handler(Callbacks(changed=changed, gone=changed), resync_period=0, name="controller")
@@ -103,16 +89,16 @@ class QueueKeeper:
     ) -> None:
         """Initialize; `enqueue_after` queues a job's key for a sync in some seconds."""
         self._client = client
-        self._workloads = informers.workloads.lister
-        self._lag = WorkloadLag(client, self._workloads, informers.flavors.lister, clock)
-        self._pods = pods
+        self._lag = WorkloadLag(client, informers.workloads.lister, informers.flavors.lister, clock)
+        self.left = WorkloadsLeft(client, informers.workloads.lister, pods, self._lag)
+        """The Workloads that may have outlived their jobs."""
         self._clock = clock
         self._enqueue_after = enqueue_after
         self._told = False
 
-    def keys(self) -> set[str]:
-        """Return the keys of all jobs that have a Workload, whether the jobs are there or not."""
-        return set(filter(None, map(job_key, self._workloads.list())))
+    def forget(self, uid: str) -> None:
+        """Forget a job that is gone. Its Workload is not: that is `left`."""
+        self._lag.forget(uid)
 
     def look(self, observed: Observed, default_ps_image: str) -> Observed:
         """Bring the job's Workload to what the job owes Kueue, and return what the plan is made from.
@@ -121,7 +107,7 @@ class QueueKeeper:
         quota that a pod uses, or the cache is behind; the job is to be synced again then.
         """
         job, lag = observed.job, self._lag
-        self.release(job.metadata.key, job.metadata.uid)
+        self.left.release(job.metadata.key, job.metadata.uid)
         found, ends = lag.shown(job), final_condition(job) is not None
         queued = bool(queue_name(job.metadata.labels))
         depends = observed.pods or observed.services if queued else lag.is_asked_for(job)
@@ -148,7 +134,9 @@ class QueueKeeper:
             frees, some = (any(map(one, decision.writes)) for one in (frees_quota, frees_some_quota))
             if workload is not None and (frees or some) and workload.is_true("QuotaReserved"):
                 lag.verify_pods(workload, observed.pods, once=not frees)
-            if not ends and any(write.verb is not Verb.STATUS for write in decision.writes):
+            # One that is being deleted has no place in a queue to lose, and its job may be gone already.
+            going = workload is not None and workload.metadata.deletion_timestamp is not None
+            if not (ends or going) and any(write.verb is not Verb.STATUS for write in decision.writes):
                 lag.verify_job(job)
             for write in decision.writes:
                 self._write(job, write)
@@ -163,25 +151,6 @@ class QueueKeeper:
             self._told = True
             said = "Kueue's own framework kubeflow.org/tfjob drives Workload %s, and perhaps others: use it or --kueue"
             logger.warning(said, workload.metadata.name, extra={"job": job.metadata.key})
-
-    def release(self, key: str, living: str = "") -> None:
-        """Let go of the Workloads of a job that is gone or being deleted, once its pods are. Raises KubeError.
-
-        `living` is the UID of another one that has its name by now.
-        """
-        if not living:
-            self._lag.forget(key)
-        for workload in self._workloads.by_index(JOB_INDEX, key):
-            owner, meta = workload.metadata.controller, workload.metadata
-            if owner is None or owner.uid == living or meta.deletion_timestamp is None or not workload.mark:
-                continue
-            if any(map(occupies, self._pods.by_index(CONTROLLER_UID_INDEX, owner.uid))):
-                self._enqueue_after(key, _LOOK_AGAIN)
-                continue
-            if writes := removal(workload):
-                self._lag.verify_pods(workload)
-            for write in writes:
-                self._send(meta.namespace, write)
 
     def _flavors(self, job: TFJob, found: Sequence[Workload]) -> dict[str, Flavor]:
         """Return the flavors by name; if one is missing, look again in a while. Raises KubeError."""
@@ -199,31 +168,10 @@ class QueueKeeper:
         if write.verb is Verb.CREATE and (left := self._lag.seconds_until_asked_again(job)):
             self._enqueue_after(job.metadata.key, left)
             return
-        if self._send(job.metadata.namespace, write):
+        if send(self._client, job.metadata.namespace, write):
             self._lag.written(job, write)
         if write.verb is not Verb.STATUS:
             logger.info("%s Workload %s", write.verb, write.name, extra={"job": job.metadata.key})
-
-    def _send(self, namespace: str, write: Write) -> bool:
-        """Return whether the API server has carried it out."""
-        try:
-            match write.verb:
-                case Verb.CREATE:
-                    self._client.create(WORKLOADS, namespace, write.body, decode_partial)
-                case Verb.DELETE:
-                    self._client.delete(WORKLOADS, namespace, write.name, uid=write.uid)
-                case Verb.PATCH | Verb.STATUS:
-                    subresource = "status" if write.verb is Verb.STATUS else ""
-                    self._client.patch(
-                        WORKLOADS, namespace, write.name, write.body, decode_partial, subresource=subresource
-                    )
-        except (AlreadyExistsError, ConflictError, NotFoundError) as error:
-            if isinstance(error, ConflictError) and "finalizers" in write.body.get("metadata", {}):
-                raise  # what follows would delete it, though it may have quota by now
-            # The cache is behind: what it shows next says what is still to be done.
-            logger.debug("%s Workload %s: %s", write.verb, write.name, error)
-            return False
-        return True
 
     def _price(self, job: TFJob) -> dict[str, Any]:
         """Return the members of a Workload's spec that say its priority. Raises KubeError, _NoSuchClass."""

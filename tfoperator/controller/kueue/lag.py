@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfoperator.api.names import job_selector
+from tfoperator.api.names import MANAGED_SELECTOR, job_selector
+from tfoperator.api.queues import WORKLOAD_ANNOTATION
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.api.workloads import WORKLOADS, Workload
 from tfoperator.base.clock import Clock
@@ -20,7 +21,7 @@ from tfoperator.controller.kueue.writes import Verb, Write
 from tfoperator.controller.ledger import StaleCache
 from tfoperator.informers import CONTROLLER_UID_INDEX, Lister
 from tfoperator.kube.list_watch import ListWatch, list_all
-from tfoperator.kube.objects import Pod, decode_partial, decode_pod, object_key
+from tfoperator.kube.objects import Pod, decode_partial, decode_pod
 from tfoperator.kube.options import Selection, by_name
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import ApiClient
@@ -37,60 +38,62 @@ class WorkloadLag:
         self._workloads = workloads
         self._flavors = flavors
         self._clock = clock
-        # By the job's key: UIDs of jobs whose Workload, and whose pods, the cache has shown as they are; the time at
-        # which a Workload that this process has made may be asked for again; UIDs of those that it has deleted.
-        self._sure: dict[str, str] = {}
-        self._complete: dict[str, str] = {}
+        # UIDs of jobs whose Workload, and whose pods, the cache has shown as they are. By the job's UID: the time at
+        # which a Workload that this process has made may be asked for again; the UID of one that it has deleted.
+        self._sure: set[str] = set()
+        self._complete: set[str] = set()
         self._unseen: dict[str, float] = {}
         self._deleted: dict[str, str] = {}
 
-    def forget(self, key: str) -> None:
+    def forget(self, uid: str) -> None:
         """Forget a job that is gone."""
-        for known in (self._sure, self._complete, self._unseen, self._deleted):
-            known.pop(key, None)
+        self._sure.discard(uid)
+        self._complete.discard(uid)
+        self._unseen.pop(uid, None)
+        self._deleted.pop(uid, None)
 
     def shown(self, job: TFJob) -> list[Workload]:
         """Return the job's Workloads in the cache, but one that this process has deleted."""
-        meta, found = job.metadata, self._workloads.by_index(CONTROLLER_UID_INDEX, job.metadata.uid)
-        deleted = self._deleted.get(meta.key)
+        uid, found = job.metadata.uid, self._workloads.by_index(CONTROLLER_UID_INDEX, job.metadata.uid)
+        deleted = self._deleted.get(uid)
         left = [one for one in found if one.metadata.uid != deleted or one.metadata.deletion_timestamp is not None]
-        if left and self._unseen.pop(meta.key, None) is not None:
-            self._sure[meta.key] = meta.uid
+        if left and self._unseen.pop(uid, None) is not None:
+            self._sure.add(uid)
         return left
 
     def written(self, job: TFJob, write: Write) -> None:
         """Note that the API server has carried out this write."""
         if write.verb is Verb.CREATE:
-            self._unseen[job.metadata.key] = self._clock.monotonic() + TRY_AGAIN
+            self._unseen[job.metadata.uid] = self._clock.monotonic() + TRY_AGAIN
         elif write.verb is Verb.DELETE:
-            self._deleted[job.metadata.key] = write.uid
+            self._deleted[job.metadata.uid] = write.uid
 
     def is_asked_for(self, job: TFJob) -> bool:
         """Return whether this process has made a Workload for the job that the cache does not show yet."""
-        return job.metadata.key in self._unseen
+        return job.metadata.uid in self._unseen
 
     def seconds_until_asked_again(self, job: TFJob) -> float:
         """Return after how many seconds to ask again for a Workload that the cache lacks; 0 if now."""
-        due = self._unseen.get(job.metadata.key)
+        due = self._unseen.get(job.metadata.uid)
         if due is None:
             return 0.0
         left = max(due - self._clock.monotonic(), 0.0)
         if not left:
-            self._sure.pop(job.metadata.key, None)
+            self._sure.discard(job.metadata.uid)
             self.verify_workloads(job, ())
         return left
 
     def verify_workloads(self, job: TFJob, shown: Sequence[Workload]) -> None:
         """Make sure that these are the job's Workloads. Costs a LIST of one object for the first time."""
         meta = job.metadata
-        if self._sure.get(meta.key) == meta.uid:
+        if meta.uid in self._sure:
             return
         name = shown[0].metadata.name if shown else workload_name(job)
         there = list_all(ListWatch(self._client, WORKLOADS, meta.namespace, decode_partial, by_name(name))).items
         live = {one.metadata.resource_version for one in there if one.metadata.is_controlled_by(meta.uid)}
         if live != {one.metadata.resource_version for one in shown}:
             raise StaleCache("the job's Workload has changed, but the cache does not show it yet")
-        self._sure[meta.key] = meta.uid
+        self._sure.add(meta.uid)
 
     def verify_job(self, job: TFJob) -> None:
         """Make sure that this is the job: it owes Kueue something else if it is suspended by now. Costs a GET."""
@@ -100,21 +103,21 @@ class WorkloadLag:
             raise StaleCache("the job has changed, but the cache does not show it yet")
 
     def verify_pods(self, workload: Workload, known: Sequence[Pod] = (), *, once: bool = False) -> None:
-        """Make sure that no pod of the Workload's job takes room but these. Costs a LIST, for the first time if `once`.
+        """Make sure that no pod of the Workload takes room but these. Costs a LIST, for the first time if `once`.
 
         The cache's first list may be older than the pods that the leader before this one has made.
         """
         owner = workload.metadata.controller
-        assert owner is not None  # Workloads are found by it
-        key = object_key(workload.metadata.namespace, owner.name)
-        if once and self._complete.get(key) == owner.uid:
+        uid = "" if owner is None else owner.uid
+        if once and uid in self._complete:
             return
-        selection = Selection(label_selector=job_selector(owner.name))
+        selection = Selection(label_selector=MANAGED_SELECTOR if owner is None else job_selector(owner.name))
         shown = {pod.metadata.uid for pod in known if occupies(pod)}
         for pod in list_all(ListWatch(self._client, PODS, workload.metadata.namespace, decode_pod, selection)).items:
-            if occupies(pod) and pod.metadata.is_controlled_by(owner.uid) and pod.metadata.uid not in shown:
+            if occupies(pod) and is_of(pod, workload) and pod.metadata.uid not in shown:
                 raise StaleCache(f"pod {pod.metadata.name} runs, but the cache does not show it yet")
-        self._complete[key] = owner.uid
+        if uid:
+            self._complete.add(uid)
 
     def flavors(self, workloads: Sequence[Workload]) -> dict[str, Flavor]:
         """Return the flavors by name. Costs a LIST while the cache lacks one that a Workload was admitted with."""
@@ -123,6 +126,14 @@ class WorkloadLag:
             live = list_all(ListWatch(self._client, FLAVORS, "", decode_flavor)).items
             known = {one.metadata.name: one for one in live}
         return known
+
+
+def is_of(pod: Pod, workload: Workload) -> bool:
+    """Return whether a pod is of the Workload's job, or was made for the Workload that has lost its job."""
+    owner, meta = workload.metadata.controller, pod.metadata
+    if owner is None:
+        return meta.annotations.get(WORKLOAD_ANNOTATION) == workload.metadata.name
+    return meta.is_controlled_by(owner.uid)
 
 
 def missing_flavors(workloads: Sequence[Workload], known: dict[str, Flavor]) -> bool:

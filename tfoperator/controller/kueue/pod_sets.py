@@ -14,7 +14,14 @@ import msgspec
 
 from tfoperator.api.names import LABEL_REPLICA_INDEX
 from tfoperator.api.parameter_server import parameter_server_template
-from tfoperator.api.queues import JOB_UID_LABEL, MAX_EXECUTION_LABEL, POD_SET_LABEL, POD_SETS_ANNOTATION, queue_name
+from tfoperator.api.queues import (
+    JOB_UID_LABEL,
+    MAX_EXECUTION_LABEL,
+    POD_SET_LABEL,
+    POD_SETS_ANNOTATION,
+    WORKLOAD_ANNOTATION,
+    queue_name,
+)
 from tfoperator.api.templates import template_dict
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, SchedulingPolicy, TFJob
 from tfoperator.api.workloads import WORKLOADS, PodSet, Workload
@@ -186,7 +193,7 @@ def placements(workload: Workload, flavors: Mapping[str, Flavor]) -> dict[str, P
         # A queue's name may be longer than a label's value.
         labels = {key: value for key, value in labels.items() if len(value) <= 63}
         count = admitted_count(asked.get(one.name, _NO_PODS), one.count)
-        place = Placement(count, labels, {"kueue.x-k8s.io/workload": workload.metadata.name}, {}, [])
+        place = Placement(count, labels, {WORKLOAD_ANNOTATION: workload.metadata.name}, {}, [])
         place.gated = one.topology_assignment is not None
         for name in dict.fromkeys(one.flavors.values()):
             if (flavor := flavors.get(name)) is None:

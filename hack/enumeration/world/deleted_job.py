@@ -1,0 +1,133 @@
+"""A job that somebody deletes at one moment of a scenario, and what must be left of it: nothing, soon.
+
+The watches of an operator are independent. So after the deletion those of some kinds are late, and each event is
+followed by all the work that it causes before the next one is shown: whatever the operator makes of one event alone, it
+makes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from hack.enumeration.world.fault import EVERY_KIND, Fault
+from hack.faults.oracle.history import Violation
+from hack.faults.plan.steps import Act, Step
+
+if TYPE_CHECKING:
+    from hack.enumeration.world.world import World
+
+Json = dict[str, Any]
+
+SECONDS = 10.0
+"""Within so many seconds of the end of the job's last pod nothing is left: before the second check can help."""
+
+_PAUSE_BETWEEN_EVENTS = 0.3
+"""Seconds, more than the operator gathers events for."""
+
+_JOB_UID, _WORKLOAD = "kueue.x-k8s.io/job-uid", "kueue.x-k8s.io/workload"
+_ORPHANED = ("Pod", "Service", "Deployment", "PodGroup", "Workload")
+
+
+class DeletedJob:
+    """The deletion that a fault describes, of the first job of a world. For one thread."""
+
+    def __init__(self, world: World, fault: Fault) -> None:
+        self._world = world
+        self._fault = fault
+        self._uid = ""
+        self._shown = 0
+        self._waits = True  # for so many events that the fault comes to its second part
+        self._left_since: float | None = None
+        self._told = False
+
+    def happens(self) -> bool:
+        """Delete the job if the moment has come, or make it again when its name is free; whether something was done."""
+        world, fault = self._world, self._fault
+        if world.result.happened:
+            self._note_orphans()
+            return self._make_again()
+        if world.server.store.revision < fault.revision:
+            return False
+        world.result.happened = True
+        found = world.recorder.current("TFJob")
+        if not found:
+            return False  # the scenario has deleted it
+        self._uid = str(found[0]["metadata"]["uid"])
+        self._note_orphans()
+        told = world.act(Step(0, Act.DELETE_JOB, value=fault.policy or "Background"))
+        world.said.append(f"{world.clock.monotonic():.1f} s {fault}: {told}")
+        if fault.late_kinds:
+            world.hold(*fault.late_kinds)
+        for operator in world.operators:
+            operator.pause_between_events = _PAUSE_BETWEEN_EVENTS
+            operator.shown = self._count
+        return True
+
+    def _note_orphans(self) -> None:
+        """Note what the job has, some of which it may have got since it was deleted, as taken from it by a user."""
+        if self._fault.policy == "Orphan":
+            there = (one["metadata"] for kind in _ORPHANED for one in self._world.recorder.current(kind))
+            owned = (one for one in there if self._uid in (each["uid"] for each in one.get("ownerReferences") or ()))
+            self._world.simulator.interventions.orphaned.update(str(one["uid"]) for one in owned)
+
+    def _make_again(self) -> bool:
+        again = self._fault.again and not self._world.recorder.current("TFJob")
+        if again:
+            self._fault = Fault()
+            self._world.act(Step(0, Act.CREATE))
+        return again
+
+    def _count(self, kind: str) -> None:
+        self._shown += kind not in self._fault.late_kinds
+        if not self._waits or self._shown < self._fault.at:
+            return
+        self._waits = False
+        if self._fault.kind == EVERY_KIND:
+            self._world.kill()
+        else:
+            self._world.release()
+
+    # What is left.
+
+    def late(self) -> Iterator[Violation]:
+        """Yield what is left although nothing has needed it for long; once."""
+        world = self._world
+        names = [] if not world.result.happened or self._told else list(self._left())
+        if not names or not world.shows_all or not world.operators:
+            self._left_since = None
+            return
+        now = world.clock.monotonic()
+        if self._left_since is None:
+            self._left_since = now
+        elif now - self._left_since > SECONDS:
+            self._told = True
+            text = f"{', '.join(names)} of a deleted job is left {now - self._left_since:.0f} s after its last pod"
+            yield Violation("stuck", "-", text)
+
+    def _left(self) -> Iterator[str]:
+        """Yield the names of the job's Workloads, if the job and its pods are gone."""
+        world = self._world
+        if any(one["metadata"]["uid"] == self._uid for one in world.recorder.current("TFJob")):
+            return
+        running = [
+            one for one in world.recorder.current("Pod") if one["status"]["phase"] not in ("Succeeded", "Failed")
+        ]
+        for one in world.recorder.current("Workload"):
+            meta = one["metadata"]
+            if meta["labels"][_JOB_UID] == self._uid and not any(_is_of(pod, self._uid, meta) for pod in running):
+                yield f"Workload {meta['name']}"
+
+    def remembered(self) -> Iterator[Violation]:
+        """Yield what operators remember of the job, in the end: nothing, unless its pods run on without it."""
+        workloads = self._world.recorder.current("Workload")
+        runs_on = any(one["metadata"]["labels"][_JOB_UID] == self._uid for one in workloads)
+        for operator in self._world.operators if self._uid and not runs_on else ():
+            if places := operator.remembers(self._uid):
+                yield Violation("stuck", "-", f"the operator remembers a deleted job: {', '.join(places[:3])}")
+
+
+def _is_of(pod: Json, uid: str, workload: Json) -> bool:
+    meta = pod["metadata"]
+    owners = {one["uid"] for one in meta.get("ownerReferences") or ()}
+    return uid in owners or (meta.get("annotations") or {}).get(_WORKLOAD) == workload["name"]
