@@ -53,6 +53,8 @@ def waiting_reason(replica: Replica, *, in_gang: bool) -> str:
 
     With `in_gang`, the reason why it has no node is left out, for that is reported for its whole gang.
     """
+    if replica.held_until is not None:
+        return f"it was taken from the job again and again, and is made again at {replica.held_until:%H:%M:%S} UTC"
     if replica.state is ReplicaState.RESTARTING or replica.state is ReplicaState.VANISHED:
         return f"restart ({replica.cause})"
     pod = replica.pod
