@@ -71,13 +71,15 @@ def _next(known: Situation, before: DisruptionBackoff | None) -> DisruptionBacko
     taken: dict[str, set[int]] = {}
     for group, replica in new:
         taken.setdefault(str(group.type), set()).add(replica.index)
+    # Not before a deletion by the API server's clock, which would be taken for a later one.
+    since = max([whole_second(now), *(time for _, one in new if one.lost_early and (time := _requested(one)))])
     if before is not None and again:
-        return _backoff(before.count + 1, whole_second(now), taken)
+        return _backoff(before.count + 1, since, taken)
     if before is not None and before.since is not None and _is_recent(before, now, options):
         # Others of the same row, such as the next node of a cluster that is drained: they wait for nothing more.
         joined = {kind: row.get(kind, frozenset()) | taken.get(kind, set()) for kind in {*row, *taken}}
         return _backoff(before.count, before.since, joined)
-    return _backoff(1, whole_second(now), taken)
+    return _backoff(1, since, taken)
 
 
 def _new_disruptions(known: Situation) -> Sequence[tuple[ReplicaGroup, Replica]]:
@@ -85,7 +87,24 @@ def _new_disruptions(known: Situation) -> Sequence[tuple[ReplicaGroup, Replica]]
     if known.restart.causes:
         everyone = known.restart.is_disruption
         return [(group, one) for group in known.groups for one in group.replicas] if everyone else []
-    return [(group, one) for group in known.groups for one in group.replicas if one.is_newly_disrupted]
+    row = known.job.status.disruption_backoff
+    since = None if row is None else row.since
+    return [
+        (group, one)
+        for group in known.groups
+        for one in group.replicas
+        if one.is_newly_disrupted or (one.lost_early and _went_after(one, since))
+    ]
+
+
+def _went_after(replica: Replica, since: datetime | None) -> bool:
+    """Return whether a pod's deletion was requested after the last disruption of the row, in which it is otherwise."""
+    requested = _requested(replica)
+    return requested is not None and (since is None or seconds_between(since, requested) > 0)
+
+
+def _requested(replica: Replica) -> datetime | None:
+    return None if replica.pod is None else replica.pod.metadata.deletion_requested
 
 
 def _stayed(replica: Replica, row: DisruptionBackoff, now: datetime, options: PlanOptions) -> bool:
@@ -93,8 +112,7 @@ def _stayed(replica: Replica, row: DisruptionBackoff, now: datetime, options: Pl
     created = None if replica.pod is None else replica.pod.metadata.creation_timestamp
     if created is None:
         return not _is_recent(row, now, options)
-    until = replica.pod.metadata.deletion_requested if replica.pod is not None else None
-    return seconds_between(created, until or now) >= _quiet(row, options)
+    return seconds_between(created, _requested(replica) or now) >= _quiet(row, options)
 
 
 def _is_recent(row: DisruptionBackoff, now: datetime, options: PlanOptions) -> bool:

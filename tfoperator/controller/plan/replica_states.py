@@ -231,6 +231,8 @@ def _judge_terminating(group: ReplicaGroup, replica: Replica, pod: Pod, so_far: 
     if replica.index in group.started_before or noted > so_far:
         taken = replica.index in group.started_before
         replica.restart(so_far, noted, "its pod is being deleted", disruption=deletion_of(pod) if taken else "")
+    else:
+        replica.lost_early = group.has_new_disruption = True
 
 
 def _judge_failed(group: ReplicaGroup, replica: Replica, pod: Pod, so_far: int, noted: int) -> None:

@@ -436,3 +436,21 @@ def test_a_job_that_restarts_before_it_ever_ran_says_why_it_does_not_run() -> No
         "TFJob ns/mnist restarts. 0/2 replicas ready; Worker-1 waits: restart (exited with code 1)."
     )
     assert seen.status.conditions[-1].type == C.RESTARTING
+
+
+def test_what_is_deleted_before_the_status_tells_of_it_counts_for_nothing_but_waits_longer_each_time() -> None:
+    """Somebody deletes each pod as soon as it is there: it never gets into the status, and must not be a hot loop."""
+    job, now, waits = started(make_job({"Worker": 1})), 0.0, []
+    for _ in range(6):
+        pod = make_pod("Worker-0", "Pending", created=after(now), start=after(now))
+        now += 1.5
+        leaving = msgspec.structs.replace(pod, metadata=deleted_at(pod, now))
+        for _ in range(2):
+            job = with_status(job, planned(job, leaving, now=after(now)).status)
+        began = now
+        while not (seen := planned(job, now=after(now))).created_pods:
+            assert seen.requeue_after is not None
+            now += seen.requeue_after
+        waits.append(now - began)
+        assert numbers(seen) == (0, 0)
+    assert waits == [0, 1, 2, 4, 8, 16]
