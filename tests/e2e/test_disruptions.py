@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.support.cluster import decode
 from tests.support.disruption_rules import RULES, Stage
@@ -41,7 +42,7 @@ def test_a_rule_tells_disruptions_from_failures(stage: Stage, rule: str) -> None
 
 @pytest.mark.journey
 def test_a_pod_that_is_deleted_is_made_again_also_where_no_restart_is_allowed(stage: Stage) -> None:
-    stage.client.create(TFJOBS, "default", TAKEN.encode(), decode)
+    stage.client.create(TFJOBS, "default", yaml.safe_load(TAKEN), decode)
     stage.take("taken")
     status = stage.until("taken", "Running", restarts=1, disruptions=1)
     assert "Failed" not in {one["type"] for one in status["conditions"]}

@@ -18,7 +18,7 @@ from tfoperator.kube.verbs import ApiClient
 Json = dict[str, Any]
 
 SLEEP = "sleep 600"
-LIMIT = 60.0
+LIMIT = 180.0
 """Seconds that a busy machine may take for a pod."""
 
 
@@ -30,7 +30,7 @@ class Stage:
         self.namespace = namespace
         self.folder = folder
         self._image = image
-        self._pod_spec = pod_spec or {}
+        self.pod_spec = pod_spec or {}
 
     def once(self, name: str, exit_code: int) -> str:
         """A program that fails when it runs first, and then runs on."""
@@ -40,13 +40,13 @@ class Stage:
         self, name: str, script: str = SLEEP, *, policy: str = "OnFailure", replicas: int = 1, **run_policy: Any
     ) -> None:
         """Create a job of some workers."""
-        mounts = self._pod_spec.get("volumeMounts", [])
+        mounts = self.pod_spec.get("volumeMounts", [])
         container = {
             "name": "tensorflow", "image": self._image, "command": ["sh", "-c", script], "volumeMounts": mounts,
             "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}},
         }  # fmt: skip
         spec = {"terminationGracePeriodSeconds": 1, "containers": [container]}
-        spec |= {key: value for key, value in self._pod_spec.items() if key != "volumeMounts"}
+        spec |= {key: value for key, value in self.pod_spec.items() if key != "volumeMounts"}
         worker = {"replicas": replicas, "restartPolicy": policy, "template": {"spec": spec}}
         more = {"maxFailedWorkers": run_policy.pop("maxFailedWorkers")} if "maxFailedWorkers" in run_policy else {}
         job = manifests.job(name, {"Worker": worker}, runPolicy=run_policy, **more)
