@@ -72,13 +72,14 @@ def _next(known: Situation, before: DisruptionBackoff | None) -> DisruptionBacko
     for group, replica in new:
         taken.setdefault(str(group.type), set()).add(replica.index)
     # Not before a deletion by the API server's clock, which would be taken for a later one.
-    since = max([whole_second(now), *(time for _, one in new if one.lost_early and (time := _requested(one)))])
+    deletions = [time for _, one in new if one.lost_early and (time := _requested(one))]
+    since = max([whole_second(now), *deletions])
     if before is not None and again:
         return _backoff(before.count + 1, since, taken)
     if before is not None and before.since is not None and _is_recent(before, now, options):
         # Others of the same row, such as the next node of a cluster that is drained: they wait for nothing more.
         joined = {kind: row.get(kind, frozenset()) | taken.get(kind, set()) for kind in {*row, *taken}}
-        return _backoff(before.count, before.since, joined)
+        return _backoff(before.count, max([utc(before.since), *deletions]), joined)
     return _backoff(1, since, taken)
 
 

@@ -454,3 +454,19 @@ def test_what_is_deleted_before_the_status_tells_of_it_counts_for_nothing_but_wa
         waits.append(now - began)
         assert numbers(seen) == (0, 0)
     assert waits == [0, 1, 2, 4, 8, 16]
+
+
+def test_a_pod_that_is_deleted_early_joins_a_row_once() -> None:
+    job = running(replicas=2)
+    job = with_status(job, planned(job, OTHER, now=after(1)).status)
+    first = make_pod("Worker-1", restarts_before=1, disruptions_before=1, created=after(2), start=after(2))
+    job = with_status(job, planned(job, OTHER, first, now=after(3)).status)
+    worker = msgspec.structs.replace(job.status.replica_statuses["Worker"], started_indexes="1")
+    job = with_status(job, msgspec.structs.replace(job.status, replica_statuses={"Worker": worker}))
+    early = make_pod("Worker-0", deleted=after(5))
+    joined = planned(job, early, first, now=after(6))
+    assert joined.status.disruption_backoff is not None
+    assert joined.status.disruption_backoff.replicas == {"Worker": "0-1"}
+    again = planned(with_status(job, joined.status), early, first, now=after(7))
+    assert again.status.disruption_backoff == joined.status.disruption_backoff
+    assert not again.write_status
