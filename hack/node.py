@@ -78,7 +78,9 @@ class Node:
         try:
             yield
         finally:
-            kubelet.resume()
+            # What entered the machine for it stops with it, and has to go on first.
+            for process in (first, kubelet):
+                process.resume()
 
     @property
     def busybox(self) -> Path:

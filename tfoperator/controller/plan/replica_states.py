@@ -34,6 +34,7 @@ from tfoperator.controller.plan.in_place import (
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.plan.replicas import (
     ENDED_STATES,
+    GONE,
     Replica,
     ReplicaGroup,
     ReplicaState,
@@ -150,9 +151,11 @@ def _without_pod(group: ReplicaGroup, index: int) -> Replica:
     if index in group.failed_before:
         return Replica(index, None, ReplicaState.FAILED, restarts, restarts)
     if index not in group.started_before:
-        return Replica(index, None, ReplicaState.MISSING, restarts, restarts)
+        # Its restart is counted; the job restarts until its successor is there.
+        is_due = restarts > 0 and group.restarting_since is not None
+        return Replica(index, None, ReplicaState.MISSING, restarts, restarts, GONE if is_due else "")
     restarts = min(restarts, MAX_RESTARTS - 1)
-    lost = Replica(index, None, ReplicaState.VANISHED, restarts + 1, restarts, "its pod was deleted")
+    lost = Replica(index, None, ReplicaState.VANISHED, restarts + 1, restarts, GONE)
     lost.newly_restarting, lost.disruption = True, DELETED
     return lost
 

@@ -15,6 +15,9 @@ from tfoperator.controller.plan.restart import restarts_before, restarts_in_plac
 from tfoperator.controller.pods.manifests import DesiredReplicas
 from tfoperator.kube.objects import Pod
 
+GONE = "its pod is gone"
+"""The cause of the restart of a replica that has no pod now."""
+
 _MAX_NAMES = 3
 
 
@@ -189,6 +192,7 @@ def start_over(groups: Iterable[ReplicaGroup]) -> None:
                 replica.state = ReplicaState.MISSING if replica.pod is None else ReplicaState.LEAVING
                 replica.ready = False
                 replica.wait = None
+                replica.cause = GONE if replica.pod is None and replica.restarts > 0 else ""
         group.add_up()
 
 

@@ -245,7 +245,7 @@ def _report_restarts(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobR
             message = restarting_because(draft.job.metadata.name, new or lost)
             conditions.set(ConditionType.RESTARTING, "True", "TFJobRestarting", message)
             draft.event("Warning", "TFJobRestarting", message)
-    elif _is_running(groups):
+    elif _is_running(groups) and not _awaits_successors(groups):
         conditions.remove(ConditionType.RESTARTING)
     unaided = [replica for group in groups for replica in group.replicas if replica.unaided]
     if unaided and not draft.job.status.restarts:
@@ -254,6 +254,11 @@ def _report_restarts(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobR
         report_returns(draft, groups)
     _report_exits(draft, groups)
     _report_losses(draft, groups)
+
+
+def _awaits_successors(groups: Sequence[ReplicaGroup]) -> bool:
+    """Return whether the pod of a replica whose restart is counted has gone, and its successor is not there yet."""
+    return any(True for group in groups for one in group.replicas if one.state is ReplicaState.MISSING and one.cause)
 
 
 def _report_losses(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
