@@ -240,8 +240,7 @@ def _plan_active(draft: Draft, known: Situation) -> None:
     """Plan an active job: bring its pods and services to its spec. Raises PodTemplateError."""
     _free_lost_pods(draft)
     if known.resumed or known.restart.causes or any(group.has_new_disruption for group in known.groups):
-        # Before a pod is created, which could otherwise be taken for an old one, or be lost before its predecessor
-        # is counted.
+        # Before a pod is created, which could be taken for an old one, or lost before its predecessor is counted.
         draft.write_status_first()
     if known.restart.causes:
         start_over(known.groups)

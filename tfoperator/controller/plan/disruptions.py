@@ -19,7 +19,7 @@ from tfoperator.api.v1.disruptions import DisruptionBackoff
 from tfoperator.api.v1.status import format_indexes, parse_indexes
 from tfoperator.base.clock import seconds_between, utc, whole_second
 from tfoperator.controller.plan.observed import PlanOptions
-from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.replicas import GONE, Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.restart import restart_delay
 from tfoperator.controller.plan.verdict import Situation
 
@@ -37,6 +37,7 @@ def delay_disrupted(known: Situation) -> None:
     """
     before, options = known.job.status.disruption_backoff, known.options
     known.backoff = backoff = _next(known, before)
+    _note_gone(known)
     if backoff is None or backoff.since is None:
         return
     delay = _delay(backoff, options)
@@ -55,6 +56,19 @@ def delay_disrupted(known: Situation) -> None:
                 replica.held_until, known.held = until, left
             elif replica.wait is not None and replica.disruption:
                 replica.held_until, replica.wait = until, left
+
+
+def _note_gone(known: Situation) -> None:
+    """Note which replicas of the row have no pod: they restart until their successors are there.
+
+    Where old pods have to go before any is made, that is the reason for all.
+    """
+    row, cause = _indexes(known.backoff), "" if known.restart.old else GONE
+    for group in known.groups:
+        indexes = row.get(group.type, frozenset())
+        for replica in group.replicas:
+            if replica.state in _WAITING_STATES and replica.index in indexes:
+                replica.cause = cause
 
 
 def _next(known: Situation, before: DisruptionBackoff | None) -> DisruptionBackoff | None:

@@ -151,9 +151,7 @@ def _without_pod(group: ReplicaGroup, index: int) -> Replica:
     if index in group.failed_before:
         return Replica(index, None, ReplicaState.FAILED, restarts, restarts)
     if index not in group.started_before:
-        # Its restart is counted; the job restarts until its successor is there.
-        is_due = restarts > 0 and group.restarting_since is not None
-        return Replica(index, None, ReplicaState.MISSING, restarts, restarts, GONE if is_due else "")
+        return Replica(index, None, ReplicaState.MISSING, restarts, restarts)
     restarts = min(restarts, MAX_RESTARTS - 1)
     lost = Replica(index, None, ReplicaState.VANISHED, restarts + 1, restarts, GONE)
     lost.newly_restarting, lost.disruption = True, DELETED

@@ -192,7 +192,6 @@ def start_over(groups: Iterable[ReplicaGroup]) -> None:
                 replica.state = ReplicaState.MISSING if replica.pod is None else ReplicaState.LEAVING
                 replica.ready = False
                 replica.wait = None
-                replica.cause = GONE if replica.pod is None and replica.restarts > 0 else ""
         group.add_up()
 
 
