@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,11 @@ class Cluster:
         except BaseException:
             self.stop()
             raise
+
+    def without_kubelet(self) -> AbstractContextManager[None]:
+        """Stop the node's kubelet for a while. Only for the process that started the cluster."""
+        assert self._node is not None, "another process started the node"
+        return self._node.without_kubelet()
 
     def load_image(self, archive: Path) -> None:
         """Give the node an image. Raises MachineError."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -67,6 +68,19 @@ class Node:
         """Wait for the end of the node's processes, once its machine has stopped."""
         for process in self._processes.values():
             process.wait(STOP_SECONDS)
+
+    @contextmanager
+    def without_kubelet(self) -> Iterator[None]:
+        """Stop the kubelet for a while: for the cluster the node is lost. Containers run on."""
+        first = psutil.Process(self._processes["kubelet"].pid)
+        [kubelet] = [one for one in (first, *first.children(recursive=True)) if one.name() == "kubelet"]
+        kubelet.suspend()
+        try:
+            yield
+        finally:
+            # What entered the machine for it stops with it, and has to go on first.
+            for process in (first, kubelet):
+                process.resume()
 
     @property
     def busybox(self) -> Path:

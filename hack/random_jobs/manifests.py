@@ -94,6 +94,7 @@ def _status(rng: random.Random) -> dict[str, Any]:
                 "active": rng.choice((0, 1, -1)),
                 "restarts": rng.choice((0, 2, -2)),
                 "restartCounts": {rng.choice(("0", "1", "-1", "x", "9" * 25)): rng.choice((0, 1, -1, 2**31 - 1))},
+                "disruptionCounts": {rng.choice(("0", "1", "-1", "x")): rng.choice((0, 1, -1, 2**31 - 1))},
                 "completedIndexes": _indexes(rng),
                 "failedIndexes": _indexes(rng),
                 "startedIndexes": _indexes(rng),
@@ -102,9 +103,16 @@ def _status(rng: random.Random) -> dict[str, Any]:
         },
     }
     status |= some(rng, 0.3, jobRestarts=lambda: rng.choice((0, 1, 3, -2, 10**12)))
+    status |= some(rng, 0.3, jobDisruptions=lambda: rng.choice((0, 1, 3, -2, 10**12)))
+    status |= some(rng, 0.3, disruptionBackoff=lambda: _backoff(rng))
     status |= some(rng, 0.3, progress=lambda: _progress(rng))
     status |= some(rng, 0.2, network=lambda: rng.choice((Network.PER_JOB, Network.PER_REPLICA, "x")))
     return status | some(rng, 0.4, startTime=lambda: timestamp(rng), completionTime=lambda: timestamp(rng))
+
+
+def _backoff(rng: random.Random) -> dict[str, Any]:
+    found = {"count": rng.choice((0, 1, 5, -2, 2**31 - 1)), "replicas": {rng.choice(("Worker", "odd")): _indexes(rng)}}
+    return found | some(rng, 0.8, since=lambda: timestamp(rng))
 
 
 def _progress(rng: random.Random) -> dict[str, Any]:

@@ -9,6 +9,8 @@ import msgspec
 
 from hack.random_jobs.chances import chance, number, some, timestamp
 from tfoperator.api.names import (
+    ANNOTATION_DISRUPTIONS,
+    ANNOTATION_JOB_DISRUPTIONS,
     ANNOTATION_JOB_RESTARTS,
     ANNOTATION_RESTARTS,
     LABEL_JOB_NAME,
@@ -19,6 +21,10 @@ from tfoperator.api.names import (
 )
 from tfoperator.kube.objects import Pod
 
+_DISRUPTIONS = (
+    "DeletionByTaintManager", "PreemptionByScheduler", "EvictionByEvictionAPI", "TerminationByKubelet",
+    "DeletionByPodGC", "odd",
+)  # fmt: skip
 _PHASES = ("Pending", "Running", "Running", "Succeeded", "Failed", "Failed", "Unknown", "", "odd")
 
 
@@ -36,7 +42,8 @@ def random_pod(rng: random.Random, which: int) -> Pod:
     metadata: dict[str, Any] = {"name": name, "uid": f"pod-{which}", "labels": labels}
     counts = ("", "0", "3", "-3", "x", "9" * 40, "٣")
     metadata["annotations"] = {ANNOTATION_RESTARTS: rng.choice(counts)}
-    metadata["annotations"] |= some(rng, 0.3, **{ANNOTATION_JOB_RESTARTS: lambda: rng.choice((*counts, "1"))})
+    for key in (ANNOTATION_JOB_RESTARTS, ANNOTATION_DISRUPTIONS, ANNOTATION_JOB_DISRUPTIONS):
+        metadata["annotations"] |= some(rng, 0.3, **{key: lambda: rng.choice((*counts, "1"))})
     metadata |= some(rng, 0.8, creationTimestamp=lambda: timestamp(rng))
     metadata |= some(
         rng,
@@ -57,7 +64,7 @@ def random_pod(rng: random.Random, which: int) -> Pod:
         "reason": rng.choice(("", "Evicted", "NodeLost")),
         "containerStatuses": [{**container, "state": rng.choice(states), "lastState": rng.choice(states)}],
         "conditions": [
-            {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"},
+            {"type": "DisruptionTarget", "status": "True", "reason": rng.choice(_DISRUPTIONS)},
             {"type": "Ready", "status": rng.choice(("True", "False"))},
         ],
     }

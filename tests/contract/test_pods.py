@@ -194,6 +194,24 @@ def test_an_eviction_deletes_and_a_status_for_another_pod_of_the_same_name_is_re
     answer = space.http("POST", space.path(PODS, "a", "eviction"), body)
     assert answer.code == 201
     assert not space.exists(PODS, "a")
+    held = pod("held")
+    held["metadata"]["finalizers"] = ["example.com/held"]
+    space.create(PODS, held)
+    body["metadata"]["name"] = "held"
+    rehearsed = {**body, "deleteOptions": {"dryRun": ["All"]}}
+    assert space.http("POST", space.path(PODS, "held", "eviction"), rehearsed).code == 201
+    assert not disruptions(space.get(PODS, "held"))
+    assert space.http("POST", space.path(PODS, "held", "eviction"), body).code == 201
+    evicted = space.get(PODS, "held")
+    assert evicted["metadata"]["deletionTimestamp"]
+    assert disruptions(evicted) == [("True", "EvictionByEvictionAPI", "Eviction API: evicting")]
+    space.patch(PODS, "held", {"metadata": {"finalizers": None}})
+
+
+def disruptions(obj: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """What has taken a pod, as its conditions tell."""
+    conditions = obj["status"].get("conditions", ())
+    return [(c["status"], c["reason"], c["message"]) for c in conditions if c["type"] == "DisruptionTarget"]
 
 
 @pytest.mark.parametrize("digits", [20, 400])

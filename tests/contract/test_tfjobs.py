@@ -156,7 +156,8 @@ def test_kubectl_gets_and_watches_tfjobs(space: Space) -> None:
     assert first.split()[0] == "a"
     for line in (row, changed):
         assert line.split()[:2] == ["a", "Running"], "the last condition is one of the Go operator's"
-    assert wide.split() == ["NAME", "STATE", "READY", "RESTARTS", "PROGRESS", "ETA", "GOODPUT", "STALLED", "AGE"]
+    columns = "NAME STATE READY RESTARTS DISRUPTIONS PROGRESS ETA GOODPUT STALLED AGE"
+    assert wide.split() == columns.split()
     assert stalled[wide.index("STALLED") :].startswith("True")
 
 

@@ -34,6 +34,11 @@ STOPPED_WITH_REPLICA = "replica-ended"
 ANNOTATION_JOB_RESTARTS = LABEL_PREFIX + "job-restarts"
 """On a pod: the number of restarts of all replicas of its job together before this pod was created."""
 
+ANNOTATION_DISRUPTIONS = LABEL_PREFIX + "disruptions"
+"""On a pod: how many of the restarts of its replica before this pod followed on a disruption and not on a failure."""
+ANNOTATION_JOB_DISRUPTIONS = LABEL_PREFIX + "job-disruptions"
+"""On a pod: how many of the restarts of all replicas together before this pod followed on a disruption."""
+
 
 class OnStraggler(StrEnum):
     """Whether a replica that is slow, or fails again and again on one node, is made anew elsewhere. Unset: Ignore."""

@@ -23,6 +23,7 @@ _LABELS = ("operator-name", "job-name", "replica-type", "replica-index", "job-ro
 _OF_KUEUE = ("queue-name", "multikueue-origin", "priority-class", "max-exec-time-seconds")
 KEPT_LABELS = {*(_OURS + name for name in _LABELS), *("kueue.x-k8s.io/" + name for name in _OF_KUEUE)}
 KEPT_LABELS.add("scheduling.x-k8s.io/pod-group")
-_ANNOTATIONS = ("restarts", "job-restarts", "restart-mode", "stopped", "spec-hash", "tensorboard-url")
+_COUNTS = ("restarts", "job-restarts", "disruptions", "job-disruptions")
+_ANNOTATIONS = (*_COUNTS, "restart-mode", "stopped", "spec-hash", "tensorboard-url")
 KEPT_ANNOTATIONS = {GROUP_NAME_ANNOTATION, "kueue.x-k8s.io/workload", *(_OURS + name for name in _ANNOTATIONS)}
 """Those that the operator reads; a test compares both with the names in `tfoperator.api`."""

@@ -86,7 +86,7 @@ def _last_failure(replica: ReplicaFacts) -> FailedRun | None:
     last = replica.last_run
     if not bad or replica.state is FinalState.SUCCEEDED:
         return None
-    loops = max(len(bad), replica.restarts) >= IDENTICAL
+    loops = max(len(bad), replica.restarts - replica.disruptions) >= IDENTICAL
     if last is not None and not last.failed and replica.state is not FinalState.WAITING and not loops:
         return None  # It has recovered: that is reported among the restarts.
     return FailedRun(replica, bad[-1], last_traceback(bad[-1].tail))

@@ -63,9 +63,9 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
 class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about one replica: `name` is such as worker-1, `runs` are in order of time, the last one last.
 
-    `detail` is the reason for waiting, if it waits. `restarts` includes runs without other facts. `memory_limit` is in
-    bytes. `stacks` is the location of the stacks of its Python threads, `no_stacks` the reason (a sentence) if they
-    were requested and are missing.
+    `detail` is the reason for waiting, if it waits. `restarts` includes runs without other facts, and `disruptions` of
+    them followed on disruptions. `memory_limit` is in bytes. `stacks` is the location of the stacks of its Python
+    threads, `no_stacks` the reason (a sentence) if they were requested and are missing.
     """
 
     name: str
@@ -73,6 +73,7 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     state: FinalState = FinalState.WAITING
     detail: str = ""
     restarts: int = 0
+    disruptions: int = 0
     restart_policy: str = ""
     memory_limit: int | None = None
     runs: tuple[RunFacts, ...] = ()

@@ -19,7 +19,7 @@ from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name, replica_o
 from tfoperator.api.quantity import parse_quantity
 from tfoperator.api.templates import is_absent
 from tfoperator.api.usage_text import usage_text
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.kube.objects import Pod
 from tfoperator.report.facts import FinalState, JobFacts, ReplicaFacts, RunFacts
@@ -47,12 +47,19 @@ def facts_of_replica(
         state=state,
         detail=detail,
         restarts=restarts,
+        disruptions=_disruptions(job, replica),
         restart_policy="" if spec is None else spec.restart_policy or "Never",
         memory_limit=None if spec is None or is_absent(spec.template) else _limit(spec.template),
         runs=tuple(runs),
         stacks=stacks,
         no_stacks=no_stacks,
     )
+
+
+def _disruptions(job: TFJob, replica: tuple[ReplicaType, int] | None) -> int:
+    """Return how often the replica was taken from the job."""
+    status = None if replica is None else job.status.replica_statuses.get(replica[0])
+    return 0 if replica is None or status is None else status.disruption_counts.get(str(replica[1]), 0)
 
 
 def facts_of_job(job: TFJob) -> JobFacts:

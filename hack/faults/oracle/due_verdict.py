@@ -23,7 +23,7 @@ def due_verdict(job: JobHistory) -> str:
     if succeeded:
         return "Succeeded"
     limit = job.run_policy.get("backoffLimit")
-    if limit is not None and int(job.status.get("restarts", 0)) > int(limit):
+    if limit is not None and job.failures > int(limit):
         return "Failed"
     return "Failed" if not job.suspended and _has_failed_replica(job, bool(chiefs)) else ""
 

@@ -29,8 +29,8 @@ def check_counts_at_end(job: JobHistory) -> Iterator[str]:
         if found != wanted:
             yield f"it has {job.verdict}, and counts {found} {kind}, and should {wanted}"
     limit = job.run_policy.get("backoffLimit")
-    if limit is not None and int(job.status.get("restarts", 0)) > int(limit):
-        yield f"it has {job.verdict}, and counts {job.status['restarts']} restarts of {limit}"
+    if limit is not None and job.failures > int(limit):
+        yield f"it has {job.verdict}, and counts {job.failures} failures of {limit}"
     counts = job.counts()
     for pod in job.living():
         restarts, found_restarts = pod.base + pod.in_place, counts.get(pod.replica, 0)

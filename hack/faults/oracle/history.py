@@ -56,6 +56,10 @@ class PodHistory:
     started: bool = False
     """Whether the job's status told, when the pod was taken, that the replica had started, and with this very pod."""
     ended_well: bool = False
+    ended_before_deletion: bool = False
+    """Whether it had failed when its deletion was first seen."""
+    disruptions: int = 0
+    """How many of the restarts before it followed on disruptions, as its annotation tells."""
     stopped: bool = False
     """Whether it was given a deadline."""
     runs_on: bool = False
@@ -71,6 +75,19 @@ class PodHistory:
     def lost(self, policy: str) -> bool:
         """Whether its end may count as a restart."""
         return self.deleted_by_plan or bool({"stalled", "moved"} & self.reasons) or self.failed_retryably(policy)
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether it may count as taken from its job."""
+        return self.deleted_by_plan or (self.phase in ("Failed", "Unknown") and self.infrastructure)
+
+    def failed(self, policy: str) -> bool:
+        """Whether it may count as a failure of its job: not if it was taken, unless it had failed before."""
+        if {"stalled", "moved"} & self.reasons:
+            return True
+        if self.infrastructure or (self.deleted_by_plan and not self.ended_before_deletion):
+            return False
+        return self.failed_retryably(policy)
 
     def failed_retryably(self, policy: str) -> bool:
         """Whether it failed, and its replica is to be started again."""
@@ -253,6 +270,29 @@ class JobHistory:
         policy = self.policy(key[0])
         pods = [pod for pod in self.pods.values() if pod.replica == key]
         return sum((pod.lost(policy) and not self.together) + pod.in_place for pod in pods)
+
+    def disruptions(self) -> dict[ReplicaKey, int]:
+        """How many of the restarts followed on disruptions, as the status tells, by replica."""
+        return {
+            (kind, int(index)): int(count)
+            for kind, status in (self.status.get("replicaStatuses") or {}).items()
+            for index, count in (status.get("disruptionCounts") or {}).items()
+        }
+
+    @property
+    def failures(self) -> int:
+        """How many restarts followed on failures, as the status tells."""
+        return int(self.status.get("restarts", 0)) - int(self.status.get("disruptions", 0))
+
+    def most_disruptions(self, key: ReplicaKey) -> int:
+        """How many disruptions of a replica its history can account for, where replicas restart one by one."""
+        return 0 if self.together else sum(pod.is_taken for pod in self.pods.values() if pod.replica == key)
+
+    def most_failures(self) -> int:
+        """How many failures of the job its history can account for: of all together one for each of their restarts."""
+        failed = [pod for pod in self.pods.values() if pod.failed(self.policy(pod.replica[0]))]
+        in_place = sum(pod.in_place for pod in self.pods.values())
+        return in_place + (len({pod.number for pod in failed}) if self.together else len(failed))
 
     def most_job_restarts(self) -> int:
         """How many restarts of all replicas its history can account for: each follows a loss since the one before."""

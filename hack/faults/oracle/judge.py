@@ -282,6 +282,10 @@ class _End:
         job = self._job
         counts = job.counts()
         self._expect("restarts", job.status.get("restarts", 0), job.job_restarts + sum(counts.values()))
+        joint = int(job.status.get("jobDisruptions", 0))
+        self._expect("disruptions", job.status.get("disruptions", 0), joint + sum(job.disruptions().values()))
+        if job.failures > job.most_failures():
+            self._say("wrong", f"it counts {job.failures} failures, there were at most {job.most_failures()}")
         if job.job_restarts < job.fewest_job_restarts():
             text = f"{job.job_restarts} restarts of all replicas, there were at least {job.fewest_job_restarts()}"
             self._say("lost", f"it counts {text}")

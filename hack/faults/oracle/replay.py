@@ -100,7 +100,7 @@ class _Reader:
         if job is None:
             job = self.jobs[entry.uid] = JobHistory(entry.obj)
         old_counts, old_completed, old_failed = job.counts(), job.completed(), job.failed()
-        old_number = job.job_restarts
+        old_number, old_disruptions = job.job_restarts, job.disruptions()
         old_verdict = job.verdict
         job.obj = entry.obj
         if before is None or before["spec"] != entry.obj["spec"]:
@@ -120,6 +120,7 @@ class _Reader:
         if old_verdict and before and (before["status"].get("replicaStatuses") != job.status.get("replicaStatuses")):
             self._complain("wrong", job, "it had ended, and its replicaStatuses have changed since")
         self._check_counts(job, old_counts)
+        self._check_disruptions(job, old_disruptions)
         self._check_number(job, old_number)
         all_again = job.job_restarts > old_number or (job.together and job.has_released_all)
         for kind, index in () if all_again else sorted(old_completed - job.completed()):
@@ -175,6 +176,19 @@ class _Reader:
             if count > before.get(key, 0) and count > most:
                 self._complain("doubled", job, f"{key[0]}-{key[1]} counts {count} restarts, there were at most {most}")
 
+    def _check_disruptions(self, job: JobHistory, before: dict[ReplicaKey, int]) -> None:
+        """What is taken is counted apart: never more than was taken, and never less than before."""
+        found, counts = job.disruptions(), job.counts()
+        for key in sorted({*before, *found}):
+            count, name = found.get(key, 0), f"{key[0]}-{key[1]}"
+            if count < before.get(key, 0):
+                self._complain("lost", job, f"{name} had {before[key]} disruptions, now {count}")
+            if count > counts.get(key, 0):
+                self._complain("wrong", job, f"{name} counts {count} disruptions of {counts.get(key, 0)} restarts")
+            most = job.most_disruptions(key)
+            if count > before.get(key, 0) and count > most:
+                self._complain("wrong", job, f"{name} counts {count} disruptions, there were at most {most}")
+
     def _check_number(self, job: JobHistory, before: int) -> None:
         number = job.job_restarts
         if number < before:
@@ -193,6 +207,7 @@ class _Reader:
             pod = job.pods[entry.uid] = PodHistory(
                 entry.uid, entry.name, replica, number_in(entry.obj, "restarts"), number_in(entry.obj, "job-restarts")
             )
+            pod.disruptions = number_in(entry.obj, "disruptions")
             if entry.what == "ADDED" and entry.uid not in self._journal.doubles:
                 self._created(job, pod)
                 self._attachments.check_member(job, entry.obj)
@@ -209,6 +224,7 @@ class _Reader:
         deleting = bool(entry.obj["metadata"].get("deletionTimestamp"))
         if (deleting or entry.what == "DELETED") and not pod.deleting:
             pod.deleting = True
+            pod.ended_before_deletion = pod.phase == "Failed"
             self._deleted(job, pod)
         if entry.what == "DELETED":
             pod.gone = True
@@ -241,6 +257,8 @@ class _Reader:
             self._complain("doubled", job, f"pod {pod.name} is restart {pod.base}, there were at most {most} losses")
 
     def _check_number_of(self, job: JobHistory, pod: PodHistory) -> None:
+        if pod.disruptions > job.most_disruptions(pod.replica):
+            self._complain("wrong", job, f"pod {pod.name} tells of {pod.disruptions} disruptions, which were fewer")
         for other in job.living():
             if other.number < pod.number and other.replica not in job.failed():
                 text = f"pod {pod.name} of restart {pod.number} was made beside {other.name} of restart {other.number}"

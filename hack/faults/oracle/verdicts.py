@@ -40,7 +40,7 @@ def waits_for_leaders(spec: Json, present: Collection[str]) -> bool:
 
 
 def why_failed(job: JobHistory, clock_stepped: bool) -> bool:
-    """Whether a replica, too many workers, too many restarts or too much time are a reason, by any spec it has had."""
+    """Whether a replica, too many workers, too many failures or too much time are a reason, by any spec it has had."""
     if job.conditions()["Failed"].get("reason") == "TFJobInvalid":
         # Of pods that no status tells of, a new process with an older list of them can't know.
         return "startTime" not in job.status and any(map(makes_no_sense, job.specs))
@@ -53,8 +53,7 @@ def why_failed(job: JobHistory, clock_stepped: bool) -> bool:
         if too_many_failed(spec, size, _workers(well, size), _workers(failed, size), led=led):
             return True
     limit = job.run_policy.get("backoffLimit")
-    keys = {pod.replica for pod in job.pods.values()}
-    if limit is not None and job.most_job_restarts() + sum(map(job.most_restarts, keys)) > int(limit):
+    if limit is not None and job.most_failures() > int(limit):
         return True
     if job.conditions()["Failed"].get("reason") == "ProgressDeadlineExceeded":
         return job.run_policy.get("onStall") == "Fail" and (clock_stepped or _is_overdue(job))

@@ -77,6 +77,7 @@ class Story:
             },
             "jobRestarts": job_restarts,
             "restarts": job_restarts + sum(sum(one.get("restartCounts", {}).values()) for one in replicas.values()),
+            "disruptions": sum(sum(one.get("disruptionCounts", {}).values()) for one in replicas.values()),
             "ready": f"{ready}/{total}",
             "phase": ended or ("Running" if "Running" in conditions else "Pending"),
             "startTime": "2026-01-01T00:00:00Z",

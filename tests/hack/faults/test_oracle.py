@@ -68,6 +68,42 @@ def test_a_loss_of_which_only_a_lost_pod_told_may_coincide_with_a_suspension(sus
     assert [str(one) for one in story.end()] == ([] if suspended else [lost])
 
 
+# Disruptions, apart from failures.
+
+
+def taken(**counts: object) -> Story:
+    """A job whose worker was taken from it and runs again; `counts` are what its status tells of that."""
+    story = healthy().take("worker-0").pod("worker-0", "second", 1, phase="Running")
+    return story.status("Running", "Ready", Worker={**ACTIVE, "restartCounts": {"0": 1}, **counts})
+
+
+def test_what_was_taken_has_to_count_as_that_and_a_failure_must_not() -> None:
+    assert taken(disruptionCounts={"0": 1}).end() == []
+    assert [str(one) for one in taken().end()] == ["wrong: job: it counts 1 failures, there were at most 0"]
+    failed = restarted().status(
+        "Running", "Ready", Worker={**ACTIVE, "restartCounts": {"0": 1}, "disruptionCounts": {"0": 1}}
+    )
+    assert failed.never() == ["wrong: job: Worker-0 counts 1 disruptions, there were at most 0"]
+    forgotten = taken(disruptionCounts={"0": 1}).status("Running", Worker={**ACTIVE, "restartCounts": {"0": 1}})
+    assert forgotten.never() == ["lost: job: Worker-0 had 1 disruptions, now 0"]
+    odd = (
+        taken(disruptionCounts={"0": 1})
+        .take("second")
+        .status("Running", Worker={"restartCounts": {"0": 1}, "disruptionCounts": {"0": 2}})
+    )
+    assert odd.never() == ["wrong: job: Worker-0 counts 2 disruptions of 1 restarts"]
+
+
+def test_a_limit_on_failures_does_not_see_what_was_taken() -> None:
+    for story in (healthy(), healthy().phase("worker-0", "Running")):
+        story.spec(runPolicy={"backoffLimit": 0}).take("worker-0").status("-Running", "Failed", Worker={})
+        assert "wrong: job: it has Failed without a reason: " in story.never()
+    evicted = healthy().spec(runPolicy={"backoffLimit": 0}).phase("worker-0", "Failed", reason="Evicted")
+    assert "wrong: job: it has Failed without a reason: " in evicted.status("-Running", "Failed", Worker={}).never()
+    failed = healthy().spec(runPolicy={"backoffLimit": 0}).phase("worker-0", "Failed", 1)
+    assert failed.status("-Running", "Failed", Worker={"failed": 1}).never() == []
+
+
 # Doubled.
 
 

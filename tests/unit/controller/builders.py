@@ -9,6 +9,7 @@ import msgspec
 
 from tfoperator.api.defaults import default
 from tfoperator.api.names import (
+    ANNOTATION_DISRUPTIONS,
     ANNOTATION_JOB_RESTARTS,
     ANNOTATION_RESTARTS,
     ANNOTATION_STOPPED,
@@ -111,6 +112,7 @@ def make_pod(
     finished: datetime | None = NOW,
     restarts_before: int = 0,
     job_restarts: int = 0,
+    disruptions_before: int = 0,
     in_place: int = 0,
     ready: bool = True,
     deleted: datetime | None = None,
@@ -136,6 +138,7 @@ def make_pod(
     kind, _, index = replica.rpartition("-")
     replica_type = ReplicaType(kind)
     counts = {ANNOTATION_RESTARTS: restarts_before, ANNOTATION_JOB_RESTARTS: job_restarts}
+    counts[ANNOTATION_DISRUPTIONS] = disruptions_before
     annotations = {key: str(value) for key, value in {**counts, ANNOTATION_STOPPED: stopped}.items() if value}
     own_name = name or object_name(job, replica_type, int(index))
     if created is NOW and start is not None and start < created:

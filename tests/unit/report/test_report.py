@@ -128,6 +128,9 @@ def test_a_crash_loop_is_told_while_the_job_runs_also_if_only_its_last_end_is_kn
     assert made.culprit.restarts == 5
     assert any("started again 5 times" in one and "looks deterministic" in one for one in made.advice)
     assert report(msgspec.structs.replace(last, restarts=1), outcome="Running").failures == ()
+    assert report(msgspec.structs.replace(last, disruptions=4), outcome="Running").failures == (), (
+        "it was taken, mostly"
+    )
     over = text(report(failed("worker-0", *runs, restart_policy="OnFailure"), outcome="TimedOut"))
     assert ("deterministic" in over, "--timeout" in over) == (True, False), "more time would not help"
 

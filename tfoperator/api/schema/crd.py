@@ -25,6 +25,7 @@ _PRINTER_COLUMNS = (
     ("State", "string", ".status.conditions[-1:].type", 0, "The latest condition."),
     ("Ready", "string", ".status.ready", 1, "Replicas that are ready, of all."),
     ("Restarts", "integer", ".status.restarts", 1, "How often replicas were started again."),
+    ("Disruptions", "integer", ".status.disruptions", 1, "How many restarts followed on a disruption."),
     (
         "Progress",
         "string",

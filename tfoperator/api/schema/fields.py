@@ -178,7 +178,8 @@ _SPEC: dict[type, dict[str, Field]] = {
             "Seconds after its start when a job that still runs fails.", {**_SECONDS, "format": "int64"}
         ),
         "backoffLimit": Field(
-            "How many restarts there may be, of all together: 2 means that the third failure ends the job.",
+            "How many restarts after failures there may be, of all together: 2 means that the third failure ends the "
+            "job.",
             _SECONDS,
         ),
         "restartScope": Field(

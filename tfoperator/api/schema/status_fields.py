@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tfoperator.api.schema.structs import Field
 from tfoperator.api.v1 import status
+from tfoperator.api.v1.disruptions import DisruptionBackoff
 from tfoperator.api.validation.limits import MAX_BEHIND, MAX_NODE_FAILURES, MAX_SHOWN_METRICS
 
 STATUS_FIELDS: dict[type, dict[str, Field]] = {
@@ -12,6 +13,9 @@ STATUS_FIELDS: dict[type, dict[str, Field]] = {
         "ready": Field("Replicas that are ready, of all: 3/4."),
         "restarts": Field("Restarts; all replicas together count once."),
         "jobRestarts": Field("Restarts of all (restartScope: Job)."),
+        "disruptions": Field("Restarts after a pod was taken."),
+        "jobDisruptions": Field("Such restarts of all."),
+        "disruptionBackoff": Field("Disruptions in a row."),
         "conditions": Field("The latest stands last."),
         "replicaStatuses": Field("The replicas by type."),
         "startTime": Field("When the job was started or resumed."),
@@ -23,6 +27,11 @@ STATUS_FIELDS: dict[type, dict[str, Field]] = {
         "nodeFailures": Field("Failures in a row, by replica/node.", {"maxProperties": MAX_NODE_FAILURES}),
         "network": Field("PerJob: one service for all replicas."),
         "observedGeneration": Field("The metadata.generation of then.", {"format": "int64"}),
+    },
+    DisruptionBackoff: {
+        "count": Field("How many in a row."),
+        "since": Field("When the last one was."),
+        "replicas": Field("What it took, by type: 0,2-5."),
     },
     status.TrainingProgress: {
         "completion": Field("How much is done: 43%."),
@@ -84,6 +93,8 @@ STATUS_FIELDS: dict[type, dict[str, Field]] = {
         "ready": Field("How many are ready."),
         "restarts": Field("Restarts of this type."),
         "restartCounts": Field("Restarts by index, if any."),
+        "disruptions": Field("Restarts after a pod was taken."),
+        "disruptionCounts": Field("The same by index, if any."),
         "completedIndexes": Field("Those that succeeded: 0,2-5."),
         "failedIndexes": Field("Those that failed for good: 1,3."),
         "startedIndexes": Field("Those that had a pod: 0-3."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tfoperator.api.v1.status import ReplicaStatus
+from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus
 from tfoperator.base.html_table import html_table, html_text
 
 if TYPE_CHECKING:
@@ -14,8 +14,19 @@ if TYPE_CHECKING:
 def in_short(job: TFJob) -> str:
     """Return `Running, 2/3 ready, 1 restart`; "" for a job without a status."""
     status = job.status
-    restarts = f"{status.restarts} restart{'s' if status.restarts != 1 else ''}" if status.restarts else ""
+    restarts = restarts_text(status) if status.restarts else ""
     return ", ".join(filter(None, (status.phase, status.ready and f"{status.ready} ready", restarts)))
+
+
+def restarts_text(status: TFJobStatus) -> str:
+    """Return `3 restarts, 2 of them after disruptions`."""
+    restarts = f"{status.restarts} restart{'s' if status.restarts != 1 else ''}"
+    if not status.disruptions:
+        return restarts
+    if status.disruptions == status.restarts:
+        return f"{restarts} after {'a disruption' if status.restarts == 1 else 'disruptions'}"
+    disrupted = "a disruption" if status.disruptions == 1 else "disruptions"
+    return f"{restarts}, {status.disruptions} of them after {disrupted}"
 
 
 def job_html(job: TFJob) -> str:

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 import msgspec
 
+from tfoperator.api.v1.disruptions import DisruptionBackoff
 from tfoperator.base.clock import utc
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -51,7 +52,8 @@ class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     `active` counts pods that run (the peer's meaning), `ready` those whose containers are all ready.
     `restarts` is how often replicas of this type were started again, in place or by recreation, since the job
     began: the sum that people read. `restart_counts` holds it per index, where it isn't zero, so that it survives
-    pod deletion and operator restarts and a replica's delay grows with its own failures.
+    pod deletion and operator restarts. `disruptions` and `disruption_counts` say how many of these followed on a
+    disruption (the pod was taken from the job); the others followed on failures, with which a replica's delay grows.
     `completed_indexes` are the indexes that succeeded: they are not run again even if their pod is deleted.
     `failed_indexes` are those that failed for good: not run again either, as long as the type has that index.
     `started_indexes` are those that ever had a pod: without one now, their pod has vanished, rather than never been
@@ -65,6 +67,8 @@ class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     ready: int = 0
     restarts: int = 0
     restart_counts: dict[str, int] = {}
+    disruptions: int = 0
+    disruption_counts: dict[str, int] = {}
     completed_indexes: str = ""
     failed_indexes: str = ""
     started_indexes: str = ""
@@ -221,6 +225,7 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     `phase`, `ready` ("3/4") and `restarts` are what people look for first, in one word or number each; `kubectl get
     tfjobs -o wide` prints them, and a printer column can't add up numbers itself. `job_restarts` is how often all
     replicas were started again together (`restartScope: Job`); each time counts once in `restarts`.
+    `disruptions` says how many of the `restarts` followed on disruptions, `job_disruptions` how many of `job_restarts`.
 
     `last_reconcile_time` is when the job was last compared with the live state (`tfoperator.reconciler`). It is written
     with other changes of the status, or else with the first comparison, and then before it is five minutes old, until
@@ -237,6 +242,9 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     ready: str = ""
     restarts: int = 0
     job_restarts: int = 0
+    disruptions: int = 0
+    job_disruptions: int = 0
+    disruption_backoff: DisruptionBackoff | None = None
     conditions: tuple[JobCondition, ...] = ()
     replica_statuses: dict[str, ReplicaStatus] = {}
     start_time: datetime | None = None

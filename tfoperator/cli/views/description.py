@@ -16,7 +16,8 @@ from tfoperator.api.names import (
 )
 from tfoperator.api.queues import is_multikueue, not_carried
 from tfoperator.api.usage_text import resources_text, usage_text
-from tfoperator.api.v1.status import JobUsage, ReplicaStatus, TrainingProgress, parse_indexes
+from tfoperator.api.v1.shown import restarts_text
+from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus, TrainingProgress, parse_indexes
 from tfoperator.api.v1.types import ReplicaSpec, TFJob
 from tfoperator.api.validation.warnings import validate_grace
 from tfoperator.cli.terminal.output import say, table
@@ -113,8 +114,7 @@ def _facts(job: TFJob, now: datetime, queue: JobQueue | None) -> Iterator[tuple[
         yield from _progress(status.progress, now)
         for problem in validate_grace(job):
             yield "Grace period", f"{problem.message} (at {problem.field})"
-    if status.usage is not None:
-        yield from _usage(status.usage, now)
+    yield from _restarted_and_used(status, now)
     if job.decode_error:
         yield "Broken", job.decode_error.replace("\n", "; ")
 
@@ -126,7 +126,12 @@ def _progress(progress: TrainingProgress, now: datetime) -> Iterator[tuple[str, 
         yield "Behind", late
 
 
-def _usage(usage: JobUsage, now: datetime) -> Iterator[tuple[str, str]]:
+def _restarted_and_used(status: TFJobStatus, now: datetime) -> Iterator[tuple[str, str]]:
+    if status.restarts:
+        yield "Restarted", restarts_text(status)
+    usage = status.usage
+    if usage is None:
+        return
     if spent := usage_text(usage, now):
         yield "Time", spent
     if held := resources_text(usage, now):

@@ -13,7 +13,7 @@ from tfoperator.sdk.queues import JobQueue
 from tfoperator.sdk.states import job_state, ready_text, restart_count, wanted_replicas
 
 HEADER = ("NAME", "STATE", "READY", "RESTARTS", "PROGRESS", "ETA", "AGE")
-WIDE_HEADER = (*HEADER, "GOODPUT", "DURATION", "REPLICAS", "MESSAGE")
+WIDE_HEADER = (*HEADER, "DISRUPTIONS", "GOODPUT", "DURATION", "REPLICAS", "MESSAGE")
 STATE_COLUMN = HEADER.index("STATE")
 QUEUE_HEADER = "QUEUE"
 """The header of a column that is shown if a job is in a queue."""
@@ -30,7 +30,8 @@ def job_row(job: TFJob, now: datetime, *, wide: bool = False, state: str = "") -
         return row
     percent = None if job.status.usage is None else job.status.usage.goodput_at(now)
     goodput = "-" if percent is None else f"{percent}%"
-    return (*row, goodput, took(job, now), replicas_text(job), state_message(job))
+    disruptions = "-" if restarts is None else str(job.status.disruptions)
+    return (*row, disruptions, goodput, took(job, now), replicas_text(job), state_message(job))
 
 
 def shown_state(job: TFJob) -> str:

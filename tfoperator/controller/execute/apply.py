@@ -17,7 +17,7 @@ from functools import partial
 
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.collaborators import Collaborators
-from tfoperator.controller.execute.failed_writes import found_instead, is_open, was_deleted, was_refused
+from tfoperator.controller.execute.failed_writes import found_instead, is_open, was_deleted
 from tfoperator.controller.execute.outcome import Applied, Result
 from tfoperator.controller.execute.slow_start import failures_after, in_growing_batches, in_turn
 from tfoperator.controller.kinds import NOUNS, ObjectKind
@@ -148,7 +148,6 @@ class ActionRunner:
         noun, extra = NOUNS[action.kind], {"job": job.metadata.key}
         match action:
             case Create():
-                self._cache_lag.may_exist(job, (action,))
                 if action.replica is None:
                     logger.info("created %s %s", noun, action.name, extra=extra)
             case Patch():
@@ -180,8 +179,6 @@ class ActionRunner:
 
     def _not_created(self, job: TFJob, action: Create, error: KubeError, found: Answer) -> Applied:
         self._cache_lag.expect_no_more(job, action)
-        if not was_refused(error):
-            self._cache_lag.may_exist(job, (action,))
         if not isinstance(error, AlreadyExistsError):
             return Applied(action, Result.FAILED, error)
         if isinstance(found, NotFoundError):

@@ -84,10 +84,9 @@ class CacheLag:
         self._caches = caches
         self._expectations = expectations
         self._clock = clock
-        self._lock = threading.Lock()  # guards _written, _cached_versions and _absent
+        self._lock = threading.Lock()  # guards _written and _cached_versions
         self._written: dict[str, _Written] = {}  # by UID
         self._cached_versions: dict[str, str] = {}  # by UID, as last seen by `newest`
-        self._absent: dict[str, frozenset[str]] = {}  # by UID, names of pods that were looked up and are absent
         self._since: datetime | None = None  # when this process became leader
         # UIDs of jobs that may differ from the cache: others may have worked on them until this process led, and it has
         # not acted on them since, or a write did not find them as cached. Only a job's own sync removes its UID.
@@ -129,7 +128,6 @@ class CacheLag:
         with self._lock:
             self._written.pop(uid, None)
             self._cached_versions.pop(uid, None)
-            self._absent.pop(uid, None)
 
     # Own writes.
 
@@ -215,28 +213,24 @@ class CacheLag:
                 self._written[meta.uid] = _Written(answer.status, meta.resource_version, cached_version)
 
     def forget_writes(self) -> None:
-        """Trust the caches: the API server has lost the statuses written last, and which pods existed."""
+        """Trust the caches: the API server has lost the statuses written last."""
         with self._lock:
             self._written.clear()
-            self._absent.clear()
 
     # Writes of others.
 
     def verify(self, observed: Observed, plan: Plan) -> None:
         """Look up the job, and pods that vanished without our action, if the plan depends on the cache.
 
-        A pod found absent stays absent until we create it, for no other client does: without quota for pods, they are
-        not looked up with each try. Others' pods may be there and not in the cache, or be of the past: those of a
+        Others' pods may be there and not in the cache, or be of the past: those of a
         doubtful job are looked up before they are created, and those older than this leadership before the status calls
         them started or lost. Raises StaleCache if the cache is behind, or another KubeError.
         """
         job = observed.job
         uid = job.metadata.uid
         doubtful = uid in self._doubtful or self._came_late(job)
-        with self._lock:
-            known = self._absent.get(uid, frozenset())
         needed = (*plan.absent, *created_pods(plan)) if doubtful else plan.absent
-        unknown = [name for name in dict.fromkeys(needed) if name not in known]
+        unknown = list(dict.fromkeys(needed))
         old = deciding_pods(observed, plan.status, self._since) if plan.write_status else ()
         if not unknown and not old and not (doubtful and plan.changes_objects):
             return
@@ -254,17 +248,6 @@ class CacheLag:
         if missed:
             raise StaleCache(f"{missed[0]}, but the cache does not show it yet")
         self._doubtful.discard(uid)
-        if plan.absent:
-            with self._lock:
-                self._absent[uid] = frozenset(plan.absent)
-
-    def may_exist(self, job: TFJob, actions: Iterable[Create]) -> None:
-        """Note that these objects were created, or may have been."""
-        uid = job.metadata.uid
-        with self._lock:
-            absent = self._absent.get(uid)
-            if absent is not None:
-                self._absent[uid] = absent.difference([action.name for action in actions])
 
     def _came_late(self, job: TFJob) -> bool:
         """Return whether this is the first state of a job that is older than this process's leadership: the watch lags.

@@ -36,8 +36,9 @@ from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.actions import DeleteReason, StopReason
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.held_resources import program_of, termination_of
+from tfoperator.controller.plan.lost_nodes import node_is_lost
 from tfoperator.controller.plan.observed import clean_pod_policy
-from tfoperator.controller.plan.restart import CLOCK_SKEW, any_begun, node_is_lost
+from tfoperator.controller.plan.restart import CLOCK_SKEW, any_begun
 from tfoperator.kube.objects import Pod
 
 

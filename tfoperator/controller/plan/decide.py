@@ -26,6 +26,7 @@ from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.actions import DeleteReason, Plan
 from tfoperator.controller.plan.cleanup import clean_up_finished, delete_everything, time_to_live_left
 from tfoperator.controller.plan.conditions import is_finished
+from tfoperator.controller.plan.disruptions import delay_disrupted
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.invalid import plan_invalid
 from tfoperator.controller.plan.job_restart import plan_job_restart
@@ -215,6 +216,8 @@ def _look_at(draft: Draft, *, suspended: bool) -> Situation:
     number = groups[0].job_restarts if groups else job_restarts_so_far(job, observed.pods)
     if number or restarts_together(job):
         known.restart = plan_job_restart(known, number)
+    if job.status.disruption_backoff is not None or any(group.has_new_disruption for group in groups):
+        delay_disrupted(known)
     left = known.deadline_left
     if left is not None and left <= 0 and observed.stacks_taken is not None:
         known.left_for_stacks = left_for_stacks(groups, observed.stacks_taken, left, now)
@@ -236,11 +239,13 @@ def _free_lost_pods(draft: Draft) -> None:
 def _plan_active(draft: Draft, known: Situation) -> None:
     """Plan an active job: bring its pods and services to its spec. Raises PodTemplateError."""
     _free_lost_pods(draft)
-    if known.resumed:
-        # Before a pod is created, which could otherwise be taken for an old one.
+    if known.resumed or known.restart.causes or any(group.has_new_disruption for group in known.groups):
+        # Before a pod is created, which could be taken for an old one, or lost before its predecessor is counted.
         draft.write_status_first()
     if known.restart.causes:
         start_over(known.groups)
+    if known.held > 0:
+        draft.requeue_in(known.held)
     plan_replicas(draft, known)
     report_progress(draft, known)
     if known.observed.edited_templates:

@@ -13,10 +13,11 @@ from datetime import datetime
 from tfoperator.api.replica_pods import restarted_by_rule
 from tfoperator.api.v1.types import RestartPolicy
 from tfoperator.base.clock import seconds_between
+from tfoperator.controller.plan.disruption_causes import crash_of
 from tfoperator.controller.plan.held_resources import program_of, termination_of
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.plan.replicas import ENDED_STATES, Replica, ReplicaGroup, ReplicaState, restarts_so_far
-from tfoperator.controller.plan.restart import Ending
+from tfoperator.controller.plan.restart import Ending, is_unseen
 from tfoperator.kube.objects import ContainerStateTerminated, Pod
 
 RULE_TIMEOUT = 120.0
@@ -45,11 +46,18 @@ def judge_running(replica: Replica, pod: Pod, so_far: int, noted: int, now: date
     end = ended or end_before_wait(pod)
     if end is None or end.exit_code == 0:
         return False
-    replica.restart(so_far, noted, str(Ending(end.exit_code, end.reason, infrastructure=False)))
+    crash = crash_of(pod, end.reason) if is_unseen(end) else ""
+    replica.restart(so_far, noted, str(Ending(end.exit_code, end.reason, infrastructure=False)), disruption=crash)
     replica.exit_code = end.exit_code
     if ended is not None and len(pod.status.container_statuses) > 1 and ended.finished_at is not None:
         replica.wait = max(RULE_TIMEOUT - seconds_between(ended.finished_at, now), 0.0)
     return True
+
+
+def crash_before(pod: Pod) -> str:
+    """Return the disruption before the last restart in place: its node has crashed. Empty if there was none."""
+    last = termination_of(program_of(pod), last=True)
+    return "" if last is None or not is_unseen(last) else crash_of(pod, last.reason)
 
 
 def note_returns(group: ReplicaGroup, replica: Replica, pod: Pod) -> None:
@@ -64,6 +72,7 @@ def note_returns(group: ReplicaGroup, replica: Replica, pod: Pod) -> None:
     if replica.state not in ENDED_STATES:
         replica.counted = max(noted, so_far - 1)
         replica.newly_restarting = True
+        replica.disruption = crash_before(pod)
 
 
 def was_left_alone(pod: Pod, ending: Ending) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.held_resources import program_of, termination_of
-from tfoperator.controller.plan.replicas import ENDED_STATES, Replica, ReplicaGroup
+from tfoperator.controller.plan.replicas import ENDED_STATES, Replica, ReplicaGroup, restarting_because
 
 _MAX_NAMES = 3
 
@@ -16,11 +16,10 @@ def report_returns(draft: Draft, groups: Sequence[ReplicaGroup], *, ended: bool 
 
     Where the job has `ended` now, no restart follows on the exit of a replica that runs.
     """
-    returned = [(group.type, replica) for group in groups for replica in group.returned]
-    types = dict.fromkeys(kind for kind, one in returned if not ended or one.state in ENDED_STATES)
-    if types:
-        message = f"job {draft.job.metadata.name} is restarting because {', '.join(types)} replica(s) failed."
-        draft.event("Warning", "TFJobRestarting", message)
+    returned = [(group, replica) for group in groups for replica in group.returned]
+    restarted = [(group, one) for group, one in returned if not ended or one.state in ENDED_STATES]
+    if restarted:
+        draft.event("Warning", "TFJobRestarting", restarting_because(draft.job.metadata.name, restarted))
     for _, replica in returned:
         last = termination_of(program_of(replica.pod), last=True)
         if replica.pod is not None and last is not None:

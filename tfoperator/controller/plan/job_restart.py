@@ -9,17 +9,28 @@ These restarts are numbered by `status.jobRestarts`, and each pod carries the nu
 (`ANNOTATION_JOB_RESTARTS`): a pod with a smaller one is old, whatever it does. The number after a loss is a function of
 the observed state (the largest number + 1), and it is written before anything is deleted. So doing a step twice, on a
 stale cache or after a crash, counts once, and so do any number of replicas that are lost with the same number.
+
+A restart is a disruption if a replica was taken from the job, unless another is known to have failed before that: what
+fails afterwards fails because of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
-from tfoperator.api.names import MAX_RESTARTS, replica_of
+from tfoperator.api.names import ANNOTATION_JOB_DISRUPTIONS, MAX_RESTARTS, annotated_count, replica_of
 from tfoperator.api.replica_pods import replica_phase
+from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.replicas import JobRestart, Replica, ReplicaGroup, ReplicaState
-from tfoperator.controller.plan.restart import finished_at, job_restarts_before, restart_wait
+from tfoperator.controller.plan.restart import (
+    CLOCK_SKEW,
+    ending_of,
+    finished_at,
+    job_restarts_before,
+    restart_wait,
+)
 from tfoperator.controller.plan.verdict import Situation
 from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.kube.objects import Pod
@@ -35,19 +46,45 @@ def plan_job_restart(known: Situation, number: int) -> JobRestart:
     """
     groups, pods = known.groups, known.observed.pods
     causes: tuple[str, ...] = ()
+    is_disruption = False
+    disruptions = min(_disruptions_so_far(known.job, pods), number)
     # A restart beyond the maximum can't be told from earlier ones: then one replica restarts alone.
     if restarts_together(known.job) and number < MAX_RESTARTS:
         lost = [(group, replica) for group in groups for replica in group.replicas if replica.state in _LOST_STATES]
         if lost:
+            is_disruption = _was_disrupted([replica for _, replica in lost])
             lost += _failed_afterwards(groups, [replica for _, replica in lost])
-            causes = tuple(f"{group.type}-{replica.index} ({replica.cause})" for group, replica in lost)
+            causes = tuple(f"{group.type}-{one.index} ({one.disruption or one.cause})" for group, one in lost)
             number += 1
+            disruptions += is_disruption
             for group in groups:
                 group.forget_new_restarts()
     old = tuple(pod for pod in pods if job_restarts_before(pod) < number and _goes(pod, groups))
     failed = (pod for pod in old if replica_phase(pod) == "Failed" and not _is_leaving(pod))
-    wait = max((restart_wait(pod, number, known.now, known.options) for pod in failed), default=0.0)
-    return JobRestart(number, causes, old, wait)
+    own = (pod for pod in failed if not ending_of(pod).is_disruption)
+    wait = max((restart_wait(pod, number - disruptions, known.now, known.options) for pod in own), default=0.0)
+    return JobRestart(number, disruptions, causes, old, wait, is_disruption)
+
+
+def _disruptions_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
+    """Return how many restarts of all replicas followed on disruptions: by the status, or by a pod if that is stale."""
+    by_pods = (annotated_count(pod.metadata.annotations, ANNOTATION_JOB_DISRUPTIONS) for pod in pods)
+    return max(min(job.status.job_disruptions, MAX_RESTARTS), *by_pods, 0)
+
+
+def _was_disrupted(lost: Sequence[Replica]) -> bool:
+    """Return whether a replica was taken before any other failed. In doubt it was."""
+    taken = [_taken_at(one.pod) for one in lost if one.disruption]
+    first = None if None in taken else min(filter(None, taken), default=None)
+    if not taken or first is None:
+        return bool(taken)
+    ends = [None if one.pod is None else finished_at(one.pod) for one in lost if not one.disruption]
+    return all(end is None or seconds_between(end, first) < CLOCK_SKEW for end in ends)
+
+
+def _taken_at(pod: Pod | None) -> datetime | None:
+    """Return when a pod was taken, as far as it shows that."""
+    return None if pod is None else pod.metadata.deletion_requested or finished_at(pod)
 
 
 def _failed_afterwards(groups: Sequence[ReplicaGroup], lost: Sequence[Replica]) -> list[tuple[ReplicaGroup, Replica]]:

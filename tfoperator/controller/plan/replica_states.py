@@ -23,10 +23,18 @@ from tfoperator.api.templates import restarts_in_pod
 from tfoperator.api.v1.status import ReplicaStatus, find_condition
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
 from tfoperator.base.clock import epoch_seconds, seconds_between
-from tfoperator.controller.plan.in_place import judge_running, note_returns, restarts_by_kubelet, was_left_alone
+from tfoperator.controller.plan.disruption_causes import DELETED, deletion_of, disruption_of
+from tfoperator.controller.plan.in_place import (
+    crash_before,
+    judge_running,
+    note_returns,
+    restarts_by_kubelet,
+    was_left_alone,
+)
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.plan.replicas import (
     ENDED_STATES,
+    GONE,
     Replica,
     ReplicaGroup,
     ReplicaState,
@@ -35,6 +43,7 @@ from tfoperator.controller.plan.replicas import (
 )
 from tfoperator.controller.plan.restart import (
     Ending,
+    disruptions_before,
     ended_by_deletion,
     ending_of,
     is_permanent,
@@ -50,9 +59,6 @@ _TYPE_ORDER = (ReplicaType.CHIEF, ReplicaType.EVALUATOR, ReplicaType.MASTER, Rep
 
 _PHASE_RANK = {"Succeeded": 4, "Running": 3, "Pending": 2, "": 1}
 _NO_STATUS = ReplicaStatus()
-
-PREEMPTED = "PreemptionByScheduler"
-"""The cause of a restart: the scheduler takes the pod away for one of a higher priority. It is Kubernetes' reason."""
 
 
 def observe_replicas(job: TFJob, pods: Sequence[Pod], now: datetime, options: PlanOptions) -> list[ReplicaGroup]:
@@ -91,7 +97,12 @@ def _fill(group: ReplicaGroup, by_index: dict[int, list[Pod]], now: datetime, op
     for index in range(group.size):
         pods = by_index.get(index)
         if not pods:
-            group.replicas.append(_without_pod(group, index))
+            replica = _without_pod(group, index)
+            if replica.newly_restarting:
+                group.counts[index] = replica.restarts
+                group.disruption_counts[index] = group.disruption_counts.get(index, 0) + 1
+                group.has_new_disruption = True
+            group.replicas.append(replica)
             continue
         if len(pods) > 1:
             pods.sort(key=_precedence)
@@ -99,6 +110,7 @@ def _fill(group: ReplicaGroup, by_index: dict[int, list[Pod]], now: datetime, op
         replica = _with_pod(group, index, pods[0], now, options)
         if group.in_place:
             note_returns(group, replica, pods[0])
+        _note_disruptions(group, replica, pods[0])
         group.counts[index] = replica.restarts
         if replica.state in ENDED_STATES and pods[0].status.phase == "Running" and outlives_training(pods[0]):
             group.outliving.append(pods[0])
@@ -112,6 +124,24 @@ def _fill(group: ReplicaGroup, by_index: dict[int, list[Pod]], now: datetime, op
             so_far = restarts_so_far(pod)
             if so_far > group.counts.get(index, 0):
                 group.counts[index] = so_far
+            if disruptions_before(pod) > group.disruption_counts.get(index, 0):
+                group.disruption_counts[index] = disruptions_before(pod)
+
+
+def _note_disruptions(group: ReplicaGroup, replica: Replica, pod: Pod) -> None:
+    """Note how many of the replica's restarts, those that are new included, followed on disruptions."""
+    index = replica.index
+    noted, so_far = group.counts.get(index, 0), restarts_so_far(pod)
+    if so_far > noted and not replica.newly_restarting:
+        replica.disruption = crash_before(pod)
+    known = max(group.disruption_counts.get(index, 0), disruptions_before(pod))
+    if replica.disruption and (replica.newly_restarting or so_far > noted):
+        known += 1
+    # More than there were restarts is not true.
+    known = min(known, replica.restarts)
+    group.has_new_disruption |= replica.is_newly_disrupted
+    if known:
+        group.disruption_counts[index] = known
 
 
 def _without_pod(group: ReplicaGroup, index: int) -> Replica:
@@ -122,8 +152,10 @@ def _without_pod(group: ReplicaGroup, index: int) -> Replica:
         return Replica(index, None, ReplicaState.FAILED, restarts, restarts)
     if index not in group.started_before:
         return Replica(index, None, ReplicaState.MISSING, restarts, restarts)
-    group.kept_started.add(index)
-    return Replica(index, None, ReplicaState.VANISHED, restarts + 1, restarts, "its pod was deleted")
+    restarts = min(restarts, MAX_RESTARTS - 1)
+    lost = Replica(index, None, ReplicaState.VANISHED, restarts + 1, restarts, GONE)
+    lost.newly_restarting, lost.disruption = True, DELETED
+    return lost
 
 
 def _with_pod(group: ReplicaGroup, index: int, pod: Pod, now: datetime, options: PlanOptions) -> Replica:
@@ -149,7 +181,9 @@ def _with_pod(group: ReplicaGroup, index: int, pod: Pod, now: datetime, options:
     if phase in ("Failed", "Unknown"):
         _judge_failed(group, replica, pod, so_far, noted)
         if replica.state is ReplicaState.RESTARTING and pod.metadata.deletion_timestamp is None:
-            replica.wait = restart_wait(pod, so_far + 1, now, options)
+            # Its own failures make it wait; what disruptions cost is decided for the job (`disruptions`).
+            failures = max(so_far - group.disruption_counts.get(index, 0), 0)
+            replica.wait = 0.0 if replica.disruption else restart_wait(pod, failures + 1, now, options)
         return replica
     if phase == "Succeeded":
         replica.state = ReplicaState.SUCCEEDED
@@ -193,14 +227,13 @@ def _is_ready(pod: Pod) -> bool:
     return all(container.ready for container in pod.status.container_statuses)
 
 
-def _is_preempted(pod: Pod) -> bool:
-    return any((c.type, c.status, c.reason) == ("DisruptionTarget", "True", PREEMPTED) for c in pod.status.conditions)
-
-
 def _judge_terminating(group: ReplicaGroup, replica: Replica, pod: Pod, so_far: int, noted: int) -> None:
     replica.state = ReplicaState.LEAVING
     if replica.index in group.started_before or noted > so_far:
-        replica.restart(so_far, noted, PREEMPTED if _is_preempted(pod) else "its pod is being deleted")
+        taken = replica.index in group.started_before
+        replica.restart(so_far, noted, "its pod is being deleted", disruption=deletion_of(pod) if taken else "")
+    else:
+        replica.lost_early = group.has_new_disruption = True
 
 
 def _judge_failed(group: ReplicaGroup, replica: Replica, pod: Pod, so_far: int, noted: int) -> None:
@@ -213,7 +246,8 @@ def _judge_failed(group: ReplicaGroup, replica: Replica, pod: Pod, so_far: int, 
             # A kubelet that evicts may tell of no container any more. What is noted are then restarts in place: its end
             # would have been noted together with the loss of its start.
             so_far = min(noted, MAX_RESTARTS - 1)
-        replica.restart(so_far, noted, str(ending))
+        disruption = disruption_of(pod, ending) if ending.is_disruption else ""
+        replica.restart(so_far, noted, str(ending), disruption=disruption)
         replica.unaided = group.in_place and was_left_alone(pod, ending)
 
 

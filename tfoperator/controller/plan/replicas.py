@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import Enum
 
@@ -14,6 +14,11 @@ from tfoperator.api.v1.types import ReplicaSpec, ReplicaType
 from tfoperator.controller.plan.restart import restarts_before, restarts_in_place
 from tfoperator.controller.pods.manifests import DesiredReplicas
 from tfoperator.kube.objects import Pod
+
+GONE = "its pod is gone"
+"""The cause of the restart of a replica that has no pod now."""
+
+_MAX_NAMES = 3
 
 
 class ReplicaState(Enum):
@@ -36,8 +41,11 @@ class Replica(msgspec.Struct):
     """One index of a replica type. Built for one plan and not shared; `wait` is seconds until a failed pod's restart.
 
     `restarts` is the number of the replica's restarts, the restart that it needs now included; `counted` leaves that
-    one out if it is new. `ready`: it runs with all its containers ready. `unaided`: its kubelet should
-    have restarted its container, and did not. Its next pod `avoids` these nodes.
+    one out if it is new. `disruption` names what took its pod; it is empty if its restart follows on a failure. Its
+    next pod is made at `held_until`, where disruptions come soon after one another. `lost_early`: its pod is deleted
+    before the status told of it, which counts for nothing but such a delay.
+    `ready`: it runs with all its containers ready. `unaided`: its kubelet should have restarted its container, and did
+    not. Its next pod `avoids` these nodes.
     """
 
     index: int
@@ -49,25 +57,34 @@ class Replica(msgspec.Struct):
     exit_code: int | None = None
     wait: float | None = None
     newly_restarting: bool = False
+    disruption: str = ""
+    lost_early: bool = False
+    held_until: datetime | None = None
     ready: bool = False
     unaided: bool = False
     avoids: tuple[str, ...] = ()
 
-    def restart(self, so_far: int, noted: int, cause: str) -> None:
+    def restart(self, so_far: int, noted: int, cause: str, *, disruption: str = "") -> None:
         """Restart it after `so_far` restarts, of which the status has recorded `noted`."""
         self.state = ReplicaState.RESTARTING
         self.restarts = max(noted, so_far + 1)
         self.newly_restarting = noted <= so_far
-        self.cause = cause
+        self.cause, self.disruption = cause, disruption
+
+    @property
+    def is_newly_disrupted(self) -> bool:
+        """Whether it restarts because of a disruption that is not counted yet."""
+        return self.newly_restarting and bool(self.disruption)
 
 
 class ReplicaGroup(DesiredReplicas):
     """All replicas of one type: `replicas` in index order, and the pods that belong to none of them.
 
     `completed` are the indexes known to have succeeded, and `failed_before` those that the status says have failed for
-    good: both have indexes beyond a size that was reduced since. `counts` are the restart counts to record. Of the
-    wanted replicas, `succeeded` have succeeded, and `failed` (indexes) have failed for good, now or earlier,
-    `newly_failed` now; `restarts` of all replicas include those decided on now. `outliving` are the pods of ended
+    good: both have indexes beyond a size that was reduced since. `counts` are the restart counts to record, and
+    `disruption_counts` how many of these followed on disruptions. Of the wanted replicas, `succeeded` have succeeded,
+    and `failed` (indexes) have failed for good, now or earlier, `newly_failed` now; `restarts` and `disruptions` of all
+    replicas include those decided on now. `has_new_disruption`: one of them is. `outliving` are the pods of ended
     replicas in which other containers run on. `job_restarts` is the number of restarts of all replicas of the job
     together: a pod with a lower number is old. `restarting_since` is when the job's condition Restarting became true,
     None if it isn't. With `in_place` kubelets restart the containers, and `returned` are the replicas whose restarts
@@ -85,11 +102,15 @@ class ReplicaGroup(DesiredReplicas):
         self.completed = set(parse_indexes(old.completed_indexes)) if old.completed_indexes else set()
         self.failed_before = parse_indexes(old.failed_indexes) if old.failed_indexes else frozenset()
         self.counts = _read_counts(old.restart_counts) if old.restart_counts else {}
+        read = _read_counts(old.disruption_counts) if old.disruption_counts else {}
+        # More than there were restarts is not true.
+        self.disruption_counts = {index: min(read[index], self.counts.get(index, 0)) for index in read}
         self.replicas: list[Replica] = []
         self.surplus: list[tuple[int, Pod]] = []
         self.duplicates: list[tuple[int, Pod]] = []
         self.outliving: list[Pod] = []
-        self.succeeded = self.restarts = 0
+        self.succeeded = self.restarts = self.disruptions = 0
+        self.has_new_disruption = False
         self.failed: list[int] = []
         self.newly_failed: list[Replica] = []
         self.in_place = False
@@ -114,12 +135,14 @@ class ReplicaGroup(DesiredReplicas):
             replica.restarts = replica.counted
             if replica.newly_restarting:
                 self.counts[replica.index] = replica.counted
+                if replica.disruption:
+                    self.disruption_counts[replica.index] -= 1
         self.add_up()
 
     def add_up(self) -> None:
         """Compute the totals of the replicas, once all are known, and again if they have changed."""
-        counts = self.counts
-        self.restarts = sum(counts.values())
+        self.restarts = sum(self.counts.values())
+        self.disruptions = sum(self.disruption_counts.values()) if self.disruption_counts else 0
         self.succeeded = 0
         self.failed, self.newly_failed = [], []
         for replica in self.replicas:
@@ -129,22 +152,34 @@ class ReplicaGroup(DesiredReplicas):
                 self.failed.append(replica.index)
                 if replica.index not in self.failed_before:
                     self.newly_failed.append(replica)
-            elif replica.state is ReplicaState.VANISHED:
-                # Its restart is recorded once its successor (which carries the new count) has been seen.
-                self.restarts += replica.restarts - counts.get(replica.index, 0)
 
 
 class JobRestart(msgspec.Struct, frozen=True):
     """The restarts of a whole job.
 
-    `number` counts them, including one that is decided on now (`causes` has the reason by replica). `old` are the pods
-    of earlier numbers, and those that have ended may go in `wait` seconds: they hold the logs, and the delay.
+    `number` counts them, including one that is decided on now (`causes` has the reason by replica). `disruptions` of
+    them followed on disruptions, and the one decided on now does so if it `is_disruption`. `old` are the pods of
+    earlier numbers, and those that have ended may go in `wait` seconds: they hold the logs, and the delay.
     """
 
     number: int
+    disruptions: int = 0
     causes: tuple[str, ...] = ()
     old: tuple[Pod, ...] = ()
     wait: float = 0.0
+    is_disruption: bool = False
+
+
+def restarting_because(job: str, lost: Sequence[tuple[ReplicaGroup, Replica]]) -> str:
+    """Return why a job restarts: replicas failed (the Go operator's words), or were taken from it, or both."""
+    failed = dict.fromkeys(group.type for group, one in lost if not one.disruption)
+    taken = [f"{group.type}-{one.index} ({one.disruption})" for group, one in lost if one.disruption]
+    more = f" and {len(taken) - _MAX_NAMES} more" if len(taken) > _MAX_NAMES else ""
+    why = (
+        f"{', '.join(failed)} replica(s) failed" if failed else "",
+        f"replica(s) were taken from it: {', '.join(taken[:_MAX_NAMES])}{more}" if taken else "",
+    )
+    return f"job {job} is restarting because {', and '.join(filter(None, why))}."
 
 
 def start_over(groups: Iterable[ReplicaGroup]) -> None:

@@ -16,11 +16,14 @@ from tfoperator.api.v1.status import find_condition, status_of
 from tfoperator.api.v1.types import ConditionType, ReplicaType
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.gang import ignored_topology
-from tfoperator.controller.plan.in_place_reports import report_old_kubelets, report_old_server, report_returns
+from tfoperator.controller.plan.in_place_reports import (
+    report_old_kubelets,
+    report_old_server,
+    report_returns,
+)
 from tfoperator.controller.plan.observed import QueueGate
 from tfoperator.controller.plan.progress import Stall, StallState
-from tfoperator.controller.plan.replica_states import PREEMPTED
-from tfoperator.controller.plan.replicas import JobRestart, ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.replicas import JobRestart, ReplicaGroup, ReplicaState, restarting_because
 from tfoperator.controller.plan.status import counted, readiness
 from tfoperator.controller.plan.verdict import Situation, Verdict, absent_leaders
 from tfoperator.controller.plan.waiting import waiting_summary
@@ -125,7 +128,8 @@ def report_progress(draft: Draft, known: Situation) -> None:
     detail = f"{counts}; {waits}." if waits else f"{counts}."
     all_ready = ready > 0 and ready + completed == total
     if conditions.is_true(ConditionType.RESTARTING):
-        _set_false_if_there(draft, ConditionType.RUNNING, "TFJobRestarting", f"TFJob {draft.key} restarts. {detail}")
+        # Also of a job that has never run, since this condition has the reasons why it doesn't.
+        conditions.set(ConditionType.RUNNING, "False", "TFJobRestarting", f"TFJob {draft.key} restarts. {detail}")
     elif _is_running(groups):
         running = f"TFJob {draft.key} is running."
         conditions.set(
@@ -226,21 +230,22 @@ def _has_any(group: ReplicaGroup, states: Sequence[ReplicaState]) -> bool:
 def _report_restarts(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRestart) -> None:
     """Set Restarting while a replica is on its way to a new pod; Running takes its place when all have theirs."""
     conditions = draft.conditions
-    types = [group.type for group in groups if _has_any(group, _RESTART_STATES)]
+    lost = [(group, one) for group in groups for one in group.replicas if one.state in _RESTART_STATES]
     if restart.causes:
         causes = ", ".join(restart.causes[:_MAX_LOSSES])
         more = f" and {len(restart.causes) - _MAX_LOSSES} more" if len(restart.causes) > _MAX_LOSSES else ""
-        message = f"job {draft.job.metadata.name} is restarting all its replicas because of {causes}{more}."
+        taken = " That is a disruption, and no failure." if restart.is_disruption else ""
+        message = f"job {draft.job.metadata.name} is restarting all its replicas because of {causes}{more}.{taken}"
         conditions.set(ConditionType.RESTARTING, "True", "TFJobRestarting", message)
         draft.event("Warning", "TFJobRestarting", message)
-    elif types:
-        lost = [one.cause for group in groups for one in group.replicas if one.state in _RESTART_STATES]
-        why = f"were preempted ({PREEMPTED})" if PREEMPTED in lost else "failed"
-        message = f"job {draft.job.metadata.name} is restarting because {', '.join(types)} replica(s) {why}."
-        changed = conditions.set(ConditionType.RESTARTING, "True", "TFJobRestarting", message)
-        if changed or any(replica.newly_restarting for group in groups for replica in group.replicas):
+    elif lost:
+        new = [one for one in lost if one[1].newly_restarting]
+        # What is recorded already has its reason in the condition, which its pod may not show any more.
+        if new or not conditions.is_true(ConditionType.RESTARTING):
+            message = restarting_because(draft.job.metadata.name, new or lost)
+            conditions.set(ConditionType.RESTARTING, "True", "TFJobRestarting", message)
             draft.event("Warning", "TFJobRestarting", message)
-    elif _is_running(groups):
+    elif _is_running(groups) and not _awaits_successors(groups):
         conditions.remove(ConditionType.RESTARTING)
     unaided = [replica for group in groups for replica in group.replicas if replica.unaided]
     if unaided and not draft.job.status.restarts:
@@ -249,6 +254,11 @@ def _report_restarts(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobR
         report_returns(draft, groups)
     _report_exits(draft, groups)
     _report_losses(draft, groups)
+
+
+def _awaits_successors(groups: Sequence[ReplicaGroup]) -> bool:
+    """Return whether the pod of a replica whose restart is counted has gone, and its successor is not there yet."""
+    return any(True for group in groups for one in group.replicas if one.state is ReplicaState.MISSING and one.cause)
 
 
 def _report_losses(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:

@@ -4,16 +4,21 @@ Restarts are counted so that acting twice on one death, on a stale cache or afte
 once. A pod carries the number of restarts before it (`ANNOTATION_RESTARTS`), so the count after its death is a function
 of the pod alone: base + restarts in place + 1. The status keeps the maximum ever seen per index, and it is written
 before the pod is deleted.
+
+Some of these restarts follow on disruptions. Their number is written in the same status write as the number of all, and
+a pod carries it, too (`ANNOTATION_DISRUPTIONS`). The others follow on failures, and those alone are limited.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import datetime
 
 import msgspec
 
 from tfoperator.api.names import (
+    ANNOTATION_DISRUPTIONS,
     ANNOTATION_JOB_RESTARTS,
     ANNOTATION_RESTARTS,
     DEFAULT_CONTAINER_NAME,
@@ -23,6 +28,7 @@ from tfoperator.api.names import (
 from tfoperator.api.replica_pods import FIRST_RETRYABLE_EXIT_CODE, training_end
 from tfoperator.api.v1.types import RestartPolicy, TFJob
 from tfoperator.base.clock import seconds_between
+from tfoperator.controller.plan.lost_nodes import node_is_lost
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.kube.objects import ContainerStateTerminated, Pod, PodStatus
 
@@ -66,23 +72,36 @@ _REFUSAL_REASONS = frozenset(
 _UNSEEN_ENDS = frozenset({("ContainerStatusUnknown", 137), ("Unknown", 255)})
 """Reason and exit code of containers whose end was not observed, since their node crashed: kubelets', containerd's."""
 
-_GC_REASON = "DeletionByPodGC"
-_TAINT_REASON = "DeletionByTaintManager"
-_GATE_REASON = "ReadinessGatesNotReady"
+
+_OVERUSE = re.compile(
+    r"Container \S+ was using .+?, request is .+?, has larger consumption"  # of what its node lacked
+    r"|exceeds the limit|exceeds the total limit of containers|exceeded its local ephemeral storage limit"
+)
+"""Kubelets' messages about pods that they evict for using more than they asked for, or than their own limit."""
 
 
 class Ending(msgspec.Struct, frozen=True):
     """The end of a pod. `exit_code` is None if no container reports it; `infrastructure`: Kubernetes ended it.
 
-    `container` is the name of the one whose exit code it is, unless it is `tensorflow`.
+    `container` is the name of the one whose exit code it is, unless it is `tensorflow`. `overuse`: its node's kubelet
+    has evicted it because it used more memory or disk than it asked for. It may start again under every policy, for
+    another node may have room; but it is the pod's own doing, so it counts as a failure.
     """
 
     exit_code: int | None
     reason: str
     infrastructure: bool
     container: str = ""
+    overuse: bool = False
+
+    @property
+    def is_disruption(self) -> bool:
+        """Whether the pod was taken from its job, which is no failure."""
+        return self.infrastructure and not self.overuse
 
     def __str__(self) -> str:
+        if self.overuse:
+            return f"{self.reason}: it used more than it asked for"
         if self.infrastructure or self.exit_code is None:
             return self.reason or "failed without an exit code"
         detail = f" ({self.reason})" if self.reason and self.reason != "Error" else ""
@@ -98,12 +117,20 @@ def ending_of(pod: Pod) -> Ending:
     """
     infrastructure = _ended_by_infrastructure(pod)
     container, terminated = _decisive_termination(pod)
+    if pod.status.reason == "Evicted" and _OVERUSE.search(pod.status.message):
+        code = None if terminated is None else terminated.exit_code
+        return Ending(code, pod.status.reason, infrastructure=True, overuse=True)
     if terminated is None:
         return Ending(None, pod.status.reason, infrastructure)
-    if (terminated.reason, terminated.exit_code) in _UNSEEN_ENDS:
+    if is_unseen(terminated):
         return Ending(terminated.exit_code, pod.status.reason or terminated.reason, infrastructure=True)
     reason = pod.status.reason if infrastructure else terminated.reason
     return Ending(terminated.exit_code, reason, infrastructure, container)
+
+
+def is_unseen(end: ContainerStateTerminated) -> bool:
+    """Return whether nobody observed this end of a container, because its node crashed."""
+    return (end.reason, end.exit_code) in _UNSEEN_ENDS
 
 
 def is_permanent(ending: Ending, policy: RestartPolicy) -> bool:
@@ -146,6 +173,11 @@ def any_begun(status: PodStatus) -> bool:
 def restarts_before(pod: Pod) -> int:
     """Return the number of restarts of the pod's replica before this pod (its annotation; invalid is 0)."""
     return annotated_count(pod.metadata.annotations, ANNOTATION_RESTARTS)
+
+
+def disruptions_before(pod: Pod) -> int:
+    """Return how many restarts of the pod's replica before this pod followed on disruptions (invalid is 0)."""
+    return annotated_count(pod.metadata.annotations, ANNOTATION_DISRUPTIONS)
 
 
 def job_restarts_before(pod: Pod) -> int:
@@ -203,34 +235,6 @@ def restart_wait(pod: Pod, restart: int, now: datetime, options: PlanOptions) ->
     return left if 0 < left <= 2 * delay else 0.0
 
 
-def node_is_lost(pod: Pod) -> bool:
-    """Return whether the cluster reports the pod's node as gone, so no kubelet will finish the pod's deletion.
-
-    A deletion by taint is not enough, since a live node may have any taint: the node controller must have given the
-    node up, too, or no container may run in the pod.
-    """
-    status = pod.status
-    if status.phase == "Unknown" or status.reason == "NodeLost":
-        return True
-    disruptions = {c.reason for c in status.conditions if c.type == "DisruptionTarget" and c.status == "True"}
-    return _GC_REASON in disruptions or (_TAINT_REASON in disruptions and (_is_silent(status) or not _runs(status)))
-
-
-def _is_silent(status: PodStatus) -> bool:
-    """Return whether the pod is marked as not ready, although its kubelet last reported all containers as ready.
-
-    A kubelet itself marks a pod like that only where a readiness gate is closed.
-    """
-    marked = any(c.type == "Ready" and c.status == "False" and c.reason != _GATE_REASON for c in status.conditions)
-    return marked and all(container.ready for container in status.container_statuses)
-
-
-def _runs(status: PodStatus) -> bool:
-    """Return whether a container runs, by its kubelet's last report."""
-    states = (container.state for container in (*status.init_container_statuses, *status.container_statuses))
-    return any(state is None or (state.waiting is None and state.terminated is None) for state in states)
-
-
 def overdue_seconds(pod: Pod, now: datetime, options: PlanOptions) -> float | None:
     """Return the seconds since a terminating pod on a lost node may be deleted by force (negative: not yet).
 
@@ -248,10 +252,10 @@ def _ended_by_infrastructure(pod: Pod) -> bool:
         return True
     if any(c.type == "DisruptionTarget" and c.status == "True" for c in status.conditions):
         return True
-    return _was_refused(status)
+    return was_refused(status)
 
 
-def _was_refused(status: PodStatus) -> bool:
+def was_refused(status: PodStatus) -> bool:
     """Return whether the kubelet refused to run the pod: there was no room on the node, or it does not fit there."""
     if not status.reason or any_begun(status):
         return False

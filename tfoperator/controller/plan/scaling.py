@@ -15,7 +15,7 @@ from tfoperator.controller.plan.gang import gang_of, plan_pod_group
 from tfoperator.controller.plan.replicas import ENDED_STATES, JobRestart, Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.verdict import Situation
 from tfoperator.controller.pods.bodies import away_from
-from tfoperator.controller.pods.manifests import ReplicaManifests
+from tfoperator.controller.pods.manifests import PodCounts, ReplicaManifests
 from tfoperator.kube.objects import Pod, Service
 
 _STATES_WITHOUT_POD = (ReplicaState.MISSING, ReplicaState.VANISHED)
@@ -50,7 +50,7 @@ def plan_replicas(draft: Draft, known: Situation) -> None:
                 has_service = service is not None
                 if may_create and service is None and replica.state not in ENDED_STATES:
                     draft.create_replica_object(_creation("services", group, replica, manifests, restart))
-            if may_create and replica.state in _STATES_WITHOUT_POD:
+            if may_create and replica.state in _STATES_WITHOUT_POD and replica.held_until is None:
                 draft.create_replica_object(_creation("pods", group, replica, manifests, restart))
                 creates_pods = True
             # A gang scheduler may still count the old pod: with one, its end is awaited.
@@ -123,7 +123,13 @@ def _creation(
     restart: JobRestart,
 ) -> Create:
     if kind == "pods":
-        body = manifests.pod(group, replica.index, replica.restarts, restart.number)
+        counts = PodCounts(
+            restarts=replica.restarts,
+            disruptions=group.disruption_counts.get(replica.index, 0),
+            job_restarts=restart.number,
+            job_disruptions=restart.disruptions,
+        )
+        body = manifests.pod(group, replica.index, counts)
         if replica.avoids:
             body = away_from(body, replica.avoids)
     else:

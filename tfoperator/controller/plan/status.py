@@ -54,7 +54,9 @@ def build_status(
     progress = known.observed.progress or job.status.progress
     has_ended = stage.is_end
     per_job = known.start is not None and known.options.network is Network.PER_JOB
-    job_restarts = known.restart.number if stage is Stage.ACTIVE else job.status.job_restarts
+    is_active = stage is Stage.ACTIVE
+    job_restarts = known.restart.number if is_active else job.status.job_restarts
+    job_disruptions = known.restart.disruptions if is_active else job.status.job_disruptions
     specs = job.spec.tf_replica_specs
     name = job.metadata.name
     as_seen = stage is Stage.FAILED and bool(clean_pod_policy(job, known.options))
@@ -68,6 +70,9 @@ def build_status(
         ready=f"{ready}/{total}",
         restarts=job_restarts + sum(status.restarts for status in replica_statuses.values()),
         job_restarts=job_restarts,
+        disruptions=job_disruptions + sum(status.disruptions for status in replica_statuses.values()),
+        job_disruptions=job_disruptions,
+        disruption_backoff=known.backoff if is_active else None,
         conditions=conditions,
         replica_statuses=replica_statuses,
         start_time=known.start,
@@ -177,7 +182,7 @@ def _replica_status(group: ReplicaGroup, stage: Stage, job_name: str, held: int,
     if stage is not Stage.ACTIVE:
         succeeded += active if stage is Stage.SUCCEEDED else 0
         active, ready = active if as_seen else held, 0
-    counts = {str(index): group.counts[index] for index in sorted(group.counts) if group.counts[index] > 0}
+    counts, disruptions = _shown(group.counts), _shown(group.disruption_counts)
     return ReplicaStatus(
         active=active,
         succeeded=succeeded,
@@ -185,11 +190,17 @@ def _replica_status(group: ReplicaGroup, stage: Stage, job_name: str, held: int,
         ready=ready,
         restarts=sum(counts.values()),
         restart_counts=counts,
+        disruptions=sum(disruptions.values()),
+        disruption_counts=disruptions,
         completed_indexes=format_indexes(group.completed),
         failed_indexes=format_indexes(group.failed),
         started_indexes="" if stage is Stage.SUSPENDED else format_indexes(group.kept_started),
         selector=replicas_selector(job_name, group.type) if group.type is ReplicaType.WORKER else "",
     )
+
+
+def _shown(counts: Mapping[int, int]) -> dict[str, int]:
+    return {str(index): counts[index] for index in sorted(counts) if counts[index] > 0}
 
 
 def counted(ready: int, total: int, completed: int, failed: int) -> str:

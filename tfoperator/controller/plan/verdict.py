@@ -17,12 +17,14 @@ import msgspec
 
 from tfoperator.api.int_or_percent import allowed, required
 from tfoperator.api.job_conditions import ACTIVE_TOO_LONG, BACKOFF_LIMIT_REACHED, PROGRESS_DEADLINE_EXCEEDED
+from tfoperator.api.v1.disruptions import DisruptionBackoff
 from tfoperator.api.v1.types import OnStall, ReplicaType, SuccessPolicy, TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.in_place import end_before_wait
 from tfoperator.controller.plan.observed import Observed, PlanOptions
 from tfoperator.controller.plan.progress import NOT_WATCHED, Stall
-from tfoperator.controller.plan.replicas import JobRestart, ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.replicas import JobRestart, Replica, ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.restart import is_unseen
 from tfoperator.controller.pods.manifests import CHIEF_TYPES
 
 _MAX_CAUSES = 3
@@ -47,7 +49,8 @@ class Situation(msgspec.Struct):
     """The facts about a job that has not ended, for one plan: observed facts, and conclusions step by step.
 
     `start` is when it (last) started to run, and `resumed` whether that is now. A deadline that is over awaits stacks
-    for `left_for_stacks` seconds before it ends the job. `node_failures` are to be remembered.
+    for `left_for_stacks` seconds before it ends the job. `node_failures` and `backoff` are to be remembered.
+    What was taken again and again is `held` for so many seconds.
     """
 
     observed: Observed
@@ -61,6 +64,8 @@ class Situation(msgspec.Struct):
     restart: JobRestart = JobRestart(0)
     left_for_stacks: float | None = None
     node_failures: Mapping[str, int] = {}
+    backoff: DisruptionBackoff | None = None
+    held: float = 0.0
 
     @property
     def job(self) -> TFJob:
@@ -85,7 +90,7 @@ class Verdict(NamedTuple):
 def judge(known: Situation) -> Verdict:
     """Return whether the job has ended, and with which result.
 
-    Success comes first; then a replica that failed for good, too many restarts, or too much time. The deadline of a
+    Success comes first; then a replica that failed for good, too many failures, or too much time. The deadline of a
     suspended job stands still. A stall that is handled now either ends the job, or has had replicas counted as lost.
     """
     job, groups, stall = known.job, known.groups, known.stall
@@ -95,7 +100,7 @@ def judge(known: Situation) -> Verdict:
     if lost is not None:
         return Verdict(Stage.FAILED, _replicas_failed_message(job, lost))
     stalled = "" if stall.ends_as is OnStall.REPORT else stall.message
-    if _has_too_many_restarts(known):
+    if _has_too_many_failures(known):
         failure = _job_failed_because(job, BACKOFF_LIMIT_REACHED)
         if stalled:
             return Verdict(Stage.FAILED, f"{failure}. {stalled}", PROGRESS_DEADLINE_EXCEEDED)
@@ -144,17 +149,24 @@ def absent_leaders(job: TFJob, groups: Sequence[ReplicaGroup]) -> tuple[ReplicaT
     return () if any(one.size > 0 for one in led) else tuple(one.type for one in led)
 
 
-def _has_too_many_restarts(known: Situation) -> bool:
-    """Return whether there were more restarts than `backoffLimit` allows, or a kubelet is about to make one too many.
+def _has_too_many_failures(known: Situation) -> bool:
+    """Return whether more restarts followed on failures than `backoffLimit` allows, or a kubelet is to make the next.
 
-    What kubelets restart by the pod's own policy is counted once it runs again.
+    What kubelets restart by the pod's own policy is counted once it runs again. Restarts after disruptions don't count.
     """
     limit = known.job.spec.policy.backoff_limit
     if limit is None or limit < 0:
         return False
     by_policy = [replica for group in known.groups if not group.in_place for replica in group.replicas]
-    due = sum(one.state is ReplicaState.RUNNING and end_before_wait(one.pod) is not None for one in by_policy)
-    return limit < known.restart.number + sum(group.restarts for group in known.groups) + due
+    due = sum(one.state is ReplicaState.RUNNING and _restarts_after_failure(one) for one in by_policy)
+    together = max(known.restart.number - known.restart.disruptions, 0)
+    return limit < together + sum(group.restarts - group.disruptions for group in known.groups) + due
+
+
+def _restarts_after_failure(replica: Replica) -> bool:
+    """Return whether the replica's kubelet is about to restart its container because it has failed."""
+    end = end_before_wait(replica.pod)
+    return end is not None and not is_unseen(end)
 
 
 def _is_fatal(job: TFJob, groups: Sequence[ReplicaGroup], group: ReplicaGroup) -> bool:

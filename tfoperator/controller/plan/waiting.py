@@ -24,6 +24,7 @@ _CANONICAL_REASONS = {"ErrImagePull": "ImagePullBackOff", "RunContainerError": "
 _REASONS_WITH_MESSAGE = frozenset({"CreateContainerConfigError", "CreateContainerError", "InvalidImageName"})
 """Reasons whose message names the cause (a missing secret, a bad name) and stays the same at every attempt."""
 
+_STATES_WITHOUT_POD = (ReplicaState.MISSING, ReplicaState.VANISHED)
 _MAX_MESSAGE = 160
 _MAX_REASONS = 3
 _MAX_NAMES = 3
@@ -53,7 +54,9 @@ def waiting_reason(replica: Replica, *, in_gang: bool) -> str:
 
     With `in_gang`, the reason why it has no node is left out, for that is reported for its whole gang.
     """
-    if replica.state is ReplicaState.RESTARTING or replica.state is ReplicaState.VANISHED:
+    if replica.held_until is not None:
+        return f"it was taken from the job again and again, and is made again at {replica.held_until:%H:%M:%S} UTC"
+    if replica.state is ReplicaState.RESTARTING or (replica.state in _STATES_WITHOUT_POD and replica.cause):
         return f"restart ({replica.cause})"
     pod = replica.pod
     if pod is None or replica.state not in (ReplicaState.PENDING, ReplicaState.RUNNING):

@@ -10,7 +10,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tfoperator.api.host_lists import ALWAYS_ACCEPTED, PER_HOST, HostList, too_long
-from tfoperator.api.names import ANNOTATION_JOB_RESTARTS, ANNOTATION_RESTARTS, RestartMode, replica_labels
+from tfoperator.api.names import (
+    ANNOTATION_DISRUPTIONS,
+    ANNOTATION_JOB_DISRUPTIONS,
+    ANNOTATION_JOB_RESTARTS,
+    ANNOTATION_RESTARTS,
+    RestartMode,
+    replica_labels,
+)
 from tfoperator.api.parameter_server import parameter_server_template
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RestartPolicy, RestartScope, TFJob
@@ -78,6 +85,27 @@ class _Cluster(NamedTuple):
         return () if self.arguments is None else self.arguments.render(replica_type, index)
 
 
+class PodCounts(NamedTuple):
+    """How often a replica was restarted before a pod of it, this start included, and how often after a disruption.
+
+    Besides, all replicas of the job have been restarted together `job_restarts` times.
+    """
+
+    restarts: int = 0
+    disruptions: int = 0
+    job_restarts: int = 0
+    job_disruptions: int = 0
+
+    def by_annotation(self) -> dict[str, int]:
+        """Return the counts by the annotation that the pod has for each."""
+        return {
+            ANNOTATION_RESTARTS: self.restarts,
+            ANNOTATION_DISRUPTIONS: self.disruptions,
+            ANNOTATION_JOB_RESTARTS: self.job_restarts,
+            ANNOTATION_JOB_DISRUPTIONS: self.job_disruptions,
+        }
+
+
 class ReplicaManifests:
     """Makes the manifests of one job's pods and services, for one plan.
 
@@ -104,11 +132,8 @@ class ReplicaManifests:
         """Return the name of a wanted replica's pod, and of its service if it has one of its own."""
         return self._names[group.type][index]
 
-    def pod(self, group: DesiredReplicas, index: int, restarts: int, job_restarts: int) -> dict[str, Any]:
-        """Return the pod of a replica that has been restarted `restarts` times, this start included.
-
-        Besides, all replicas have been restarted together `job_restarts` times.
-        """
+    def pod(self, group: DesiredReplicas, index: int, counts: PodCounts) -> dict[str, Any]:
+        """Return the pod of a replica, with what happened to it before."""
         is_master = self._is_master(group.type, index)
         return pod_body(
             self._job,
@@ -119,7 +144,7 @@ class ReplicaManifests:
             subdomain=self._subdomain,
             env=self._cluster.env(group.type, index),
             arguments=self._cluster.arguments_of(group.type, index),
-            restarts={ANNOTATION_RESTARTS: restarts, ANNOTATION_JOB_RESTARTS: job_restarts},
+            restarts=counts.by_annotation(),
         )
 
     def service(self, group: DesiredReplicas, index: int) -> dict[str, Any]:

@@ -50,6 +50,7 @@ def job_row(job: TFJob, queue: JobQueue | None = None) -> dict[str, Any]:
         "ready": ready_text(job),
         "replicas": wanted_replicas(job),
         "restarts": restart_count(job),
+        "disruptions": status.disruptions,
         "created": seconds(meta.creation_timestamp),
         "started": seconds(status.start_time),
         "completed": seconds(status.completion_time),

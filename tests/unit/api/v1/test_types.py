@@ -101,6 +101,15 @@ def test_a_job_is_one_line_in_python_and_shown_with_its_replicas_in_a_notebook_w
     status = {"phase": "Running", "ready": "1/2", "restarts": 1, "replicaStatuses": {"Worker": {"active": 2}}}
     text = shown({**status, "conditions": [running]})
     assert "<b>TFJob ml/mnist</b> Running, 1/2 ready, 1 restart" in text
+    for restarts, disruptions, told in (
+        (2, 0, "2 restarts"),
+        (1, 1, "1 restart after a disruption"),
+        (2, 2, "2 restarts after disruptions"),
+        (3, 1, "3 restarts, 1 of them after a disruption"),
+        (9, 2, "9 restarts, 2 of them after disruptions"),
+    ):
+        line = shown({"phase": "Running", "restarts": restarts, "disruptions": disruptions}, html=False)
+        assert line == f"<TFJob ml/mnist: Running, {told}>"
     for word in ("Worker", "it runs", "TFJobRunning"):
         assert word in text
     fresh = shown({})

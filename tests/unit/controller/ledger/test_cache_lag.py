@@ -132,22 +132,26 @@ def test_pods_that_are_known_to_be_gone_are_not_asked_about_while_they_cannot_be
     assert harness.calls("get").count(("get", "pods")) == 4
 
 
-def test_a_pod_that_may_have_been_made_is_asked_about_again(harness: Harness) -> None:
+def test_a_loss_is_looked_up_once_before_it_is_counted(harness: Harness) -> None:
     harness.running(Worker=2, restart_policy="OnFailure")
     harness.api.remove(PODS, "ns", "job-worker-1")
     harness.api.fail("create", "pods", api_error(403, "Forbidden", "exceeded quota"))
     harness.api.fail("create", "pods", api_error(504, "Timeout"))
-    harness.sync(times=2)
     harness.forget_calls()
     harness.sync()
     assert ("get", "pods") in harness.calls()
+    assert harness.status()["restarts"] == 1
+    harness.sync()
+    harness.forget_calls()
+    harness.sync()
+    assert harness.calls() == [("create", "pods")]
     assert len(harness.api.names(PODS)) == 2
     harness.run_all()
-    # Lost again: what was known of its predecessor says nothing.
     harness.api.remove(PODS, "ns", "job-worker-1")
     harness.forget_calls()
     harness.sync()
     assert ("get", "pods") in harness.calls()
+    assert harness.status()["restarts"] == 2
 
 
 def test_a_new_leader_that_hears_late_of_a_finished_job_does_not_run_it_again() -> None:

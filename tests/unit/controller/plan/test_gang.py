@@ -407,8 +407,8 @@ def test_a_topology_that_the_server_leaves_out_is_said_once() -> None:
 @pytest.mark.parametrize(
     ("scope", "says"),
     [
-        ("Replica", "restarting because Worker replica(s) were preempted (PreemptionByScheduler)."),
-        ("Job", "restarting all its replicas because of Worker-0 (PreemptionByScheduler)."),
+        ("Replica", "from it: Worker-0 (preempted by the scheduler: PreemptionByScheduler)."),
+        ("Job", "restarting all its replicas because of Worker-0 (preempted by the scheduler: PreemptionByScheduler)."),
     ],
 )
 def test_a_gang_that_was_preempted_says_so(scope: str, says: str) -> None:

@@ -23,9 +23,10 @@ from tfoperator.api.v1.types import ConditionType, Network, RestartPolicy
 from tfoperator.controller.plan.actions import Create, Delete, DeleteReason
 from tfoperator.controller.plan.conditions import is_finished
 from tfoperator.controller.plan.draft import MAX_REQUEUE
+from tfoperator.controller.plan.lost_nodes import node_is_lost
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.plan.progress import STACKS_TIMEOUT
-from tfoperator.controller.plan.restart import ending_of, is_permanent, job_restarts_before, node_is_lost
+from tfoperator.controller.plan.restart import ending_of, is_permanent, job_restarts_before
 from tfoperator.controller.plan.status import is_worth_writing, only_counts_rise
 from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.controller.pods.naming import NAMINGS, Naming

@@ -155,25 +155,22 @@ def test_a_pod_that_is_being_deleted_is_restarting_not_failed(policy: str, leavi
 
 
 @EVERY_POLICY
-def test_a_vanished_pod_is_made_again_and_counted_once_its_successor_is_seen(policy: str) -> None:
+def test_a_vanished_pod_is_counted_before_it_is_made_again(policy: str) -> None:
     job = job_of(policy, counts={"1": 4})
     result = planned(job, make_pod("Worker-0"))
     assert result.created_pods == ["Worker-1"]
-    assert result.creations("pods")[0].body["metadata"]["annotations"] == {"training.kubeflow.org/restarts": "5"}
+    assert counts(result) == {"1": 5}
+    assert result.write_status_first
+    noted = result.creations("pods")[0].body["metadata"]["annotations"]
+    assert noted == {"training.kubeflow.org/restarts": "5", "training.kubeflow.org/disruptions": "1"}
     assert result.absent == ("mnist-worker-1",)
     assert result.is_true(C.RESTARTING)
     assert result.reasons == ["TFJobRestarting"]
-    seen = planned(with_status(job, result.status), make_pod("Worker-0"), make_pod("Worker-1", restarts_before=5))
+    job = with_status(job, result.status)
+    refused = planned(job, make_pod("Worker-0"), now=after(1))
+    assert (refused.created_pods, counts(refused), refused.absent) == (["Worker-1"], {"1": 5}, ())
+    seen = planned(job, make_pod("Worker-0"), make_pod("Worker-1", restarts_before=5))
     assert counts(seen) == {"1": 5}
-
-
-@EVERY_POLICY
-def test_a_vanished_pod_counts_against_the_limit(policy: str) -> None:
-    job = job_of(policy, counts={"0": 1})
-    limited = make_job({"Worker": {"replicas": 2, "restartPolicy": policy}}, runPolicy={"backoffLimit": 1})
-    result = planned(with_status(limited, job.status), make_pod("Worker-0", restarts_before=1))
-    assert result.is_true(C.FAILED)
-    assert not result.creations("pods")
 
 
 @pytest.mark.parametrize(
@@ -272,22 +269,19 @@ def test_one_lost_replica_restarts_all_and_counts_once(policy: str) -> None:
     seen = planned(job, make_pod("Worker-0"), lost)
     assert counted(seen) == (1, 1, {})
     assert seen.write_status_first
-    assert seen.deleted_pods == ["Worker-0"], "it holds resources; the evicted one only its log"
+    assert seen.deleted_pods == ["Worker-0", "Worker-1"]
     assert seen.deletions("pods")[0].reason is DeleteReason.RESTART
     assert not seen.creations("pods")
-    assert seen.requeue_after == 1.0
     assert seen.status.replica_statuses["Worker"].started_indexes == ""
     restarting = seen.condition(C.RESTARTING)
-    assert restarting.message == "job mnist is restarting all its replicas because of Worker-1 (Evicted)."
+    lost_one = "Worker-1 (evicted by the kubelet of its node: Evicted)"
+    assert restarting.message == (
+        f"job mnist is restarting all its replicas because of {lost_one}. That is a disruption, and no failure."
+    )
     assert [event.message for event in seen.events if event.reason == "TFJobRestarting"] == [restarting.message]
     assert "all replicas start again when the last old pod is gone" in seen.condition(C.RUNNING).message
 
     job = next_one(job, seen)
-    early = planned(job, make_pod("Worker-0", deleted=NOW), lost, now=after(0.5))
-    assert not early.acts
-    due = planned(job, make_pod("Worker-0", deleted=NOW), lost, now=after(1))
-    assert due.deleted_pods == ["Worker-1"]
-    assert (due.events, due.write_status) == ((), False)
     waits = planned(job, make_pod("Worker-0", deleted=NOW), now=after(2))
     assert not waits.acts, "an old pod is still there"
 
@@ -295,7 +289,8 @@ def test_one_lost_replica_restarts_all_and_counts_once(policy: str) -> None:
     assert gone.created_pods == ["Worker-0", "Worker-1"]
     assert not gone.absent
     annotations = [create.body["metadata"]["annotations"] for create in gone.creations("pods")]
-    assert annotations == [{"training.kubeflow.org/job-restarts": "1"}] * 2
+    noted = {"training.kubeflow.org/job-restarts": "1", "training.kubeflow.org/job-disruptions": "1"}
+    assert annotations == [noted] * 2
     assert not planned(running(policy), make_pod("Worker-0"), now=after(3)).requeue_after, "nothing is waited for"
     back = planned(job, *(make_pod(name, job_restarts=1) for name in WORKERS), now=after(4))
     assert counted(back) == (1, 1, {})

@@ -180,7 +180,7 @@ class ResourceRequests:
                 self._registry.get(*call.key)
                 raise no_ports()
             case "eviction", "POST":
-                evict(self._registry, path.namespace, path.name, await read_object(request))
+                evict(self._registry, path.namespace, path.name, await read_object(request), self._clock.now())
                 return created()
         raise call.unsupported
 

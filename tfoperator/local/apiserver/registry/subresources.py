@@ -141,15 +141,32 @@ def bind(registry: Registry, namespace: str, name: str, binding: Json, now: date
         "lastProbeTime": None,
         "lastTransitionTime": timestamp(now),
     }
-    conditions = [c for c in pod["status"].get("conditions") or () if c.get("type") != "PodScheduled"]
-    pod["status"]["conditions"] = [*conditions, scheduled]
-    registry.finalize(PODS, current, pod)
+    registry.finalize(PODS, current, _with_condition(pod, scheduled))
 
 
-def evict(registry: Registry, namespace: str, name: str, eviction: Json) -> None:
-    """Delete a pod by an eviction; there are no disruption budgets here."""
+def evict(registry: Registry, namespace: str, name: str, eviction: Json, now: datetime) -> None:
+    """Delete a pod by an eviction; there are no disruption budgets here. The pod's condition tells what deletes it."""
     try:
         options = msgspec.convert(eviction.get("deleteOptions") or {}, DeleteOptions)
     except msgspec.ValidationError as error:
         raise bad_request(f"couldn't read the Eviction: {error}") from error
+    current = registry.get(PODS, namespace, name)
+    if not options.dry_run and current.copy().get("status", {}).get("phase") not in ("Succeeded", "Failed"):
+        disrupted = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+            "lastProbeTime": None,
+            "lastTransitionTime": timestamp(now),
+        }
+        registry.finalize(PODS, current, _with_condition(current.copy(), disrupted))
     registry.delete(PODS, namespace, name, options)
+
+
+def _with_condition(pod: Json, condition: Json) -> Json:
+    """Return the pod with this condition in the place of the one of its type."""
+    status = pod.setdefault("status", {})
+    others = [one for one in status.get("conditions") or () if one.get("type") != condition["type"]]
+    status["conditions"] = [*others, condition]
+    return pod

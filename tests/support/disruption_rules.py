@@ -1,0 +1,246 @@
+"""The table of docs/tfjob.md, "Failures and disruptions", row by row, on whatever node a stage has.
+
+Each rule is played by jobs whose pods are taken from them by a deletion, and by jobs whose programs fail.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.support import manifests
+from tests.support.cluster import decode, find
+from tests.support.eventually import eventually
+from tfoperator.api.v1.status import parse_indexes
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.resources import EVENTS, PODS
+from tfoperator.kube.verbs import ApiClient
+
+Json = dict[str, Any]
+
+SLEEP = "sleep 600"
+LIMIT = 180.0
+"""Seconds that a busy machine may take for a pod."""
+
+
+class Stage:
+    """A namespace with a node, on which programs of shell run; `folder` is a directory that they share."""
+
+    def __init__(self, client: ApiClient, namespace: str, folder: Path, *, image: str, pod_spec: Json | None = None):
+        self.client = client
+        self.namespace = namespace
+        self.folder = folder
+        self._image = image
+        self.pod_spec = pod_spec or {}
+
+    def once(self, name: str, exit_code: int) -> str:
+        """A program that fails when it runs first, and then runs on."""
+        return f"if [ ! -e {self.folder}/{name} ]; then touch {self.folder}/{name}; exit {exit_code}; fi; {SLEEP}"
+
+    def start(
+        self, name: str, script: str = SLEEP, *, policy: str = "OnFailure", replicas: int = 1, **run_policy: Any
+    ) -> None:
+        """Create a job of some workers."""
+        mounts = self.pod_spec.get("volumeMounts", [])
+        container = {
+            "name": "tensorflow", "image": self._image, "command": ["sh", "-c", script], "volumeMounts": mounts,
+            "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}},
+        }  # fmt: skip
+        spec = {"terminationGracePeriodSeconds": 1, "containers": [container]}
+        spec |= {key: value for key, value in self.pod_spec.items() if key != "volumeMounts"}
+        worker = {"replicas": replicas, "restartPolicy": policy, "template": {"spec": spec}}
+        more = {"maxFailedWorkers": run_policy.pop("maxFailedWorkers")} if "maxFailedWorkers" in run_policy else {}
+        job = manifests.job(name, {"Worker": worker}, runPolicy=run_policy, **more)
+        self.client.create(TFJOBS, self.namespace, job, decode)
+
+    def status(self, name: str) -> Json:
+        return dict(self.client.get(TFJOBS, self.namespace, name, decode).get("status") or {})
+
+    def pod(self, name: str, index: int = 0) -> Json | None:
+        return find(self.client, PODS, self.namespace, f"{name}-worker-{index}")
+
+    def until(self, name: str, condition: str, **fields: Any) -> Json:
+        """Wait until the condition is true and the fields of the status are so; return the status."""
+
+        def found() -> Json:
+            status = self.status(name)
+            true = {one["type"] for one in status.get("conditions", ()) if one["status"] == "True"}
+            values = {key: status.get(key, 0) for key in fields}
+            assert condition in true, status
+            assert values == fields, status
+            return status
+
+        return eventually(found, within=LIMIT, every=0.1, what=f"{name} is {condition} with {fields}")
+
+    def take(self, name: str, index: int = 0) -> str:
+        """Delete a pod that runs, and wait until another one runs in its place. Returns when that was made.
+
+        A pod that is lost before the status tells of it is made again without being counted.
+        """
+        eventually(
+            lambda: index in self._started(name),
+            within=LIMIT, every=0.1, what=f"the status tells of {name}-worker-{index}",
+        )  # fmt: skip
+        old = self.runs(name, index)
+        self.client.delete(PODS, self.namespace, f"{name}-worker-{index}")
+        new = eventually(
+            lambda: (pod := self.runs(name, index))["metadata"]["uid"] != old["metadata"]["uid"] and pod,
+            within=LIMIT, every=0.1, what=f"{name}-worker-{index} is made again",
+        )  # fmt: skip
+        return str(new["metadata"]["creationTimestamp"])
+
+    def _started(self, name: str) -> frozenset[int]:
+        worker = self.status(name).get("replicaStatuses", {}).get("Worker", {})
+        return parse_indexes(worker.get("startedIndexes", ""))
+
+    def runs(self, name: str, index: int = 0) -> Json:
+        """Wait until the pod of a replica runs; return it."""
+
+        def found() -> Json | None:
+            pod = self.pod(name, index)
+            leaves = pod is None or pod["metadata"].get("deletionTimestamp") is not None
+            return None if leaves or pod is None or pod.get("status", {}).get("phase") != "Running" else pod
+
+        return eventually(found, within=LIMIT, every=0.1, what=f"{name}-worker-{index} runs")
+
+    def messages(self, name: str, reason: str) -> list[str]:
+        """The messages of the job's events with this reason."""
+        events = self.client.list(EVENTS, self.namespace, decode).items
+        about = [one for one in events if one["involvedObject"]["name"] == name and one["reason"] == reason]
+        return [one["message"] for one in about for _ in range(one.get("count") or 1)]
+
+
+def _fails(stage: Stage, name: str, why: str, **fields: Any) -> None:
+    status = stage.until(name, "Failed", **fields)
+    [message] = [one["message"] for one in status["conditions"] if one["type"] == "Failed"]
+    assert why in message, message
+
+
+def _tells(stage: Stage, name: str, why: str) -> None:
+    """Wait for the one event that names a disruption: events are written after what they are about."""
+
+    def told() -> bool:
+        found = stage.messages(name, "TFJobRestarting")
+        assert len([one for one in found if why in one]) == 1, found
+        return True
+
+    eventually(told, within=LIMIT, every=0.1, what=f"an event of {name} names the disruption")
+
+
+def _restarts(stage: Stage) -> None:
+    stage.start("both", stage.once("both", 130), policy="ExitCode")
+    stage.until("both", "Running", restarts=1)
+    stage.take("both")
+    status = stage.until("both", "Running", restarts=2)
+    assert status["replicaStatuses"]["Worker"]["restartCounts"] == {"0": 2}
+
+
+def _disruptions(stage: Stage) -> None:
+    stage.start("apart", stage.once("apart", 130), policy="ExitCode")
+    stage.until("apart", "Running", restarts=1, disruptions=0)
+    stage.take("apart")
+    status = stage.until("apart", "Running", disruptions=1)
+    assert status["replicaStatuses"]["Worker"]["disruptionCounts"] == {"0": 1}
+    _tells(stage, "apart", "Worker-0 (deleted by a user or a program)")
+
+
+def _backoff_limit(stage: Stage) -> None:
+    stage.start("limited", backoffLimit=0)
+    for _ in range(2):
+        stage.take("limited")
+    stage.until("limited", "Running", restarts=2, disruptions=2)
+    stage.start("over", "exit 3", backoffLimit=0)
+    _fails(stage, "over", "it has reached the specified backoff limit", disruptions=0)
+
+
+def _in_place(stage: Stage) -> None:
+    stage.start("in-place", stage.once("in-place", 3), backoffLimit=1)
+    stage.until("in-place", "Running", restarts=1, disruptions=0)
+    stage.take("in-place")
+    stage.until("in-place", "Running", restarts=2, disruptions=1)
+    stage.start("in-place-over", "exit 3", backoffLimit=1)
+    _fails(stage, "in-place-over", "it has reached the specified backoff limit", disruptions=0)
+
+
+def _failed_workers(stage: Stage) -> None:
+    for policy in ("Never", "ExitCode"):
+        name = f"kept-{policy.lower()}"
+        stage.start(name, policy=policy, maxFailedWorkers=0)
+        stage.take(name)
+        status = stage.until(name, "Running", disruptions=1)
+        assert "failedIndexes" not in status["replicaStatuses"]["Worker"]
+    stage.start("lost", "exit 3", policy="Never")
+    _fails(stage, "lost", "1 Worker replica(s) failed")
+
+
+def _together(stage: Stage) -> None:
+    stage.start("joint", replicas=2, restartScope="Job", backoffLimit=0)
+    other = stage.runs("joint", 1)
+    stage.take("joint")
+    assert stage.runs("joint", 1)["metadata"]["uid"] != other["metadata"]["uid"]
+    stage.until("joint", "Running", restarts=1, jobRestarts=1, disruptions=1, jobDisruptions=1)
+    _tells(stage, "joint", "That is a disruption, and no failure.")
+    assert len(stage.messages("joint", "TFJobRestarting")) == 1
+    stage.start("joint-over", "exit 3", replicas=2, restartScope="Job", backoffLimit=0)
+    _fails(stage, "joint-over", "it has reached the specified backoff limit", jobDisruptions=0)
+
+
+def _stragglers(stage: Stage) -> None:
+    stage.start("moved", onStraggler="Restart")
+    stage.take("moved")
+    assert "nodeFailures" not in stage.until("moved", "Running", disruptions=1)
+    stage.start("failed-there", stage.once("failed-there", 130), policy="ExitCode", onStraggler="Restart")
+    assert list(stage.until("failed-there", "Running", restarts=1)["nodeFailures"].values()) == [1]
+
+
+def _progress(stage: Stage) -> None:
+    deadline = 6
+    stage.start(
+        "talks", "while true; do echo step; sleep 0.5; done", progressDeadlineSeconds=deadline, onStall="Fail",
+    )  # fmt: skip
+    stage.take("talks")
+    stage.take("talks")
+    status = stage.until("talks", "Running", disruptions=2)
+    assert not [one for one in status["conditions"] if one["type"] == "Stalled" and one["status"] == "True"]
+
+
+def _stalled(stage: Stage) -> None:
+    stage.start("silent", progressDeadlineSeconds=2, onStall="Restart", backoffLimit=0)
+    _fails(stage, "silent", "made no progress", disruptions=0)
+
+
+def _active_deadline(stage: Stage) -> None:
+    stage.start("late", activeDeadlineSeconds=8)
+    stage.take("late")
+    _fails(stage, "late", "active longer than specified deadline", disruptions=1)
+
+
+def _delay(stage: Stage) -> None:
+    stage.start("again")
+    for number in range(3):
+        stage.take("again")
+        assert stage.until("again", "Running", disruptions=number + 1)["disruptionBackoff"]["count"] == number + 1
+    stage.runs("again")
+    stage.client.delete(PODS, stage.namespace, "again-worker-0")
+
+    def held() -> bool:
+        conditions = {one["type"]: one["message"] for one in stage.status("again")["conditions"]}
+        return "it was taken from the job again and again, and is made again at" in conditions["Running"]
+
+    eventually(held, within=LIMIT, every=0.1, what="the job tells until when it waits")
+    stage.until("again", "Running", disruptions=4, ready="1/1")
+
+
+RULES: Mapping[str, Callable[[Stage], None]] = {
+    "`status.restarts`, `restartCounts`": _restarts,
+    "`status.disruptions`, `disruptionCounts`": _disruptions,
+    "`backoffLimit`, and `--max-restarts` of `tfoperator run`": _backoff_limit,
+    "`backoffLimit` and restarts that a kubelet makes in place": _in_place,
+    "`maxFailedWorkers`, `minSucceededWorkers`, `failedIndexes`": _failed_workers,
+    "`restartScope: Job`": _together,
+    "`onStraggler`, `status.nodeFailures`": _stragglers,
+    "`progressDeadlineSeconds`": _progress,
+    "`onStall: Restart`, `onStraggler: Restart`": _stalled,
+    "`activeDeadlineSeconds`": _active_deadline,
+    "the delay before the next pod": _delay,
+}
+"""A play by the first cell of its row."""

@@ -1,0 +1,153 @@
+"""Delays what was taken from a job again and again: each disruption in a row is followed by a longer wait.
+
+What is taken once is made again at once. If it is taken again soon after it was made, the next wait is
+`restart_delay_base`, then twice that, and so on up to `restart_delay_cap`; otherwise whatever takes it (a program that
+deletes pods, a kubelet that refuses them) and the operator would keep each other busy for ever. A replica that stayed
+for a minute, and for as long as the last wait, ends the row.
+
+`status.disruptionBackoff` is the memory. It is written with the count of the disruption, so each is in the row once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from tfoperator.api.names import MAX_RESTARTS
+from tfoperator.api.v1.disruptions import DisruptionBackoff
+from tfoperator.api.v1.status import format_indexes, parse_indexes
+from tfoperator.base.clock import seconds_between, utc, whole_second
+from tfoperator.controller.plan.observed import PlanOptions
+from tfoperator.controller.plan.replicas import GONE, Replica, ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.restart import restart_delay
+from tfoperator.controller.plan.verdict import Situation
+
+MIN_QUIET = 60.0
+"""Seconds that a replica that was made again has to stay, so that its next disruption begins a new row."""
+
+_WAITING_STATES = (ReplicaState.MISSING, ReplicaState.VANISHED)
+_Indexes = Mapping[str, frozenset[int]]
+
+
+def delay_disrupted(known: Situation) -> None:
+    """Note the disruptions that are new in `known.backoff`, and hold the next pods of the row for `known.held` seconds.
+
+    A pod that has ended and was taken stays for the same time: it has the log, and the name.
+    """
+    before, options = known.job.status.disruption_backoff, known.options
+    known.backoff = backoff = _next(known, before)
+    _note_gone(known)
+    if backoff is None or backoff.since is None:
+        return
+    delay = _delay(backoff, options)
+    # A wall clock that was set back must not hold a replica for longer than its delay.
+    left = min(delay - seconds_between(backoff.since, known.now), delay)
+    if left <= 0:
+        return
+    until = utc(backoff.since) + timedelta(seconds=math.ceil(delay))
+    row = _indexes(backoff)
+    for group in known.groups:
+        indexes = row.get(group.type, frozenset())
+        for replica in group.replicas:
+            if replica.index not in indexes:
+                continue
+            if replica.state in _WAITING_STATES:
+                replica.held_until, known.held = until, left
+            elif replica.wait is not None and replica.disruption:
+                replica.held_until, replica.wait = until, left
+
+
+def _note_gone(known: Situation) -> None:
+    """Note which replicas of the row have no pod: they restart until their successors are there.
+
+    Where old pods have to go before any is made, that is the reason for all.
+    """
+    row, cause = _indexes(known.backoff), "" if known.restart.old else GONE
+    for group in known.groups:
+        indexes = row.get(group.type, frozenset())
+        for replica in group.replicas:
+            if replica.state in _WAITING_STATES and replica.index in indexes:
+                replica.cause = cause
+
+
+def _next(known: Situation, before: DisruptionBackoff | None) -> DisruptionBackoff | None:
+    """Return the row with the disruptions that are new."""
+    new = _new_disruptions(known)
+    if not new:
+        return before
+    options, now = known.options, known.now
+    row = _indexes(before)
+    again = before is not None and any(
+        replica.index in row.get(group.type, ()) and not _stayed(replica, before, now, options)
+        for group, replica in new
+    )
+    taken: dict[str, set[int]] = {}
+    for group, replica in new:
+        taken.setdefault(str(group.type), set()).add(replica.index)
+    # Not before a deletion by the API server's clock, which would be taken for a later one.
+    deletions = [time for _, one in new if one.lost_early and (time := _requested(one))]
+    since = max([whole_second(now), *deletions])
+    if before is not None and again:
+        return _backoff(before.count + 1, since, taken)
+    if before is not None and before.since is not None and _is_recent(before, now, options):
+        # Others of the same row, such as the next node of a cluster that is drained: they wait for nothing more.
+        joined = {kind: row.get(kind, frozenset()) | taken.get(kind, set()) for kind in {*row, *taken}}
+        return _backoff(before.count, max([utc(before.since), *deletions]), joined)
+    return _backoff(1, since, taken)
+
+
+def _new_disruptions(known: Situation) -> Sequence[tuple[ReplicaGroup, Replica]]:
+    """Return the replicas that are disrupted now: all of the job if they restart together because of that."""
+    if known.restart.causes:
+        everyone = known.restart.is_disruption
+        return [(group, one) for group in known.groups for one in group.replicas] if everyone else []
+    row = known.job.status.disruption_backoff
+    since = None if row is None else row.since
+    return [
+        (group, one)
+        for group in known.groups
+        for one in group.replicas
+        if one.is_newly_disrupted or (one.lost_early and _went_after(one, since))
+    ]
+
+
+def _went_after(replica: Replica, since: datetime | None) -> bool:
+    """Return whether a pod's deletion was requested after the last disruption of the row, in which it is otherwise."""
+    requested = _requested(replica)
+    return requested is not None and (since is None or seconds_between(since, requested) > 0)
+
+
+def _requested(replica: Replica) -> datetime | None:
+    return None if replica.pod is None else replica.pod.metadata.deletion_requested
+
+
+def _stayed(replica: Replica, row: DisruptionBackoff, now: datetime, options: PlanOptions) -> bool:
+    """Return whether a replica stayed for long enough, after it had been made again, to end the row."""
+    created = None if replica.pod is None else replica.pod.metadata.creation_timestamp
+    if created is None:
+        return not _is_recent(row, now, options)
+    return seconds_between(created, _requested(replica) or now) >= _quiet(row, options)
+
+
+def _is_recent(row: DisruptionBackoff, now: datetime, options: PlanOptions) -> bool:
+    """Return whether the row may go on, as far as the time since its last disruption shows."""
+    return row.since is not None and seconds_between(row.since, now) < _delay(row, options) + _quiet(row, options)
+
+
+def _delay(row: DisruptionBackoff, options: PlanOptions) -> float:
+    """Return the seconds from the last disruption of the row until what it took is made again."""
+    return 0.0 if row.count <= 1 else restart_delay(row.count - 1, options)
+
+
+def _quiet(row: DisruptionBackoff, options: PlanOptions) -> float:
+    return max(MIN_QUIET, _delay(row, options))
+
+
+def _indexes(row: DisruptionBackoff | None) -> _Indexes:
+    return {} if row is None else {kind: parse_indexes(text) for kind, text in row.replicas.items()}
+
+
+def _backoff(count: int, since: datetime, taken: Mapping[str, set[int] | frozenset[int]]) -> DisruptionBackoff:
+    replicas = {kind: format_indexes(indexes) for kind, indexes in sorted(taken.items())}
+    return DisruptionBackoff(min(max(count, 1), MAX_RESTARTS), since, replicas)
