@@ -190,7 +190,7 @@ class DirectClient(ApiClient):
             _answered(lambda: bind(self._registry, namespace, "", obj, self._server.clock.now()))
             return decode(b"{}")
         if resource.kind == "Eviction":
-            _answered(lambda: evict(self._registry, namespace, obj["metadata"]["name"], obj))
+            _answered(lambda: evict(self._registry, namespace, obj["metadata"]["name"], obj, self._server.clock.now()))
             return decode(b"{}")
         return self._write(lambda: self._registry.create(self._type(resource), namespace, obj, _OPTIONS), decode)
 

@@ -11,6 +11,8 @@ from tfoperator.controller.plan.restart import Ending, was_refused
 from tfoperator.kube.objects import Pod
 
 DELETED = "deleted by a user or a program"
+_BY_KUBELET = "TerminationByKubelet"
+"""Kubernetes' reason where the kubelet ends a pod: its node shuts down, or lacks memory or disk."""
 PREEMPTED = "PreemptionByScheduler"
 """Kubernetes' reason where the scheduler takes a pod away for another of a higher priority."""
 
@@ -42,6 +44,19 @@ def disruption_of(pod: Pod, ending: Ending) -> str:
     return _by_condition(pod) or crash_of(pod, ending.reason)
 
 
+def kubelet_ended(pod: Pod) -> str:
+    """Return the disruption by which its kubelet ended a pod whose program then exited with 0; empty if it did not.
+
+    Such a pod has the phase Succeeded, but a program that exits with 0 on SIGTERM has not finished. The time of the
+    condition is no evidence for either order: since Kubernetes 1.37 a kubelet updates it after all containers have
+    ended. In doubt the kubelet gets the blame, as a deletion does (`restart.ended_by_deletion`).
+    """
+    ended = any(
+        (c.type, c.status, c.reason) == ("DisruptionTarget", "True", _BY_KUBELET) for c in pod.status.conditions
+    )
+    return _by_condition(pod) if ended else ""
+
+
 def crash_of(pod: Pod, reason: str) -> str:
     """Return the disruption that ended a container whose end nobody observed, `reason` being the kubelet's."""
     return f"{_node(pod)} has crashed: {reason}"
@@ -62,7 +77,7 @@ def _by_condition(pod: Pod) -> str:
     if found.reason == TAINT_REASON:
         lost = f"{node} is lost" if node_is_lost(pod) else f"evicted because of a taint of {node}"
         return f"{lost}: {found.reason}"
-    if found.reason == "TerminationByKubelet":
+    if found.reason == _BY_KUBELET:
         return f"ended by the kubelet of {node}: {found.reason}"
     return f"disrupted{_with(found.reason)}"
 

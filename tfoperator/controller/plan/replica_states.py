@@ -23,7 +23,7 @@ from tfoperator.api.templates import restarts_in_pod
 from tfoperator.api.v1.status import ReplicaStatus, find_condition
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
 from tfoperator.base.clock import epoch_seconds, seconds_between
-from tfoperator.controller.plan.disruption_causes import DELETED, deletion_of, disruption_of
+from tfoperator.controller.plan.disruption_causes import DELETED, deletion_of, disruption_of, kubelet_ended
 from tfoperator.controller.plan.in_place import (
     crash_before,
     judge_running,
@@ -184,6 +184,10 @@ def _with_pod(group: ReplicaGroup, index: int, pod: Pod, now: datetime, options:
             # Its own failures make it wait; what disruptions cost is decided for the job (`disruptions`).
             failures = max(so_far - group.disruption_counts.get(index, 0), 0)
             replica.wait = 0.0 if replica.disruption else restart_wait(pod, failures + 1, now, options)
+        return replica
+    if phase == "Succeeded" and (disruption := kubelet_ended(pod)):
+        replica.restart(so_far, noted, disruption, disruption=disruption)
+        replica.wait = 0.0 if pod.metadata.deletion_timestamp is None else None
         return replica
     if phase == "Succeeded":
         replica.state = ReplicaState.SUCCEEDED

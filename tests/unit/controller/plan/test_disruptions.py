@@ -55,6 +55,7 @@ TAKEN = {
     "node lost": disrupted("DeletionByTaintManager", deleted=NOW),
     "node gone": disrupted("DeletionByPodGC", phase="Failed"),
     "node shut down": disrupted("TerminationByKubelet", phase="Failed", reason="Terminated", exit_code=143),
+    "node shut down, and ended by that with 0": disrupted("TerminationByKubelet", phase="Succeeded", exit_code=0),
     "no memory on the node": disrupted(
         "TerminationByKubelet", phase="Failed", reason="Evicted", message="The node was low on resource: memory."
     ),
