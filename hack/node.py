@@ -78,7 +78,7 @@ class Node:
         try:
             yield
         finally:
-            # What entered the machine for it stops with it, and has to go on first.
+            # Programs that have entered the machine for it stop with it, and have to go on first.
             for process in (first, kubelet):
                 process.resume()
 

@@ -193,7 +193,7 @@ def test_a_program_that_fails_its_liveness_probe_is_run_again(
         touch {shared}/mark; while :; do sleep 0.05; done
     """
     assert start(script(text, SHELL_IMAGE), config).done(LIMIT).attempts == 2
-    assert "was told to end by its kubelet (Killing)" in caplog.text
+    assert "was stopped by its kubelet (Killing)" in caplog.text
 
 
 def test_a_program_that_its_kubelet_evicts_for_its_storage_is_run_again(
@@ -212,4 +212,4 @@ def test_a_program_that_its_kubelet_evicts_for_its_storage_is_run_again(
         touch {shared}/mark; dd if=/dev/zero of=/small/file bs=1M count=8 2>/dev/null; while :; do sleep 0.05; done
     """
     assert start(script(text, SHELL_IMAGE), config).done(LIMIT).attempts == 2
-    assert "was told to end by its kubelet" in caplog.text
+    assert "was stopped by its kubelet" in caplog.text

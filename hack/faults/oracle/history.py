@@ -59,7 +59,7 @@ class PodHistory:
     ended_before_deletion: bool = False
     """Whether it had failed when its deletion was first seen."""
     disruptions: int = 0
-    """How many of the restarts before it followed on disruptions, as its annotation tells."""
+    """How many of the restarts before it followed on disruptions, by its annotation."""
     stopped: bool = False
     """Whether it was given a deadline."""
     runs_on: bool = False
@@ -272,7 +272,7 @@ class JobHistory:
         return sum((pod.lost(policy) and not self.together) + pod.in_place for pod in pods)
 
     def disruptions(self) -> dict[ReplicaKey, int]:
-        """How many of the restarts followed on disruptions, as the status tells, by replica."""
+        """How many of the restarts followed on disruptions, by the status, for each replica."""
         return {
             (kind, int(index)): int(count)
             for kind, status in (self.status.get("replicaStatuses") or {}).items()
@@ -281,7 +281,7 @@ class JobHistory:
 
     @property
     def failures(self) -> int:
-        """How many restarts followed on failures, as the status tells."""
+        """How many restarts followed on failures, by the status."""
         return int(self.status.get("restarts", 0)) - int(self.status.get("disruptions", 0))
 
     def most_disruptions(self, key: ReplicaKey) -> int:

@@ -177,7 +177,7 @@ class _Reader:
                 self._complain("doubled", job, f"{key[0]}-{key[1]} counts {count} restarts, there were at most {most}")
 
     def _check_disruptions(self, job: JobHistory, before: dict[ReplicaKey, int]) -> None:
-        """What is taken is counted apart: never more than was taken, and never less than before."""
+        """Check that disruptions are counted apart: never more than was taken, and never less than before."""
         found, counts = job.disruptions(), job.counts()
         for key in sorted({*before, *found}):
             count, name = found.get(key, 0), f"{key[0]}-{key[1]}"
@@ -258,7 +258,11 @@ class _Reader:
 
     def _check_number_of(self, job: JobHistory, pod: PodHistory) -> None:
         if pod.disruptions > job.most_disruptions(pod.replica):
-            self._complain("wrong", job, f"pod {pod.name} tells of {pod.disruptions} disruptions, which were fewer")
+            self._complain(
+                "wrong",
+                job,
+                f"pod {pod.name} has {pod.disruptions} disruptions in its annotation, but there were fewer",
+            )
         for other in job.living():
             if other.number < pod.number and other.replica not in job.failed():
                 text = f"pod {pod.name} of restart {pod.number} was made beside {other.name} of restart {other.number}"

@@ -1,4 +1,4 @@
-"""What a job's status remembers of disruptions, which delays what is taken from the job again and again."""
+"""The memory of disruptions in a job's status, which delays replicas that are taken again and again."""
 
 from __future__ import annotations
 

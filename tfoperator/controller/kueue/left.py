@@ -1,4 +1,4 @@
-"""Lets go of Workloads that outlive their jobs, so that the quota of a deleted job is given back after its last pod.
+"""Releases Workloads that outlive their jobs, so that the quota of a deleted job is given back after its last pod.
 
 A Workload has a finalizer, so it waits for the operator when its job is deleted. The watches of jobs, pods and
 Workloads are independent: any of the three may be the last to hear of the deletion. So each of their events leads to a

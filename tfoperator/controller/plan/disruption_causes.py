@@ -58,7 +58,7 @@ def kubelet_ended(pod: Pod) -> str:
 
 
 def crash_of(pod: Pod, reason: str) -> str:
-    """Return the disruption that ended a container whose end nobody observed, `reason` being the kubelet's."""
+    """Return the disruption that ended a container whose end was not observed; `reason` is the kubelet's."""
     return f"{_node(pod)} has crashed: {reason}"
 
 

@@ -1,6 +1,6 @@
 """Delays what was taken from a job again and again: each disruption in a row is followed by a longer wait.
 
-What is taken once is made again at once. If it is taken again soon after it was made, the next wait is
+A replica that is taken once is made again at once. If it is taken again soon after it was made, the next wait is
 `restart_delay_base`, then twice that, and so on up to `restart_delay_cap`; otherwise whatever takes it (a program that
 deletes pods, a kubelet that refuses them) and the operator would keep each other busy for ever. A replica that stayed
 for a minute, and for as long as the last wait, ends the row.

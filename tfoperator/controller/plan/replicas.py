@@ -43,7 +43,7 @@ class Replica(msgspec.Struct):
     `restarts` is the number of the replica's restarts, the restart that it needs now included; `counted` leaves that
     one out if it is new. `disruption` names what took its pod; it is empty if its restart follows on a failure. Its
     next pod is made at `held_until`, where disruptions come soon after one another. `lost_early`: its pod is deleted
-    before the status told of it, which counts for nothing but such a delay.
+    before the status showed it, which counts for nothing but such a delay.
     `ready`: it runs with all its containers ready. `unaided`: its kubelet should have restarted its container, and did
     not. Its next pod `avoids` these nodes.
     """

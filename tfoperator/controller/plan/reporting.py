@@ -240,7 +240,7 @@ def _report_restarts(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobR
         draft.event("Warning", "TFJobRestarting", message)
     elif lost:
         new = [one for one in lost if one[1].newly_restarting]
-        # What is recorded already has its reason in the condition, which its pod may not show any more.
+        # A recorded restart already has its reason in the condition, which its pod may not show any more.
         if new or not conditions.is_true(ConditionType.RESTARTING):
             message = restarting_because(draft.job.metadata.name, new or lost)
             conditions.set(ConditionType.RESTARTING, "True", "TFJobRestarting", message)

@@ -129,7 +129,7 @@ def ending_of(pod: Pod) -> Ending:
 
 
 def is_unseen(end: ContainerStateTerminated) -> bool:
-    """Return whether nobody observed this end of a container, because its node crashed."""
+    """Return whether this end of a container was not observed, because its node crashed."""
     return (end.reason, end.exit_code) in _UNSEEN_ENDS
 
 

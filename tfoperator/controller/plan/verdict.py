@@ -50,7 +50,7 @@ class Situation(msgspec.Struct):
 
     `start` is when it (last) started to run, and `resumed` whether that is now. A deadline that is over awaits stacks
     for `left_for_stacks` seconds before it ends the job. `node_failures` and `backoff` are to be remembered.
-    What was taken again and again is `held` for so many seconds.
+    Replicas that were taken again and again are `held` for so many seconds.
     """
 
     observed: Observed
@@ -152,7 +152,8 @@ def absent_leaders(job: TFJob, groups: Sequence[ReplicaGroup]) -> tuple[ReplicaT
 def _has_too_many_failures(known: Situation) -> bool:
     """Return whether more restarts followed on failures than `backoffLimit` allows, or a kubelet is to make the next.
 
-    What kubelets restart by the pod's own policy is counted once it runs again. Restarts after disruptions don't count.
+    A restart by a kubelet, under the pod's own policy, is counted once the container runs again. Restarts after
+    disruptions don't count.
     """
     limit = known.job.spec.policy.backoff_limit
     if limit is None or limit < 0:

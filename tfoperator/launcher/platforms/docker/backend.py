@@ -178,7 +178,7 @@ class DockerBackend:
         said += [state["Error"]] if state.get("Error") else []
         image_id = container.attrs.get("Image", "")
         end = ContainerEnd(code, ": ".join(said), output=self._output(container), image_id=image_id)
-        if cause is EndCause.TOLD:
+        if cause is EndCause.STOPPED:
             message = f"container {name} was stopped by another program, and ended with exit code {code} after that"
         elif cause is EndCause.UNKNOWN and code == 0:
             message = (

@@ -1,4 +1,4 @@
-"""Decides from an engine's events whether a container ended by itself or was told to end: a pure function.
+"""Decides from an engine's events whether a container ended by itself or was stopped: a pure function.
 
 An engine keeps no trace of `docker stop` in a container's state: a program that answers SIGTERM with exit code 0 looks
 like one whose work is done. But each signal that is sent through the engine is an event `kill`, which the engine
@@ -30,7 +30,7 @@ class EndCause(enum.Enum):
     """The cause of a container's end, as far as the engine's events show it."""
 
     ITSELF = "the program ended by itself"
-    TOLD = "the container was told to end, and ended after that"
+    STOPPED = "the container was stopped, and ended after that"
     UNKNOWN = "the engine has no event of the end"
 
 
@@ -41,12 +41,12 @@ def cause_of_end(events: Iterable[ContainerEvent], stop_signal: str = "") -> End
     its config has it, "" for SIGTERM.
     """
     ending = _ENDING | {_number(stop_signal)}
-    told = False
+    stopped = False
     for event in events:
         if event.action == "kill":
-            told = told or event.signal in ending
+            stopped = stopped or event.signal in ending
         elif event.action == "die":
-            return EndCause.TOLD if told else EndCause.ITSELF
+            return EndCause.STOPPED if stopped else EndCause.ITSELF
     return EndCause.UNKNOWN
 
 

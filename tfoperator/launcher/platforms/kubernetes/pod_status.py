@@ -141,8 +141,8 @@ def container_end(pod: PodView, container: str = MAIN, events: Iterable[Event] =
     reported = reported_end(pod, container)
     orders = _interruptions(pod, terminated)
     if reported.exit_code == 0:
-        told = (*_kubelet_orders(pod, container, terminated, events), *orders)
-        order = interrupted_by(terminated.finished_at if terminated else None, told, _lag(pod))
+        found = (*_kubelet_orders(pod, container, terminated, events), *orders)
+        order = interrupted_by(terminated.finished_at if terminated else None, found, _lag(pod))
         if order is None:
             return reported
         message = f"{order.message}; its exit code 0 does not show that its work was done"
@@ -236,7 +236,7 @@ def _kubelet_orders(
             continue  # it was for an earlier run
         # An event that also stands for orders to earlier runs has no time of the last one's.
         at = first if started is None or seconds_between(started, first) >= 0 else None
-        yield Interruption(f"pod {name} was told to end by its kubelet ({event.reason}): {event.message}", at)
+        yield Interruption(f"pod {name} was stopped by its kubelet ({event.reason}): {event.message}", at)
 
 
 def _lag(pod: PodView) -> float:

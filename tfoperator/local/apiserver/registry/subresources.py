@@ -145,7 +145,7 @@ def bind(registry: Registry, namespace: str, name: str, binding: Json, now: date
 
 
 def evict(registry: Registry, namespace: str, name: str, eviction: Json, now: datetime) -> None:
-    """Delete a pod by an eviction; there are no disruption budgets here. The pod's condition tells what deletes it."""
+    """Delete a pod by an eviction; there are no disruption budgets here. The pod's condition has the reason."""
     try:
         options = msgspec.convert(eviction.get("deleteOptions") or {}, DeleteOptions)
     except msgspec.ValidationError as error:

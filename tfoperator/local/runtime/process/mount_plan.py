@@ -28,7 +28,7 @@ _WITHOUT_MOUNT_POINTS = ("/proc", "/sys")
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What the machine has at a path: the mode and the owner as from lstat(2), and the target of a link."""
+    """An entry of the machine's file systems: the mode and the owner as from lstat(2), and the target of a link."""
 
     mode: int
     owner: int
@@ -59,7 +59,7 @@ class Machine(msgspec.Struct, frozen=True):
     look: Look
     user: int
     personal: tuple[str, ...] = ()
-    """Folders that belong to a person whoever owns them: the home, and the folder in which programs start."""
+    """Folders that belong to a person, also if root owns them: the home, and the folder in which programs start."""
     needed: tuple[str, ...] = ()
     """Folders of this machine that a container needs: they stay visible where a volume is mounted above them."""
 
