@@ -91,6 +91,7 @@ class VolumeMount(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     mount_path: str = ""
     sub_path: str = ""
+    sub_path_expr: str = ""
     read_only: bool = False
 
 

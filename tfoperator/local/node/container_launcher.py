@@ -78,7 +78,7 @@ class ContainerLauncher:
         volumes = self._parts.volumes.prepare(self._pod, sources, self._parts.api.tokens(self._pod))
         variables = environment(self._pod, container, sources, ip)
         self._plan_renewal(_RENEW_FRACTION)
-        mounts = self._parts.volumes.mounts(self._pod, container, volumes)
+        mounts = self._parts.volumes.mounts(self._pod, container, volumes, variables)
         self._parts.runtime.reserve(self._pod, mounts)
         return Prepared(mounts, variables)
 

@@ -51,6 +51,14 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
     return _REFERENCE_PATTERN.sub(lambda m: "$" if m[1] == "$" else variables.get(m[2], m[0]), text)
 
 
+def expand_known(text: str, variables: Mapping[str, str]) -> str:
+    """Do the same as `expand`, but raise ContainerConfigError for a variable that is missing, as a kubelet does."""
+    missing = [name for _, name in _REFERENCE_PATTERN.findall(text) if name and name not in variables]
+    if missing:
+        raise ContainerConfigError(f"{text!r} names the variable {missing[0]}, which the container does not have")
+    return expand(text, variables)
+
+
 def field_value(pod: LocalPod, reference: FieldRef, pod_ip: str = LOOPBACK) -> str:
     """Return the value of a downward-API field. Raises LaunchError if no pod has that field."""
     path = reference.field_path

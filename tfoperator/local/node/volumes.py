@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,7 +28,14 @@ from tfoperator.kube.pod_spec import (
     Volume,
 )
 from tfoperator.local.node.container_record import TerminationMessage
-from tfoperator.local.node.expansion import ContainerConfigError, Sources, Tokens, field_value, object_data
+from tfoperator.local.node.expansion import (
+    ContainerConfigError,
+    Sources,
+    Tokens,
+    expand_known,
+    field_value,
+    object_data,
+)
 from tfoperator.local.private_files import private_folder
 from tfoperator.local.runtime.beneath import UnsafePath, folder_beneath, parts_beneath
 from tfoperator.local.runtime.protocol import LaunchError, LocalPod, Mount
@@ -77,8 +84,14 @@ class VolumeManager:
             private_folder(self._root)
         return {volume.name: self._prepare(pod, volume, sources, tokens) for volume in pod.spec.volumes or ()}
 
-    def mounts(self, pod: LocalPod, container: Container, volumes: dict[str, Path]) -> tuple[Mount, ...]:
-        """Return the mounts of one container. Raises LaunchError for a mount of a volume that the pod lacks."""
+    def mounts(
+        self, pod: LocalPod, container: Container, volumes: Mapping[str, Path], variables: Mapping[str, str]
+    ) -> tuple[Mount, ...]:
+        """Return the mounts of one container, whose variables are for a `subPathExpr`.
+
+        Raises LaunchError for a mount of a volume that the pod lacks, and ContainerConfigError for a variable that the
+        container lacks.
+        """
         result = []
         # As in a cluster, containers can't write to volumes made from API objects.
         from_objects = {volume.name for volume in pod.spec.volumes or () if _is_rendered(volume)}
@@ -88,9 +101,10 @@ class VolumeManager:
                 raise LaunchError(f"container {container.name!r} mounts volume {mount.name!r}, which is not defined")
             read_only = mount.read_only or mount.name in from_objects
             made = Mount(mount.name, source, mount.mount_path, read_only)
-            if mount.sub_path:
+            sub_path = mount.sub_path or expand_known(mount.sub_path_expr, variables)
+            if sub_path:
                 try:
-                    part = source.joinpath(*parts_beneath(mount.sub_path))
+                    part = source.joinpath(*parts_beneath(sub_path))
                     made = msgspec.structs.replace(made, source=part, volume=source)
                     made.make_source()
                 except UnsafePath as error:

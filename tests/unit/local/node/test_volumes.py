@@ -144,11 +144,24 @@ def test_a_mount_may_show_a_part_of_a_volume_that_there_is(manager: VolumeManage
     parts = {"c": "a.txt", "e": "new/dir"}
     mounts = tuple({"name": name, "mountPath": f"/mnt/{name}", "subPath": part} for name, part in parts.items())
     pod = pod_with({"name": "c", "configMap": {"name": "settings"}}, {"name": "e", "emptyDir": {}}, mounts=mounts)
-    file, directory = manager.mounts(pod, pod.spec.containers[0], manager.prepare(pod, sources))
+    file, directory = manager.mounts(pod, pod.spec.containers[0], manager.prepare(pod, sources), {})
     assert file.source.read_text() == "alpha"
     assert directory.source.is_dir()
     with pytest.raises(LaunchError, match="'c'"):
-        manager.mounts(pod, pod.spec.containers[0], {})
+        manager.mounts(pod, pod.spec.containers[0], {}, {})
+
+
+def test_each_pod_may_have_its_own_part_of_a_claim_by_a_variable(manager: VolumeManager) -> None:
+    mount = {"name": "e", "mountPath": "/data", "subPathExpr": "logs/$(POD_NAME)"}
+    pod = pod_with({"name": "e", "persistentVolumeClaim": {"claimName": "shared"}}, mounts=(mount,))
+    volumes, container = manager.prepare(pod, sources), pod.spec.containers[0]
+    first, second = (manager.mounts(pod, container, volumes, {"POD_NAME": name})[0] for name in ("a", "b"))
+    assert (first.source, second.source) == (volumes["e"] / "logs/a", volumes["e"] / "logs/b")
+    assert first.source.is_dir()
+    with pytest.raises(ContainerConfigError, match="names the variable POD_NAME, which the container does not have"):
+        manager.mounts(pod, container, volumes, {})
+    with pytest.raises(LaunchError, match=r"subPath 'logs/\.\./\.\.' leads out of its volume"):
+        manager.mounts(pod, container, volumes, {"POD_NAME": "../.."})
 
 
 def test_files_are_not_written_nor_a_part_of_a_volume_looked_for_through_a_link(
@@ -168,5 +181,5 @@ def test_files_are_not_written_nor_a_part_of_a_volume_looked_for_through_a_link(
     volumes = manager.prepare(pod, sources)
     (volumes["e"] / "link").symlink_to(tmp_path)
     with pytest.raises(LaunchError, match="container 'tensorflow': subPath 'link/new' leads through a link"):
-        manager.mounts(pod, pod.spec.containers[0], volumes)
+        manager.mounts(pod, pod.spec.containers[0], volumes, {})
     assert not (tmp_path / "new").exists()
