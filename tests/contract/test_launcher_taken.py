@@ -135,7 +135,8 @@ def test_a_pod_that_is_taken_while_its_launcher_is_away_is_lost(
     take(space, name)
     eventually(lambda: finished(space, name), what="the program has ended")
     launch = start(shards(tmp_path))
-    space.json_patch(PODS, player.the_pod(1), {"op": "remove", "path": "/metadata/finalizers"})
+    eventually(lambda: "told to end" in launch.lines, what="it has adopted the pod, and shows its log", within=20)
+    space.json_patch(PODS, name, {"op": "remove", "path": "/metadata/finalizers"})
     assert launch.done().attempts == 2
     assert written(tmp_path) == SHARDS
 

@@ -148,8 +148,9 @@ def test_a_gang_of_a_higher_class_takes_the_place_of_a_whole_job_which_says_so(g
     high = gang.submit_manifest(manifest)
     gang.wait_pod_group("urgent", priorityClassName="urgent")
     said = low.wait("Restarting")["message"]
-    # One of them was the first to be deleted.
-    assert re.search(r"restarting all its replicas because of Worker-\d \(PreemptionByScheduler\)", said), said
+    # Several may be marked before the operator looks.
+    named = r"restarting all its replicas because of Worker-\d \(preempted by the scheduler: PreemptionByScheduler\)"
+    assert re.search(named, said), said
 
     def all_leave() -> bool:
         return all("deletionTimestamp" in pod["metadata"] for pod in low.pods().values())

@@ -98,7 +98,12 @@ def test_every_point_of_a_small_scenario_is_reached_and_none_is_violated_and_a_q
 @pytest.mark.parametrize(
     ("name", "fault", "part", "told"),
     [
-        ("PS and workers", Fault(How.OLD_LIST, 12, "Pod", 12), "deciding_pods", "Worker-1 counts 2 restarts, there were at most"),
+        (
+            "PS and workers",
+            Fault(How.OLD_LIST, 12, "Pod", 12),
+            "deciding_pods",
+            "Worker-1 counts 2 restarts, there were at most",
+        ),
         ("whole-job restart", Fault(How.OLD_LIST, 10, "Pod", 4), "created_pods", "ps-0 of restart 1 was made beside"),
         ("OnFailure", Fault(How.OLD_LIST, 8, "Pod", 8), "differs", "Worker-0 counts 3 restarts, there were at most 2"),
         ("preempted, and all begin anew", Fault(How.OLD_LIST, 26, "Pod", 25), "deciding_pods", "-1 had completed"),
