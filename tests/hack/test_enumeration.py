@@ -61,6 +61,7 @@ def test_a_seed_means_the_same_in_each_process_unless_the_order_of_a_set_decides
     assert any(line.endswith("two journals") for line in told) == bool(mutation)
 
 
+@pytest.mark.timeout(900)  # minutes of CPU time, on a machine that does other work
 def test_every_play_keeps_the_rules_and_is_as_it_was_recorded() -> None:
     assert differing(RECORDS.read(), records_of(plays())) == []
 
