@@ -123,17 +123,23 @@ def test_a_program_whose_output_json_says_that_it_is_done_has_succeeded(
     assert (result.attempts, result.outputs) == (1, {"o": (Artifact("/new"),)})
 
 
+def taken_and_kept(take: Take, player: PodPlayer, space: Space, folder: Path) -> str:
+    """Take the first pod when five shards are written, and keep it after its end by a finalizer; return its name."""
+    name = player.the_pod(1)
+    eventually((folder / "mark").exists, what="five are written")
+    space.json_patch(PODS, name, {"op": "add", "path": "/metadata/finalizers", "value": ["example.com/keep"]})
+    take(space, name)
+    eventually(lambda: finished(space, name), what="the program has ended")
+    return name
+
+
 @TAKES
 def test_a_pod_that_is_taken_while_its_launcher_is_away_is_lost(
     take: Take, start: Start, player: PodPlayer, space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next launcher adopts the pod of the killed one, and sees its end alone."""
     killed(start, monkeypatch, shards(tmp_path))
-    name = player.the_pod(1)
-    eventually((tmp_path / "mark").exists, what="five are written")
-    space.json_patch(PODS, name, {"op": "add", "path": "/metadata/finalizers", "value": ["example.com/keep"]})
-    take(space, name)
-    eventually(lambda: finished(space, name), what="the program has ended")
+    name = taken_and_kept(take, player, space, tmp_path)
     launch = start(shards(tmp_path))
     eventually(lambda: "told to end" in launch.lines, what="it has adopted the pod, and shows its log", within=20)
     space.json_patch(PODS, name, {"op": "remove", "path": "/metadata/finalizers"})
@@ -146,11 +152,7 @@ def test_a_pod_that_was_taken_is_no_success_for_who_stops_what_a_runner_has_left
     take: Take, start: Start, player: PodPlayer, space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed(start, monkeypatch, shards(tmp_path))
-    name = player.the_pod(1)
-    eventually((tmp_path / "mark").exists, what="five are written")
-    space.json_patch(PODS, name, {"op": "add", "path": "/metadata/finalizers", "value": ["example.com/keep"]})
-    take(space, name)
-    eventually(lambda: finished(space, name), what="the program has ended")
+    name = taken_and_kept(take, player, space, tmp_path)
     context = LaunchContext(namespace=space.namespace, kube=space.new_client)
     record = stop_recorded(tmp_path / "work", context, "its runner died")
     space.json_patch(PODS, name, {"op": "remove", "path": "/metadata/finalizers"})
