@@ -15,7 +15,7 @@ from tfoperator.kube.errors import ConflictError, InvalidError, ServerError
 
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 
-TYPES = "the types are PS, Worker, Chief, Eval, Evaluator, Local"
+TYPES = "the types are PS, Worker, Chief, Master, Eval, Evaluator, Local"
 
 
 def older(name: str, **replicas: int) -> Json:
@@ -55,6 +55,13 @@ def test_an_older_job_is_stored_as_v1_and_read_back_as_it_was(space: Space) -> N
     for field in ("uid", "resourceVersion", "creationTimestamp", "generation"):
         assert hub["metadata"][field] == made["metadata"][field]
     assert space.get(V1ALPHA2, "mnist") == made
+
+
+def test_a_master_is_the_same_in_both_versions(space: Space) -> None:
+    made = space.create(V1ALPHA2, older("led", Master=1, PS=1))
+    assert set(made["spec"]["tfReplicaSpecs"]) == {"Master", "PS"}
+    assert set(stored(space, "led")["spec"]["tfReplicaSpecs"]) == {"Master", "PS"}
+    assert space.get(V1ALPHA2, "led") == made
 
 
 def test_what_only_v1_can_say_survives_an_edit_in_the_older_version(space: Space) -> None:
@@ -135,7 +142,7 @@ def test_lists_select_and_page_in_the_older_version(space: Space) -> None:
     ("replicas", "words"),
     [
         ({"Boss": 1}, ["Boss", f"is not a replica type; {TYPES}"]),
-        ({"Master": 1}, ["Master", f"is not a replica type; {TYPES}"]),
+        ({"Chief": 1, "Master": 1}, ["Master", "Chief"]),
         ({"Eval": 1, "Evaluator": 1}, ["Eval"]),
         ({"Local": 1, "Worker": 1}, ["Local"]),
         ({"Worker": -1}, ["replicas"]),

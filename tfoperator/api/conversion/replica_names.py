@@ -3,7 +3,7 @@
 | v1alpha2 | v1 | |
 |---|---|---|
 | `Eval` | `Evaluator` | later releases of v1alpha2 say `Evaluator`, too |
-| `Chief` | `Master` | v1 has both names for the one that leads, v1alpha2 only `Chief` |
+| `Chief`, `Master` | the same | both versions have two names for the replica that leads |
 | `Local` | `Worker` | the draft's type for training that isn't distributed: in v1 a job of one worker |
 
 Of several spellings of one type only one can be the other version's; an object's own spelling is remembered
@@ -22,7 +22,10 @@ EVAL = "Eval"
 LOCAL = "Local"
 
 _TO_V1 = {EVAL.lower(): ReplicaType.EVALUATOR.value, LOCAL.lower(): ReplicaType.WORKER.value}
-_TO_V1ALPHA2 = {ReplicaType.EVALUATOR: EVAL, ReplicaType.MASTER: ReplicaType.CHIEF.value}
+_TO_V1ALPHA2 = {ReplicaType.EVALUATOR: EVAL}
+
+_SHOWN_EARLIER = (ReplicaType.CHIEF.value, ReplicaType.MASTER.value)
+"""The name by which earlier releases showed v1's Master in v1alpha2, and Master. A manifest of that time remembers it."""
 
 
 def v1_name(name: str) -> str:
@@ -49,10 +52,15 @@ def rename(
     wanted: dict[str, str] = {}
     for name in names:
         known = remembered.get(name)
-        wanted[name] = known if known is not None and back(known) == name else forth(name)
+        wanted[name] = known if known is not None and _is_name_of(known, name, back) else forth(name)
     counts = Counter(wanted.values())
     renamed = {name: new if counts[new] == 1 else name for name, new in wanted.items()}
     return renamed if len(set(renamed.values())) == len(renamed) else {name: name for name in renamed}
+
+
+def _is_name_of(known: str, name: str, back: Callable[[str], str]) -> bool:
+    """Return whether a remembered name means the same type as `name` in the other version."""
+    return back(known) == name or (back is v1alpha2_name and (name, known) == _SHOWN_EARLIER)
 
 
 def to_remember(renamed: Mapping[str, str], forth: Callable[[str], str], back: Callable[[str], str]) -> dict[str, str]:

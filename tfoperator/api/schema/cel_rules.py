@@ -194,9 +194,10 @@ def larger_job_rule(type_name: str = "type.lowerAscii()") -> dict[str, str]:
     return cel_rule(rule, _NAME_TOO_LONG, fieldPath=".metadata.name")
 
 
-REPLICA_RULES = replica_rules(
-    ReplicaType, [(ReplicaType.CHIEF, ReplicaType.MASTER, "they are two names for the one that leads")]
-)
+LEADER_NAMES = "they are two names for the one that leads"
+"""Why a job can't have both a Chief and a Master, in every version."""
+
+REPLICA_RULES = replica_rules(ReplicaType, [(ReplicaType.CHIEF, ReplicaType.MASTER, LEADER_NAMES)])
 
 V1_RULES = (
     *new_job_rules(REPLICA_RULES),

@@ -14,13 +14,14 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from tfoperator.api.schema.cel_rules import larger_job_rule, new_job_rules, replica_rules
+from tfoperator.api.schema.cel_rules import LEADER_NAMES, larger_job_rule, new_job_rules, replica_rules
 from tfoperator.api.schema.structs import Schema
 
-V1ALPHA2_TYPES = ("PS", "Worker", "Chief", "Eval", "Evaluator", "Local")
+V1ALPHA2_TYPES = ("PS", "Worker", "Chief", "Master", "Eval", "Evaluator", "Local")
 _RULES = replica_rules(
     V1ALPHA2_TYPES,
     [
+        ("Chief", "Master", LEADER_NAMES),
         ("Eval", "Evaluator", "they are two names for one type"),
         ("Local", "Worker", "Local is a Worker without others"),
     ],

@@ -48,8 +48,8 @@ valid_v1_specs: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 
 valid_v1alpha2_specs: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
-        "tfReplicaSpecs": _replicas(["PS", "Worker", "Chief", "Eval", "evaluator", "Local"]).filter(
-            lambda specs: not {"Eval", "evaluator"} <= set(specs) and not {"Local", "Worker"} <= set(specs)
+        "tfReplicaSpecs": _replicas(["PS", "Worker", "Chief", "Master", "Eval", "evaluator", "Local"]).filter(
+            lambda specs: _one_leader(specs) and not {"Eval", "evaluator"} <= set(specs) and not {"Local", "Worker"} <= set(specs)
         )
     },
     optional={

@@ -58,7 +58,7 @@ def _check_convertible(obj: Json) -> None:
 def _validate_v1alpha2(obj: Json, old: Json | None) -> Iterator[FieldProblem]:
     known = {name.lower() for name in V1ALPHA2_TYPES}
     unknown = {f"spec.tfReplicaSpecs[{name}]" for name in obj["spec"]["tfReplicaSpecs"] if name.lower() not in known}
-    for field in sorted(unknown):  # Master is one of them
+    for field in sorted(unknown):
         message = f"Invalid value: is not a replica type; the types are {', '.join(V1ALPHA2_TYPES)}"
         yield FieldProblem(field, "FieldValueInvalid", message)
     conversion = _without_annotation(obj)
