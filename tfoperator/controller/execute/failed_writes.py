@@ -102,9 +102,12 @@ def found_instead(
     # A pod counts by the job's labels alone; a service with another replica's labels, or none, belongs to a user.
     exposes_another = wanted.kind == "services" and replica_of(meta.labels) != replica_of(labels)
     same_kind = _is_of_tensorboard(meta.labels) == _is_of_tensorboard(labels)
-    if matching and same_kind and not exposes_another and claims.can_adopt(job):
-        claims.adopt(job, resource, meta, decode_partial)
-        return Applied(wanted, Result.OURS)
+    if matching and same_kind and not exposes_another:
+        if why := claims.why_not_adopted(job, resource, meta):
+            return _in_the_way(wanted, resource, meta, why)
+        if claims.can_adopt(job):
+            claims.adopt(job, resource, meta, decode_partial)
+            return Applied(wanted, Result.OURS)
     return _in_the_way(wanted, resource, meta, "was not made by this job")
 
 

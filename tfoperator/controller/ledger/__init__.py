@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from tfoperator.base.clock import Clock
 from tfoperator.controller.kinds import ObjectKind
+from tfoperator.controller.ledger.adoption import why_not_adopted
 from tfoperator.controller.ledger.cache_lag import CacheLag, StaleCache, is_older
 from tfoperator.controller.ledger.claims import Claims, is_refused
 from tfoperator.controller.ledger.memory import JobMemory
@@ -18,7 +19,7 @@ from tfoperator.expectations import Expectations
 from tfoperator.informers import Lister
 from tfoperator.kube.verbs import ApiClient
 
-__all__ = ["CacheLag", "Claims", "JobMemory", "Ledger", "StaleCache", "is_older", "is_refused"]
+__all__ = ["CacheLag", "Claims", "JobMemory", "Ledger", "StaleCache", "is_older", "is_refused", "why_not_adopted"]
 
 
 class Ledger(NamedTuple):

@@ -1,7 +1,8 @@
 """Changes the owner of objects: adopts orphans that carry a job's labels, releases objects that lost them.
 
 Ownership is a UID in an owner reference, never a name: a job that was deleted and created again under its old name must
-not inherit objects that the garbage collector is about to remove. Adopting an orphan costs a live read of the job, as
+not inherit objects that the garbage collector is about to remove, nor the results of pods that ran another spec
+(`adoption`). Adopting an orphan costs a live read of the job, as
 in Kubernetes' own controllers, for a job seen in a stale cache may be gone, and adopting for it would keep the orphan
 from the next owner.
 """
@@ -15,6 +16,7 @@ import msgspec
 
 from tfoperator.api.names import job_labels
 from tfoperator.api.v1.types import TFJOBS, TFJob
+from tfoperator.controller.ledger.adoption import why_not_adopted
 from tfoperator.controller.pods.bodies import owner_reference
 from tfoperator.kube.errors import (
     BadRequestError,
@@ -24,8 +26,8 @@ from tfoperator.kube.errors import (
     NotFoundError,
     namespace_is_ending,
 )
-from tfoperator.kube.objects import HasMetadata, ObjectMeta, decode_partial
-from tfoperator.kube.resources import Resource
+from tfoperator.kube.objects import HasMetadata, ObjectMeta, decode_partial, decode_pod
+from tfoperator.kube.resources import PODS, Resource
 from tfoperator.kube.verbs import ApiClient, Decoder, decode_metadata
 
 logger = logging.getLogger(__name__)
@@ -57,6 +59,15 @@ class Claims:
         """Make the job the orphan's controller; return None if it is gone. Raises ConflictError if it has changed."""
         logger.info("adopting %s %s", resource.kind.lower(), orphan.key, extra={"job": job.metadata.key})
         return self._change_owners(resource, orphan, job.metadata.uid, [owner_reference(job)], decode)
+
+    def why_not_adopted(self, job: TFJob, resource: Resource, orphan: ObjectMeta) -> str:
+        """Return why the job may not adopt an orphan that no cache shows; "" if it may. Raises KubeError.
+
+        Reads a pod from the API server, for its status decides.
+        """
+        if resource != PODS:
+            return ""
+        return why_not_adopted(job, self._client.get(PODS, orphan.namespace, orphan.name, decode_pod))
 
     def release(self, job: TFJob, resource: Resource, owned: ObjectMeta, decode: Decoder[Any]) -> None:
         """Give up control of an object whose labels are no longer the job's."""

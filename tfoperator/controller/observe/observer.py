@@ -18,7 +18,7 @@ from tfoperator.api.cached_job import without_templates
 from tfoperator.api.defaults import default
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.controller.collaborators import Collaborators
-from tfoperator.controller.ledger import Ledger, StaleCache, is_refused
+from tfoperator.controller.ledger import Ledger, StaleCache, is_refused, why_not_adopted
 from tfoperator.controller.observe.informers import ControllerInformers, priorities_of
 from tfoperator.controller.plan.observed import Observed, UnkeptLogs
 from tfoperator.controller.pods.gang import PodGroup, decode_pod_group
@@ -144,6 +144,7 @@ class Observer:
             if names.has_job_labels(orphan.metadata.labels, meta.name)
             and orphan.metadata.deletion_timestamp is None
             and _has_a_name_of(job, resource, orphan.metadata)
+            and not why_not_adopted(job, orphan)
         ]
         if orphans and self._ledger.claims.can_adopt(job):
             for orphan in orphans:

@@ -117,6 +117,27 @@ def test_a_matching_orphan_that_the_cache_misses_is_adopted_when_its_name_is_fou
     assert pod["metadata"]["ownerReferences"][0]["uid"] == uid
 
 
+@pytest.mark.parametrize(
+    ("created", "phase", "why"),
+    [
+        ("2026-01-01T00:00:00Z", "Running", "is older than this job, which does not take it over"),
+        (None, "Succeeded", "has ended before this job could take it over"),
+    ],
+)
+def test_an_orphan_of_an_earlier_job_that_the_cache_misses_is_not_adopted(
+    harness: Harness, created: str | None, phase: str, why: str
+) -> None:
+    harness.submit(Worker=1)
+    harness.api.mute("pods")
+    meta = {} if created is None else {"creationTimestamp": created}
+    harness.api.put(PODS, in_the_way(OURS, **meta) | {"status": {"phase": phase}})
+    harness.controller.sync_tfjob("ns/job")
+    [pod] = harness.api.objects(PODS)
+    assert "ownerReferences" not in pod["metadata"]
+    [told] = harness.recorder.told("FailedCreatePod")
+    assert f"Pod ns/job-worker-0 is in the way: it {why}" in told
+
+
 def test_an_object_of_ours_without_our_labels_is_released_and_reported(harness: Harness) -> None:
     uid = harness.submit(Worker=1)["metadata"]["uid"]
     harness.api.put(PODS, in_the_way(ownerReferences=owned_by(uid)))

@@ -51,6 +51,33 @@ def test_adoption_looks_at_the_live_job_once_however_many_orphans_there_are_and_
     assert [owners(harness, f"job-worker-{index}") for index in range(3)] == [["other", uid], [uid], [uid]]
 
 
+@pytest.mark.parametrize(
+    ("meta", "phase", "why"),
+    [
+        ({"creationTimestamp": "2026-01-01T00:00:00Z"}, "Succeeded", "is older than this job"),
+        ({"creationTimestamp": "2026-01-01T00:00:00Z"}, "Running", "is older than this job"),
+        ({}, "Succeeded", "has ended before this job could take it over"),
+        ({}, "Failed", "has ended before this job could take it over"),
+    ],
+)
+def test_a_pod_of_an_earlier_job_decides_nothing_until_it_is_deleted(
+    harness: Harness, meta: dict[str, Any], phase: str, why: str
+) -> None:
+    """As after `kubectl delete --cascade=orphan` and `kubectl apply` with another command."""
+    harness.api.put(PODS, pod(**meta) | {"status": {"phase": phase}})
+    harness.submit_and_sync(Worker=2)
+    harness.sync(times=3)
+    assert owners(harness) == []
+    conditions = [one["type"] for one in harness.status()["conditions"]]
+    assert conditions == ["Created"]
+    [told] = harness.recorder.told("FailedCreatePod")
+    assert told.startswith("Pod ns/job-worker-0 is in the way: it " + why)
+    assert "Delete or rename it" in told
+    harness.api.delete(PODS, "ns", "job-worker-0")
+    harness.sync(times=2)
+    assert len(owners(harness)) == 1, "the job's own pod is made once the name is free"
+
+
 def test_nothing_is_adopted_for_a_job_that_is_gone_or_going_on_the_server(harness: Harness) -> None:
     harness.submit(Worker=1)
     harness.api.put(PODS, pod())
