@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hack.controlplane import ControlPlane
+from tests.support.cli import Cli
 from tests.support.cluster import Cluster, Json, decode, tfjob
 from tests.support.eventually import eventually
+from tests.support.kubectl import Kubectl
 from tests.support.operated import JobOnCluster, Operated
 from tests.support.operator_process import OperatorProcess
 from tfoperator.api.names import CRD_NAME
@@ -130,3 +134,28 @@ def test_a_job_that_ran_before_the_rules_came_is_frozen_and_can_be_suspended(
     job.wait_pods()
     job.patch_spec(successPolicy="", runPolicy={"suspend": False})
     job.wait_pods("worker-0")
+
+
+def test_a_job_that_runs_keeps_its_policies_of_early_v1_by_the_steps_of_migrate(
+    plane: ControlPlane, cluster: Cluster, start_operator: Callable[..., OperatorProcess], tmp_path: Path
+) -> None:
+    kubectl = Kubectl(plane.kubeconfig, cluster.namespace)
+    cli = Cli(tmp_path, KUBECONFIG=str(plane.kubeconfig))
+    policies = {"cleanPodPolicy": "All", "backoffLimit": 3}
+    operator = start_operator()
+    with no_rules(cluster):
+        job = Operated(cluster, operator).running("early", Worker=2, spec=policies)
+        operator.kill()
+        pods = {name: one["metadata"]["uid"] for name, one in job.pods().items()}
+        told = cli.run("migrate", "--namespace", cluster.namespace, code=1).stdout
+        assert f"early -n {cluster.namespace} -o yaml | tfoperator convert - > early.yaml" in told
+        (tmp_path / "exported.yaml").write_text(kubectl("get", "tfjobs.v1.kubeflow.org", "early", "-o", "yaml"))
+        (tmp_path / "early.yaml").write_text(cli.run("convert", "exported.yaml", code=0).stdout)
+    assert not {"cleanPodPolicy", "backoffLimit"} & job.get()["spec"].keys(), "the new CRD hides them"
+    kubectl("apply", "--server-side", "--force-conflicts", "-f", str(tmp_path / "early.yaml"))
+    assert job.get()["spec"]["runPolicy"] == {"cleanPodPolicy": "All", "backoffLimit": 3, "suspend": False}
+
+    Operated(cluster, start_operator()).settle(first_statuses=False)
+    assert {name: one["metadata"]["uid"] for name, one in job.pods().items()} == pods
+    job.play("Succeeded", "worker-0", leads_to="Succeeded")
+    job.wait_pods()

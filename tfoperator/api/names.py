@@ -96,6 +96,8 @@ MANAGED_SELECTOR = f"{LABEL_OPERATOR_NAME}={OPERATOR_NAME}"
 """The label selector that picks the pods and services of every TFJob."""
 
 DEFAULT_CONTAINER_NAME = "tensorflow"
+TF_CONFIG = "TF_CONFIG"
+"""The variable in which each process finds the hosts of the others, and its own place among them."""
 DEFAULT_PORT_NAME = "tfjob-port"
 DEFAULT_PORT = 2222
 

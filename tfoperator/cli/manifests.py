@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfoperator.api.conversion import Conversion, check, older_version
+from tfoperator.api.conversion.result import Note
 from tfoperator.api.loading import Manifest, load_manifests
 from tfoperator.api.problems import Severity
 from tfoperator.api.v1.types import TFJOBS
@@ -17,23 +19,41 @@ from tfoperator.kube.resources import NAMESPACES
 
 
 def is_tfjob(obj: dict[str, Any]) -> bool:
-    """Return whether an object is meant to be a TFJob: by its kind or group, or because it has neither."""
+    """Return whether an object is meant to be a TFJob: by its kind, which may be misspelt, or for want of a kind.
+
+    The group of TFJob has many other kinds, such as PyTorchJob, Experiment and Profile: these are other objects.
+    """
     kind, version = obj.get("kind"), obj.get("apiVersion")
+    if not isinstance(kind, str) or kind == TFJOBS.kind or older_version(obj) is not None:
+        return True
     group = version.rpartition("/")[0] if isinstance(version, str) else None
-    meant = kind == TFJOBS.kind or group == TFJOBS.group or not isinstance(kind, str)
-    return meant or older_version(obj) is not None
+    return group == TFJOBS.group and _is_misspelt(kind)
+
+
+_OTHER_SPELLINGS = ("tensorflowjob", "tensorjob")
+_MIN_SIMILARITY = 0.75
+"""The least similarity of a misspelt kind to TFJob, by difflib: TFJobs and TJob are above it, TrainJob (0.6) is not."""
+
+
+def _is_misspelt(kind: str) -> bool:
+    """Return whether a kind of TFJob's group looks like another spelling of TFJob."""
+    word = kind.lower()
+    similarity = difflib.SequenceMatcher(None, word, TFJOBS.kind.lower()).ratio()
+    return word in _OTHER_SPELLINGS or similarity >= _MIN_SIMILARITY
 
 
 def conversion_lines(manifest: Manifest, conversion: Conversion) -> Iterator[str]:
-    """Yield a line about the job's conversion, and one for each note; none if it is v1 already.
-
-    A note on a feature that v1 lacks is called a warning.
-    """
+    """Yield a line about the job's conversion, and one for each note; none if it is v1 already."""
     version = older_version(manifest.obj)
     if version is None or conversion.obj is manifest.obj:
         return
     yield f"{manifest.place()}: note: {version} is taken as {TFJOBS.api_version}"
-    for said in conversion.notes:
+    yield from note_lines(manifest, conversion.notes)
+
+
+def note_lines(manifest: Manifest, notes: Iterable[Note]) -> Iterator[str]:
+    """Yield a line for each note on an object. A note on a feature that v1 lacks is called a warning."""
+    for said in notes:
         kind = "warning" if said.lost else "note"
         yield f"{manifest.place(said.field)}: {kind}: {said}"
 

@@ -2,9 +2,12 @@
 
 v1alpha2 is converted both ways and loses nothing: fields that one version lacks are preserved in an annotation of the
 other (`preserved`). v1alpha1 is converted to v1 only. No field is dropped silently: each one that can't be carried over
-has a note. `versions` determines the conversion that an object needs.
+has a note. `versions` determines the conversion that an object needs. `misplaced` moves policies to where v1 has them
+now, and `exported` makes a manifest of an object that a cluster has printed.
 """
 
+from tfoperator.api.conversion.exported import without_server_fields
+from tfoperator.api.conversion.misplaced import misplaced_policies, move_policies
 from tfoperator.api.conversion.preserved import V1_ONLY
 from tfoperator.api.conversion.result import Conversion, ConversionError
 from tfoperator.api.conversion.v1alpha2 import checked_v1alpha2_to_v1, v1_to_v1alpha2, v1alpha2_to_v1
@@ -17,8 +20,11 @@ __all__ = [
     "check",
     "checked_v1alpha2_to_v1",
     "is_tfjob_kind",
+    "misplaced_policies",
+    "move_policies",
     "older_version",
     "to_v1",
     "v1_to_v1alpha2",
     "v1alpha2_to_v1",
+    "without_server_fields",
 ]

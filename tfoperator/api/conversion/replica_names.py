@@ -25,7 +25,7 @@ _TO_V1 = {EVAL.lower(): ReplicaType.EVALUATOR.value, LOCAL.lower(): ReplicaType.
 _TO_V1ALPHA2 = {ReplicaType.EVALUATOR: EVAL}
 
 _SHOWN_EARLIER = (ReplicaType.CHIEF.value, ReplicaType.MASTER.value)
-"""The name by which earlier releases showed v1's Master in v1alpha2, and Master. A manifest of that time remembers it."""
+"""The name by which earlier releases showed v1's Master in v1alpha2, and Master. Their manifests remember it."""
 
 
 def v1_name(name: str) -> str:

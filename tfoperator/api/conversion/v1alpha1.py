@@ -110,8 +110,10 @@ class _Upgrade:
             result["replicas"] = replicas
         template = replica.take("template")
         own = replica.path("template")
-        # Its operator noted in isDefaultPS that it had filled the template in, around a volume that only it made.
-        if replica_type is ReplicaType.PS and (replica.take("isDefaultPS") is True or template is None):
+        # Its operator noted in isDefaultPS that it had filled the template in, around a volume that only it made. It
+        # wrote the field, as false, into replicas of every type.
+        is_default = replica.take("isDefaultPS") is True
+        if replica_type is ReplicaType.PS and (is_default or template is None):
             self._image_used = True
             # Its operator mounted a gRPC server's source into a stock image. A template written out needs no such step.
             template = parameter_server_template(self._image or DEFAULT_PS_IMAGE)

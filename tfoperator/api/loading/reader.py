@@ -14,8 +14,9 @@ from typing import Any
 import msgspec
 import yaml
 
+from tfoperator.api.loading.templates import RENDER_FIRST, template_expression
 from tfoperator.base.controlchars import reorders
-from tfoperator.base.yamldata.reader import MAX_BYTES, Document, YamlError, read_documents
+from tfoperator.base.yamldata.reader import MAX_BYTES, Document, YamlBoundsError, YamlError, read_documents
 from tfoperator.base.yamldata.scalars import is_plain_text
 
 
@@ -76,10 +77,16 @@ def parse_manifests(data: bytes | str, source: str = "<manifest>") -> list[Manif
             manifest for document in read_documents(data, source) for manifest in _opened(_manifest(document, source))
         ]
     except YamlError as error:
-        raise ManifestError(error.source, error.message, error.line, error.column) from None
+        hint = _template_hint(data) if not isinstance(error, YamlBoundsError) else ""
+        raise ManifestError(error.source, error.message + hint, error.line, error.column) from None
     if not manifests:
         raise ManifestError(source, "holds no object")
     return manifests
+
+
+def _template_hint(data: bytes | str) -> str:
+    found = template_expression(data if isinstance(data, str) else data.decode(errors="replace"))
+    return f". Line {found[0]} has `{found[1]}`: {RENDER_FIRST}" if found is not None else ""
 
 
 def _manifest(document: Document, source: str) -> Manifest:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from tfoperator.api.conversion import check, older_version
+from tfoperator.api.conversion import check, misplaced_policies, move_policies, older_version
 from tfoperator.api.defaults import default
 from tfoperator.api.job_conditions import final_condition, has_condition
 from tfoperator.api.migration.findings import Effort, Finding
 from tfoperator.api.names import is_parameter_server
 from tfoperator.api.problems import Severity
 from tfoperator.api.queues import QUEUE_LABEL, queue_name
+from tfoperator.api.structure import drop_wrong
 from tfoperator.api.v1.types import ConditionType, RestartPolicy, TFJob, decode_tfjob
 from tfoperator.api.validation.limits import MANAGED_BY_OPERATOR
 from tfoperator.kube.objects import Pod
@@ -33,16 +35,37 @@ def job_findings(obj: dict[str, Any], pods: Sequence[Pod] | None, now: datetime)
         told = f"is {version}, which the Go operator of v1 does not run"
         return (Finding(Effort.ACTION, "apiVersion", told, "convert it: tfoperator convert FILE"),)
     found = []
+    misplaced = [f"spec.{name}" for name in misplaced_policies(obj)]
     for problem in check(obj)[1]:
-        if problem.severity is Severity.ERROR:
+        if problem.field in misplaced:
+            todo = _how_to_move(obj) if problem.field == misplaced[0] else ""  # one command moves all
+            found.append(Finding(Effort.ACTION, problem.field, _MISPLACED, todo))
+        elif problem.severity is Severity.ERROR:
             found.append(Finding(Effort.ACTION, problem.field, problem.message, _FIX))
         else:
             found.append(Finding(Effort.CHANGE, problem.field, problem.message))
-    decoded = decode_tfjob(msgspec.json.encode(obj))
+    # As it will be once its policies have been moved.
+    decoded = decode_tfjob(msgspec.json.encode(drop_wrong(move_policies(obj).obj, TFJob)))
     if decoded.decode_error:
         return tuple(found)
     job = default(decoded)
     return (*found, *_by_others(job)) if _is_others(job) else (*found, *_of_job(job, pods, now))
+
+
+_MISPLACED = "has no effect here: policies are in spec.runPolicy, and API servers with this CRD drop those in spec"
+
+
+def _how_to_move(obj: dict[str, Any]) -> str:
+    """Return how to move a job's policies: in its file, or in the cluster that has printed it."""
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict) or not metadata.get("uid"):
+        return "move it: tfoperator convert FILE"
+    name, namespace = (shlex.quote(str(metadata.get(member))) for member in ("name", "namespace"))
+    file = shlex.quote(f"{metadata.get('name')}.yaml")
+    return (
+        f"before the new CRD: kubectl get tfjobs.v1.kubeflow.org {name} -n {namespace} -o yaml | tfoperator convert - "
+        f"> {file}; after it, and before this operator starts: kubectl apply --server-side --force-conflicts -f {file}"
+    )
 
 
 _FIX = "correct it before: this operator fails a job that is not valid (TFJobInvalid), and leaves one that runs alone"

@@ -14,12 +14,13 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from tfoperator.api.problems import Problem, Severity, member, shown
+from tfoperator.api.loading.templates import RENDER_FIRST, templated_fields
+from tfoperator.api.problems import Problem, Severity, errors, member, shown
 from tfoperator.api.structure import drop_wrong, members, type_problems, unknown_members
 from tfoperator.api.v1.types import TFJOBS, TFJob, TFJobSpec, decode_tfjob
 from tfoperator.api.validation.job import validate
 from tfoperator.api.validation.pod_fields import pod_types, shape_problems
-from tfoperator.api.validation.warnings import validate_grace
+from tfoperator.api.validation.warnings import validate_grace, validate_tf_config
 from tfoperator.kube.objects import ObjectMeta
 
 _UNREAD_METADATA = frozenset({"managedFields", "selfLink"})
@@ -39,10 +40,14 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
     if len(problems) == len(wrong):
         # Through JSON, because a template must become undecoded JSON again.
         job = decode_tfjob(msgspec.json.encode(drop_wrong(obj, TFJob)))
-        found = (*validate(job), *validate_grace(job))
+        found = (*validate(job), *validate_grace(job), *validate_tf_config(job))
         problems += [problem for problem in found if not any(_follows(problem.field, one.field) for one in wrong)]
     for path, template in _templates(manifest):
         problems += [problem for problem in shape_problems(template, path) if problem not in problems]
+    # A valid manifest may have such text, as an argument of `docker inspect --format`.
+    templated = next(templated_fields(manifest), None) if errors(tuple(problems)) else None
+    if templated is not None:
+        warnings.append(Problem(templated, f"has a template's expression: {RENDER_FIRST}", Severity.WARNING))
     return (*problems, *warnings)
 
 
@@ -122,7 +127,8 @@ def _hint(path: str, name: str, siblings: list[str]) -> str:
     homes = [home for home in _homes().get(name.lower(), ()) if home != path]
     homes = [home for home in homes if home.startswith(path.partition("[")[0])] or homes  # within it, if possible
     if homes and not similar:
-        return f"; it belongs in {' or '.join(homes)}"
+        moved = ", to which `tfoperator convert` moves it" if (path, homes) == ("spec", ["spec.runPolicy"]) else ""
+        return f"; it belongs in {' or '.join(homes)}{moved}"
     similar = similar or difflib.get_close_matches(name, siblings, n=1, cutoff=0.7)
     if similar:
         return f"; did you mean {similar[0]}?"

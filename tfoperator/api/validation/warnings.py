@@ -1,4 +1,4 @@
-"""Warns of unintended effects of a valid job: too many hosts for the lists, queues, ends amid a save. Pure.
+"""Warns of unintended effects of a valid job: too many hosts, an own TF_CONFIG, queues, ends amid a save. Pure.
 
 The operator's configuration is not known here: hosts are counted as by default, with port 2222 and without a domain.
 The operator itself counts them as they are, and reports that in an event (`TooManyReplicas`). The warnings about queues
@@ -12,7 +12,14 @@ import re
 from collections.abc import Iterator
 
 from tfoperator.api.host_lists import HostList, too_long
-from tfoperator.api.names import DEFAULT_PORT, object_name, parse_replica_name, parse_replica_type
+from tfoperator.api.names import (
+    DEFAULT_CONTAINER_NAME,
+    DEFAULT_PORT,
+    TF_CONFIG,
+    object_name,
+    parse_replica_name,
+    parse_replica_type,
+)
 from tfoperator.api.problems import Problem, member
 from tfoperator.api.queues import is_multikueue, not_carried, queue_name, uncounted_types
 from tfoperator.api.templates import is_absent, readable_spec
@@ -20,6 +27,7 @@ from tfoperator.api.v1.types import Network, ReplicaType, TFJob
 from tfoperator.api.validation.limits import MAX_REPLICAS, warning
 from tfoperator.kube.pod_spec import DEFAULT_GRACE_SECONDS
 
+_REPLICAS = "spec.tfReplicaSpecs"
 _NUMBER = re.compile(r"\d{1,9}(\.\d+)?")
 
 _ALWAYS_FITTING_REPLICAS = 500
@@ -57,7 +65,27 @@ def _digits(count: int) -> int:
     return count + sum(max(count - start, 0) for start in (10, 100, 1000))
 
 
-_REPLICAS = "spec.tfReplicaSpecs"
+def validate_tf_config(job: TFJob) -> Iterator[Problem]:
+    """Yield a warning for each TF_CONFIG of a template that the operator overwrites.
+
+    The only replica of a job has no peers, and keeps its own.
+    """
+    specs = {key: one for key, one in job.spec.tf_replica_specs.items() if one is not None and parse_replica_type(key)}
+    if sum(max(one.desired, 0) for one in specs.values()) == 1:
+        return
+    for key, replica in specs.items():
+        containers = readable_spec(replica.template).get("containers")
+        for position, container in enumerate(containers if isinstance(containers, list) else ()):
+            if not isinstance(container, dict) or container.get("name") != DEFAULT_CONTAINER_NAME:
+                continue
+            env = container.get("env")
+            for number, variable in enumerate(env if isinstance(env, list) else ()):
+                if isinstance(variable, dict) and variable.get("name") == TF_CONFIG:
+                    yield warning(
+                        member(f"{_REPLICAS}[{key}]", f"template.spec.containers[{position}].env[{number}]"),
+                        "TF_CONFIG is overwritten: the operator's names all replicas of the job. Remove it, or give "
+                        "your own variable another name",
+                    )
 
 
 def validate_queue(job: TFJob) -> Iterator[Problem]:

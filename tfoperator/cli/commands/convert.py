@@ -9,13 +9,22 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
-from tfoperator.api.conversion import ConversionError, check, is_tfjob_kind, older_version, to_v1
+from tfoperator.api.conversion import (
+    ConversionError,
+    is_tfjob_kind,
+    move_policies,
+    older_version,
+    to_v1,
+    without_server_fields,
+)
 from tfoperator.api.loading import Manifest, ManifestError, load_manifests, to_yaml
 from tfoperator.api.problems import errors, shown
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.cli.manifests import conversion_lines
+from tfoperator.api.validation.manifest import validate_manifest
+from tfoperator.cli.manifests import conversion_lines, note_lines
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_USAGE
 from tfoperator.cli.terminal.output import ManifestFormat, ManifestOutput, note
 
@@ -27,8 +36,9 @@ def convert(
 ) -> None:
     """Print TFJobs of older versions (v1alpha1, v1alpha2) as kubeflow.org/v1.
 
-    Other objects are printed as they are. Comments are lost. What becomes of a field that v1 says differently or not
-    at all is noted on stderr.
+    In a job of v1, policies in spec go to spec.runPolicy. The metadata of a job that a cluster has printed loses what
+    API servers write. Other objects are printed as they are. Comments are lost. What becomes of a field that v1 says
+    differently or not at all is noted on stderr.
 
     Exit code 0: converted. 1: a TFJob is not valid (it is printed all the same), or, with --strict, something couldn't
     be carried over. 2: a file or a TFJob can't be read; nothing is printed.
@@ -68,12 +78,16 @@ def _convert(manifest: Manifest, *, strict: bool) -> tuple[dict[str, Any], bool]
     if older_version(obj) is None and obj.get("apiVersion") != TFJOBS.api_version:
         raise ConversionError("apiVersion", f"{shown(obj.get('apiVersion'))} is no version of TFJob known here")
     conversion = to_v1(obj)
-    for line in conversion_lines(manifest, conversion):
+    moved = move_policies(conversion.obj)
+    plain = without_server_fields(moved.obj)
+    for line in (*conversion_lines(manifest, conversion), *note_lines(manifest, (*moved.notes, *plain.notes))):
         note(line)
-    wrong = errors(check(obj)[1])
+    wrong = errors(validate_manifest(plain.obj))
     for problem in wrong:
-        note(f"{manifest.place(problem.field)}: error: {problem}")
-    return conversion.obj, not wrong and not (strict and any(said.lost for said in conversion.notes))
+        written = msgspec.structs.replace(problem, field=conversion.origin(moved.origin(problem.field)))
+        note(f"{manifest.place(written.field)}: error: {written}")
+    is_lossless = not any(said.lost for said in (*conversion.notes, *moved.notes))
+    return plain.obj, not wrong and (is_lossless or not strict)
 
 
 def _printed(objects: list[dict[str, Any]], output: ManifestFormat) -> str:

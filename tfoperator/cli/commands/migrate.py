@@ -16,18 +16,19 @@ from tfoperator.api.migration.jobs import job_findings, owned
 from tfoperator.api.migration.reading import read_cluster
 from tfoperator.base.clock import SystemClock
 from tfoperator.cli.cluster import AllNamespaces, ClusterOptions
-from tfoperator.cli.manifests import is_tfjob, metadata_text
+from tfoperator.cli.manifests import is_tfjob, metadata_text, title
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 
 
 class _Subject(msgspec.Struct, frozen=True):
-    """The subject of findings: a job, or the cluster."""
+    """The subject of findings: a job, or the cluster. A job with `generateName` has the name "" until it is created."""
 
     title: str
     namespace: str
     name: str
     findings: tuple[Finding, ...]
+    is_job: bool = True
 
 
 def migrate(
@@ -59,7 +60,12 @@ def migrate(
 
 def _of_files(files: list[str]) -> list[_Subject]:
     now = SystemClock().now()
-    manifests = [manifest for file in files for manifest in load_manifests(file) if is_tfjob(manifest.obj)]
+    manifests = []
+    for manifest in (one for file in files for one in load_manifests(file)):
+        if is_tfjob(manifest.obj):
+            manifests.append(manifest)
+        else:
+            note(f"{manifest.place()}: skipped: {title(manifest)} is not a TFJob")
     if not manifests:
         raise CliError(f"{', '.join(files)}: no TFJob in there")
     return [_job(manifest.obj, job_findings(manifest.obj, None, now), manifest.place()) for manifest in manifests]
@@ -70,7 +76,7 @@ def _of_cluster(cluster: ClusterOptions, *, all_namespaces: bool) -> list[_Subje
         facts = read_cluster(client.api, "" if all_namespaces else client.namespace)
     now = SystemClock().now()
     pods = None if facts.pods is None else owned(facts.pods)
-    subjects = [_Subject("the cluster", "", "", cluster_findings(facts))]
+    subjects = [_Subject("the cluster", "", "", cluster_findings(facts), is_job=False)]
     for obj in facts.jobs:
         uid = metadata_text(obj, "uid")
         subjects.append(_job(obj, job_findings(obj, None if pods is None else pods.get(uid, []), now)))
@@ -79,8 +85,9 @@ def _of_cluster(cluster: ClusterOptions, *, all_namespaces: bool) -> list[_Subje
 
 def _job(obj: dict[str, Any], findings: tuple[Finding, ...], place: str = "") -> _Subject:
     namespace, name = metadata_text(obj, "namespace"), metadata_text(obj, "name")
-    title = f"TFJob {namespace}/{name}" if namespace else f"TFJob {name}"
-    return _Subject(f"{place}: {title}" if place else title, namespace, name, findings)
+    shown = name or f"{metadata_text(obj, 'generateName')}*"
+    job = f"TFJob {namespace}/{shown}" if namespace else f"TFJob {shown}"
+    return _Subject(f"{place}: {job}" if place else job, namespace, name, findings)
 
 
 def _actions(subjects: Iterable[_Subject]) -> int:
@@ -96,7 +103,7 @@ def _print(subjects: list[_Subject]) -> None:
                 say(f"          -> {finding.todo}")
         if not subject.findings:
             say("  nothing changes")
-    jobs = sum(bool(subject.name) for subject in subjects)
+    jobs = sum(subject.is_job for subject in subjects)
     actions = _actions(subjects)
     need = "nothing has to be done first" if not actions else f"{actions} findings need a hand before"
     note(f"{jobs} TFJobs looked at: {need}. What each step is: docs/migrate.md")
@@ -105,7 +112,7 @@ def _print(subjects: list[_Subject]) -> None:
 def _report(subjects: list[_Subject]) -> dict[str, Any]:
     return {
         "actions": _actions(subjects),
-        "cluster": [msgspec.to_builtins(one) for subject in subjects if not subject.name for one in subject.findings],
+        "cluster": [msgspec.to_builtins(one) for subject in subjects if not subject.is_job for one in subject.findings],
         "jobs": [
             {
                 "namespace": subject.namespace,
@@ -113,6 +120,6 @@ def _report(subjects: list[_Subject]) -> dict[str, Any]:
                 "findings": msgspec.to_builtins(subject.findings),
             }
             for subject in subjects
-            if subject.name
+            if subject.is_job
         ],
     }

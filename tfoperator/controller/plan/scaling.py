@@ -106,6 +106,14 @@ def _tell_what_is_overruled(draft: Draft, group: ReplicaGroup, manifests: Replic
             "SetPodTemplateRestartPolicy",
             "Restart policy in pod template will be overwritten by restart policy in replica spec",
         )
+    has_started = bool(group.started_before or group.counts)
+    if not has_started and manifests.overrules_tf_config(group):
+        draft.event(
+            "Warning",
+            "SetPodTemplateTFConfig",
+            f"TF_CONFIG in the pod template of {group.type} is overwritten: the operator's names all replicas of the "
+            "job. Remove it from env, or give your own variable another name",
+        )
     if manifests.overrules_host_name(group):
         draft.event(
             "Warning",

@@ -17,9 +17,6 @@ import msgspec
 
 from tfoperator.api.v1.types import ReplicaType
 
-TF_CONFIG = "TF_CONFIG"
-"""The name of the variable."""
-
 _encode = msgspec.json.Encoder().encode
 
 _MAX_PLAIN_LENGTH = 4096

@@ -15,6 +15,7 @@ from tfoperator.api.names import (
     ANNOTATION_JOB_DISRUPTIONS,
     ANNOTATION_JOB_RESTARTS,
     ANNOTATION_RESTARTS,
+    TF_CONFIG,
     RestartMode,
     replica_labels,
 )
@@ -24,7 +25,7 @@ from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RestartPo
 from tfoperator.api.validation.limits import MAX_REPLICAS
 from tfoperator.controller.pods.additions import add_accelerators, add_restart_rule, give_access, mount_checkpoint
 from tfoperator.controller.pods.bodies import headless_service, job_service_body, pod_body, pod_restart_policy
-from tfoperator.controller.pods.cluster import TF_CONFIG, Abbreviations, ClusterArguments, TFConfig
+from tfoperator.controller.pods.cluster import Abbreviations, ClusterArguments, TFConfig
 from tfoperator.controller.pods.gang import GangScheduler
 from tfoperator.controller.pods.options import PodOptions
 from tfoperator.controller.pods.template import PodTemplateError, Template
@@ -165,6 +166,11 @@ class ReplicaManifests:
         """Return whether the template asks for another restart policy than the pods get."""
         own = self.template(group).restart_policy
         return bool(own) and own != self._restart_policy(group)
+
+    def overrules_tf_config(self, group: DesiredReplicas) -> bool:
+        """Return whether the template sets TF_CONFIG itself, and the pods get another."""
+        own = any(variable.get("name") == TF_CONFIG for variable in self.template(group).env)
+        return own and self._cluster.tf_config is not None
 
     def _restart_policy(self, group: DesiredReplicas) -> str:
         return pod_restart_policy(group.policy, together=restarts_together(self._job))

@@ -218,6 +218,12 @@ def test_everything_else_is_left_alone(obj: dict[str, Any]) -> None:
     assert to_v1(obj).notes == ()
 
 
+@pytest.mark.parametrize("spelling", ["IsDefaultPS", "isDefaultPS"])
+def test_a_field_that_its_operator_wrote_into_every_replica_is_known(spelling: str) -> None:
+    job = older() | {"spec": {"replicaSpecs": [{"tfReplicaType": "WORKER", spelling: False, "template": TEMPLATE}]}}
+    assert lost(to_v1(job)) == []
+
+
 names = ["spec", "containers", "name", "ports", "containerPort", "restartPolicy", "schedulerName", "chief", "x"]
 junk: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-1, 3) | st.sampled_from(["", "MASTER", "PS", "OnFailure", "tensorflow"]),

@@ -49,7 +49,9 @@ valid_v1_specs: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 valid_v1alpha2_specs: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "tfReplicaSpecs": _replicas(["PS", "Worker", "Chief", "Master", "Eval", "evaluator", "Local"]).filter(
-            lambda specs: _one_leader(specs) and not {"Eval", "evaluator"} <= set(specs) and not {"Local", "Worker"} <= set(specs)
+            lambda specs: (
+                _one_leader(specs) and not {"Eval", "evaluator"} <= set(specs) and not {"Local", "Worker"} <= set(specs)
+            )
         )
     },
     optional={

@@ -75,6 +75,27 @@ def test_what_has_no_effect_is_not_told(obj: dict[str, Any]) -> None:
     assert found(obj, pod("a", "Succeeded", 5)) == {}
 
 
+def test_policies_in_the_spec_are_to_be_moved_by_one_command() -> None:
+    obj = job(policy={"cleanPodPolicy": None}, cleanPodPolicy="All", backoffLimit=2)
+    told = found(obj)
+    actions = {field: one for field, one in told.items() if one.effort is Effort.ACTION}
+    assert list(actions) == ["spec.cleanPodPolicy", "spec.backoffLimit"]
+    command = actions["spec.cleanPodPolicy"].todo
+    assert "kubectl get tfjobs.v1.kubeflow.org mnist -n team -o yaml | tfoperator convert - > mnist.yaml" in command
+    assert actions["spec.backoffLimit"].todo == ""
+    assert "spec.runPolicy.cleanPodPolicy" not in told, "it is set, once it has been moved"
+    obj["metadata"]["name"] = "$(reboot)"
+    assert " '$(reboot)' -n team" in found(obj)["spec.cleanPodPolicy"].todo
+    del obj["metadata"]["uid"]
+    assert found(obj)["spec.cleanPodPolicy"].todo == "move it: tfoperator convert FILE"
+
+
+def test_metadata_of_a_wrong_type_is_a_finding() -> None:
+    obj = job()
+    obj["metadata"]["uid"] = 7
+    assert found(obj)["metadata.uid"].effort is Effort.ACTION
+
+
 UNSET: dict[str, Any] = {"cleanPodPolicy": None}
 
 

@@ -167,13 +167,14 @@ def test_what_is_no_tfjob_is_told_so(manifest: dict[str, Any], found: list[str])
 
 
 IN_CONTAINERS = "it belongs in spec.tfReplicaSpecs[...].template.spec.containers[...]"
+IN_RUN_POLICY = "it belongs in spec.runPolicy, to which `tfoperator convert` moves it"
 IN_POD_SPEC = "it belongs in spec.tfReplicaSpecs[...].template.spec"
 
 
 @pytest.mark.parametrize(
     ("manifest", "field", "hint"),
     [
-        (tfjob({"Worker": {}}, cleanPodPolicy="All"), "spec.cleanPodPolicy", "it belongs in spec.runPolicy"),
+        (tfjob({"Worker": {}}, cleanPodPolicy="All"), "spec.cleanPodPolicy", IN_RUN_POLICY),
         (tfjob({"Worker": {"backoffLimit": 1}}), f"{WORKER}.backoffLimit", "it belongs in spec.runPolicy"),
         (tfjob({"Worker": {}}, runpolicy={}), "spec.runpolicy", "did you mean runPolicy?"),
         (tfjob({"Worker": {}}, runPolicy={"suspnd": True}), "spec.runPolicy.suspnd", "did you mean suspend?"),
@@ -211,3 +212,13 @@ def test_an_unknown_member_is_found_at_every_depth() -> None:
         "spec.checkpoint.volume.nfs.serve": "did you mean server?",
         "spec.tensorBoard.env[0].nam": "did you mean name?",
     }
+
+
+def test_a_template_of_helm_that_is_yaml_is_named_as_such_only_where_it_is_not_valid() -> None:
+    manifest = tfjob({"Worker": {}})
+    manifest["metadata"]["annotations"] = {"format": "{{ .State }}"}
+    assert warnings(manifest) == []
+    manifest["metadata"]["name"] = "{{ .Release.Name }}-train"
+    [warning] = warnings(manifest)
+    assert warning.startswith("metadata.name: has a template's expression")
+    assert "helm template" in warning

@@ -1,5 +1,6 @@
 """A list of hosts that no program can be started with is told of before anybody waits for it."""
 
+import copy
 import re
 import subprocess
 import sys
@@ -183,3 +184,24 @@ def test_a_template_that_can_not_be_read_is_told_of_by_a_job_that_saves_too(temp
 @pytest.mark.parametrize("status", ["x", [], {"progress": 1}, {"progress": {"replica": 3, "metrics": [1]}}, None])
 def test_a_status_of_another_shape_is_nobodys_problem(status: object) -> None:
     assert validate_manifest(tfjob({"Worker": {}}) | {"status": status}) == ()
+
+
+@pytest.mark.parametrize(
+    ("replicas", "place"),
+    [
+        ({"Worker": {"replicas": 2}}, "spec.tfReplicaSpecs[Worker].template.spec.containers[0].env[1]"),
+        ({"Worker": {}, "PS": {}}, "spec.tfReplicaSpecs[Worker].template.spec.containers[0].env[1]"),
+        ({"Worker": {}}, None),
+    ],
+)
+def test_a_tf_config_of_the_users_is_warned_of_where_the_operator_overwrites_it(
+    replicas: dict[str, dict[str, Any]], place: str | None
+) -> None:
+    manifest = tfjob(replicas)
+    worker = manifest["spec"]["tfReplicaSpecs"]["Worker"]
+    worker["template"] = copy.deepcopy(worker["template"])
+    sidecar = {"name": "sidecar", "image": "x", "env": [{"name": "TF_CONFIG", "value": "its own"}]}
+    worker["template"]["spec"]["containers"].append(sidecar)
+    worker["template"]["spec"]["containers"][0]["env"] = [{"name": "A"}, {"name": "TF_CONFIG", "value": "{}"}]
+    found = [one for one in warnings(manifest) if "overwritten" in one]
+    assert [one.partition(": ")[0] for one in found] == ([] if place is None else [place])

@@ -136,3 +136,38 @@ def test_the_design_documents_examples_convert_and_are_valid(name: str, tmp_path
     (manifest,) = load_manifests(converted)
     assert manifest.obj["apiVersion"] == "kubeflow.org/v1"
     run("validate", converted, code=0)
+
+
+EXPORTED = """\
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata: {name: mnist, uid: u, resourceVersion: "7", selfLink: /x, clusterName: c}
+spec:
+  cleanPodPolicy: Odd
+  backoffLimit: 3
+  runPolicy: {backoffLimit: 4}
+  tfReplicaSpecs:
+    Worker:
+      template: {spec: {containers: [{name: tensorflow, image: i}]}}
+"""
+
+
+def test_an_exported_job_of_early_v1_becomes_a_manifest_with_its_policies_where_they_hold(
+    run: Run, tmp_path: Path
+) -> None:
+    file = write(tmp_path, EXPORTED)
+    converted = run("convert", file, code=1)
+    job = yaml.safe_load(converted.out)
+    assert job["metadata"] == {"name": "mnist"}
+    assert job["spec"]["runPolicy"] == {"backoffLimit": 4, "cleanPodPolicy": "Odd"}
+    said = converted.err.splitlines()
+    assert f"{file}:5: note: spec.cleanPodPolicy: is moved to spec.runPolicy" in said
+    assert f"{file}:6: warning: spec.backoffLimit: is left out: spec.runPolicy has another value" in said
+    assert [line for line in said if ": error: " in line] == [
+        f'{file}:5: error: spec.cleanPodPolicy: must be one of All, Running, None, but is "Odd"'
+    ]
+    good = write(tmp_path, EXPORTED.replace("Odd", "All"), "good.yaml")
+    run("convert", good, code=0)
+    run("convert", good, "--strict", code=1)
+    again = write(tmp_path, run("convert", good, code=0).out, "again.yaml")
+    assert run("convert", again, code=0).err == "", "nothing is left to convert"

@@ -31,6 +31,21 @@ def test_the_exit_code_says_that_something_needs_a_hand_or_that_there_is_no_tfjo
     assert (job["name"], finding["field"]) == ("Mnist", "metadata.name")
 
 
+def test_a_job_with_a_generated_name_counts_and_other_kinds_of_the_group_are_skipped(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.yaml"
+    generated = json.loads(tfjob("x", Worker=replica("true")))
+    generated["metadata"] = {"generateName": "nightly-"}
+    experiment = {"apiVersion": "kubeflow.org/v1beta1", "kind": "Experiment", "metadata": {"name": "e"}}
+    file.write_text(f"{json.dumps(generated)}\n---\n{json.dumps(experiment)}\n")
+    said = run("migrate", str(file), code=0)
+    assert f"{file}:1: TFJob nightly-*" in said.out
+    assert f"{file}:3: skipped: Experiment e is not a TFJob" in said.err
+    assert "1 TFJobs looked at" in said.err
+    report = json.loads(run("migrate", str(file), "-o", "json", code=0).out)
+    assert [job["name"] for job in report["jobs"]] == [""]
+    assert report["cluster"] == []
+
+
 @pytest.mark.parametrize("option", [["-A"], ["-n", "team"], ["--context", "x"]])
 def test_files_and_a_cluster_exclude_each_other(run: Run, option: list[str]) -> None:
     assert "either manifests or options of a cluster" in run("migrate", "job.yaml", *option, code=2).err

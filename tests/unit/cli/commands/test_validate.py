@@ -47,7 +47,8 @@ def test_every_problem_comes_with_its_line_and_field(bad: str, run: Run) -> None
     assert run("validate", bad, code=1).out.splitlines() == [
         f"{bad}:9: error: spec.tfReplicaSpecs[Worker].replicas: must be 0 or more, but is -1",
         f"{bad}:13: error: spec.tfReplicaSpecs[Worker].template.spec.containers[0].image: is required",
-        f"{bad}:6: warning: spec.cleanPodPolicy: is unknown and will be ignored; it belongs in spec.runPolicy",
+        f"{bad}:6: warning: spec.cleanPodPolicy: is unknown and will be ignored; it belongs in spec.runPolicy, "
+        "to which `tfoperator convert` moves it",
     ]
 
 
@@ -119,3 +120,16 @@ def test_json_output_is_for_programs(bad: str, good: str, run: Run) -> None:
     problem = {"field": "spec.tfReplicaSpecs[Worker].replicas", "message": "must be 0 or more, but is -1"}
     assert report["objects"][1]["problems"][0] == {**problem, "severity": "error", "line": 9}
     assert report["errors"] == [{"source": "/no/such.yaml", "line": None, "column": None, "message": "no such file"}]
+
+
+@pytest.mark.parametrize("kind", ["Experiment", "Profile", "PyTorchJob", "Notebook", "MPIJob", "TrainJob"])
+def test_other_kinds_of_the_group_are_skipped(run: Run, tmp_path: Path, kind: str) -> None:
+    other = {"apiVersion": "kubeflow.org/v1beta1", "kind": kind, "metadata": {"name": "other"}, "spec": {"odd": 1}}
+    file = write(tmp_path / "mixed.yaml", other, tfjob({"Worker": {}}))
+    assert f"{file}:1: skipped: {kind} other is not a TFJob" in run("validate", file, code=0).out
+
+
+@pytest.mark.parametrize("kind", ["TfJob", "TFjob", "TFJobs", "TensorFlowJob", "TJob"])
+def test_a_misspelt_kind_of_the_group_is_an_error(run: Run, tmp_path: Path, kind: str) -> None:
+    file = write(tmp_path / "job.yaml", tfjob({"Worker": {}}) | {"kind": kind})
+    assert f'error: kind: must be TFJob, but is "{kind}"' in run("validate", file, code=1).out

@@ -111,6 +111,22 @@ def test_a_gang_has_its_group_and_its_service_before_its_pods() -> None:
     assert result.phases[-1].needs == {PhaseName.POD_GROUP, PhaseName.NETWORK}
 
 
+def test_the_first_pods_of_a_type_warn_of_a_tf_config_that_is_overwritten() -> None:
+    [container] = TEMPLATE["spec"]["containers"]
+    template = {"spec": {"containers": [{**container, "env": [{"name": "TF_CONFIG", "value": "mine"}]}]}}
+    job = make_job({"Worker": {"replicas": 2, "template": template}})
+    result = planned(job, services=(), options=BY_DEFAULT)
+    [event] = [event for event in result.events if event.reason == "SetPodTemplateTFConfig"]
+    assert "pod template of Worker" in event.message
+    ran = with_status(job, planned(job, *pods_of("Worker-0", "Worker-1"), options=BY_DEFAULT).status)
+    again = planned(ran, options=BY_DEFAULT)
+    assert again.created_pods == ["Worker-0", "Worker-1"]
+    assert not [event for event in again.events if event.reason == "SetPodTemplateTFConfig"]
+    alone = planned(make_job({"Worker": {"template": template}}), services=(), options=BY_DEFAULT)
+    assert specs(alone)["mnist-worker-0"]["containers"][0]["env"] == [{"name": "TF_CONFIG", "value": "mine"}]
+    assert not alone.events
+
+
 def test_it_says_whose_host_names_are_replaced() -> None:
     template = {"spec": {**TEMPLATE["spec"], "hostname": "mine", "subdomain": "theirs"}}
     result = planned(per_job({"Worker": {"template": template}}), services=())

@@ -1,0 +1,35 @@
+"""Recognizes a Helm template, which is taken for a manifest by mistake. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_EXPRESSION = re.compile(
+    r"\{\{-?\s*(?:[.$]|(?:if|else|end|range|with|include|template|define|block|tpl|toYaml|required|default)\b)"
+    r"[^\n{}]{0,200}\}\}"
+)
+_MAX_SHOWN = 60
+
+RENDER_FIRST = "this is a Helm template, and no manifest: render it first, such as by `helm template CHART`"
+"""The next step for a person who has given a template."""
+
+
+def template_expression(text: str) -> tuple[int, str] | None:
+    """Return the line (from 1) and the text of the first expression of a Helm template; None if there is none."""
+    found = _EXPRESSION.search(text)
+    return None if found is None else (text.count("\n", 0, found.start()) + 1, found[0][:_MAX_SHOWN])
+
+
+def templated_fields(value: Any, path: str = "") -> Iterator[str]:
+    """Yield the path of each string in plain data that has an expression of a Helm template."""
+    if isinstance(value, str):
+        if _EXPRESSION.search(value):
+            yield path
+    elif isinstance(value, dict):
+        for name, child in value.items():
+            yield from templated_fields(child, f"{path}.{name}" if path else str(name))
+    elif isinstance(value, list):
+        for position, child in enumerate(value):
+            yield from templated_fields(child, f"{path}[{position}]")
