@@ -7,6 +7,8 @@ from datetime import datetime
 
 import msgspec
 
+from tfoperator.api.job_conditions import has_condition
+from tfoperator.api.left_running import left_running, left_running_text
 from tfoperator.api.names import (
     ANNOTATION_JOB_RESTARTS,
     ANNOTATION_RESTARTS,
@@ -18,7 +20,7 @@ from tfoperator.api.queues import is_multikueue, not_carried
 from tfoperator.api.usage_text import resources_text, usage_text
 from tfoperator.api.v1.shown import restarts_text
 from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus, TrainingProgress, parse_indexes
-from tfoperator.api.v1.types import ReplicaSpec, TFJob
+from tfoperator.api.v1.types import ConditionType, ReplicaSpec, TFJob
 from tfoperator.api.validation.warnings import validate_grace
 from tfoperator.cli.terminal.output import say, table
 from tfoperator.cli.views.jobs import EVENT_HEADER, age, event_row, replicas_text, state_message, took
@@ -44,7 +46,7 @@ def print_description(
     queue: JobQueue | None = None,
 ) -> None:
     """Print it; `usage` is the known usage of pods, by name, `queue` the job's queue, if it has one."""
-    for title, text in _facts(job, now, queue):
+    for title, text in _facts(job, pods, now, queue):
         say(f"{title + ':':<14}{text}")
     say("\nReplicas:")
     used = usage_header(usage.values())
@@ -88,7 +90,7 @@ def _no_conditions(queue: JobQueue | None) -> str:
     return "none: MultiKueue is in charge of the job, and tells here what becomes of it on the cluster that it chooses"
 
 
-def _facts(job: TFJob, now: datetime, queue: JobQueue | None) -> Iterator[tuple[str, str]]:
+def _facts(job: TFJob, pods: Sequence[Pod], now: datetime, queue: JobQueue | None) -> Iterator[tuple[str, str]]:
     meta, status = job.metadata, job.status
     yield "Name", meta.name
     yield "Namespace", meta.namespace
@@ -103,6 +105,8 @@ def _facts(job: TFJob, now: datetime, queue: JobQueue | None) -> Iterator[tuple[
         yield "Started", _moment(status.start_time, now)
     if status.completion_time is not None:
         yield "Ended", f"{_moment(status.completion_time, now)}, took {took(job, now)}"
+    if has_condition(job, ConditionType.SUCCEEDED) and (left := left_running(pods)):
+        yield "Still runs", left_running_text(left)
     yield "Asked for", replicas_text(job)
     if policy := _policy(job):
         yield "Policy", policy

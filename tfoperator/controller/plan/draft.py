@@ -151,10 +151,9 @@ class Draft:
         end it; it can be lowered and never raised. The resourceVersion keeps a lagging cache from stopping a pod, and
         reporting that, twice.
         """
-        meta, deadline = pod.metadata, pod.spec.active_deadline_seconds
-        goes = meta.deletion_timestamp is not None or meta.uid in self._deletions or meta.uid in self._logs
-        if goes or (deadline is not None and deadline <= _STOP_DEADLINE):
+        if self.is_ending(pod):
             return
+        meta = pod.metadata
         self._status_first = True
         self._stops[meta.uid] = Patch(
             kind="pods",
@@ -168,6 +167,13 @@ class Draft:
             },
             spec_field="spec.runPolicy.cleanPodPolicy",
         )
+
+    def is_ending(self, pod: Pod) -> bool:
+        """Return whether the pod is deleted or stopped, by this plan or before."""
+        meta, deadline = pod.metadata, pod.spec.active_deadline_seconds
+        if meta.deletion_timestamp is not None or (deadline is not None and deadline <= _STOP_DEADLINE):
+            return True
+        return meta.uid in self._deletions or meta.uid in self._logs or meta.uid in self._stops
 
     def delete_job(self) -> None:
         """Delete the job, which takes all of its pods with it, once their logs are kept; and do nothing else.

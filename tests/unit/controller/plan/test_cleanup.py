@@ -70,6 +70,35 @@ def test_a_stop_is_the_shortest_deadline_and_says_why() -> None:
     assert (stop.uid, stop.body["metadata"]["resourceVersion"]) == ("chief", "7")
 
 
+@pytest.mark.parametrize(
+    ("policy", "named"),
+    [
+        (None, "3 pods still run (evaluator-0, ps-0, worker-1)"),
+        ("None", "3 pods still run (evaluator-0, ps-0, worker-1)"),
+        ("Running", None),
+        ("All", None),
+    ],
+)
+def test_what_still_runs_after_a_success_is_named_with_how_to_end_it(policy: str | None, named: str | None) -> None:
+    job = started(make_job(SPECS, runPolicy={} if policy is None else {"cleanPodPolicy": policy}))
+    pods = (make_pod("Chief-0", "Succeeded", exit_code=0), make_pod("Worker-0", "Succeeded", exit_code=0))
+    result = planned(job, *pods, make_pod("PS-0"), make_pod("Worker-1"), make_pod("Evaluator-0"))
+    told = [event.message for event in result.events if event.reason == "PodsLeftRunning"]
+    assert [one.partition(" and may finish")[0] for one in told] == (
+        [] if named is None else [f"The job has succeeded. {named}"]
+    )
+    assert all("set spec.runPolicy.cleanPodPolicy to Running, or delete the job" in one for one in told)
+    again = planned(with_status(job, result.status), *pods, make_pod("PS-0"), make_pod("Worker-1"))
+    assert not [event for event in again.events if event.reason == "PodsLeftRunning"], "once"
+
+
+def test_a_success_after_which_nothing_runs_has_no_such_event() -> None:
+    job = started(make_job({"PS": 1, "Worker": 1}))
+    result = planned(job, make_pod("Worker-0", "Succeeded", exit_code=0), make_pod("PS-0"))
+    assert [stop.name for stop in result.stops] == ["mnist-ps-0"]
+    assert "PodsLeftRunning" not in [event.reason for event in result.events]
+
+
 def anew(finished: datetime | None, container: str = "tensorflow") -> ContainerStatus:
     """A container that runs anew after an end at that time."""
     ended_before = ContainerState(terminated=ContainerStateTerminated(0, "", "", finished))

@@ -53,6 +53,17 @@ def test_a_large_job_that_nobody_has_taken_notice_of_does_not_fill_the_screen_an
         assert f"TensorBoard:  {said}\n" in tell("describe", "mnist").out
 
 
+def test_what_runs_on_after_a_success_is_named_with_how_to_end_it(tell: Tell, world: ServedWorld) -> None:
+    world.submit(Worker=2, Evaluator=1)
+    world.pod("worker-0", phase="Succeeded")
+    world.pod("evaluator-0")
+    assert "Still runs:" not in tell("describe", "mnist").out
+    world.becomes("Succeeded")
+    text = " ".join(tell("describe", "mnist").out.split())
+    assert "Still runs: 1 pod still runs (evaluator-0) and may finish" in text
+    assert "set spec.runPolicy.cleanPodPolicy to Running" in text
+
+
 def rows(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()]
 
