@@ -9,14 +9,17 @@ from tfoperator.base.durations import human_duration
 
 _GIB = 2.0**30
 
+_MIN_SECONDS = 10
+"""Seconds of the shortest job of which the share that trained says something. The page has the same (`time.js`)."""
+
 
 def usage_text(usage: JobUsage, now: datetime) -> str:
     """Return `87% trained: training 2m54s, starting 20s, queued 6s, as reports tell`; the longest first.
 
-    Empty if no time was spent.
+    Empty if no time was spent, and for a job that has ended within seconds: what pods tell is no more exact.
     """
     seconds, percent = usage.until(now), usage.goodput_at(now)
-    if percent is None:
+    if percent is None or (not usage.phase and sum(seconds.values()) < _MIN_SECONDS):
         return ""
     longest = sorted(seconds.items(), key=lambda one: (one[0] != UsagePhase.TRAINING, -one[1]))
     parts = ", ".join(f"{phase} {human_duration(spent)}" for phase, spent in longest if spent)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from tfoperator.report.facts import JobFacts, Typed
 
@@ -12,8 +12,11 @@ _MISSING_FILE = re.compile(
     r"|(?:FileNotFoundError|NotFoundError).*?No such file or directory: '(?P<data>/[^']+)'"
     r"|'(?P<program>[^']*/[^']*)' does not exist \(in "  # from this project, of a command with a path
     r"|program '(?P<command>[^']+)' not found on PATH"
-    r"|^(?:\S*sh|/bin/\S+): (?:line )?(?:\d+: )?(?P<word>[^\s:]+): (?:command )?not found$"  # of a shell
 )
+_SHELL_MISSES = re.compile(r"^(?:\S*sh|/bin/\S+): (?:line )?(?:\d+: )?(?P<word>[^\s:]+): (?:command )?not found$")
+"""The message of a shell about a command. It goes on after it, unless it was the last command, or under `set -e`."""
+_NOT_STARTED = (126, 127)
+"""Exit codes of a shell whose last command could not be started."""
 # Whatever else keeps a container from starting, such as a variable that is too long, has the same exit codes.
 _BAD_COMMAND = re.compile(
     r"can't start .*\[Errno (?:2|8|13)\]|\bexec: |[Ee]xec format|[Cc]annot execute|not found|: Permission denied$"
@@ -22,6 +25,7 @@ _BAD_MOUNT = re.compile(r"^tfoperator: .*can't be mounted at ")
 """How a log begins whose container could not start because of a volume."""
 _NO_SPACE_MESSAGE = "No space left on device"
 """The operating system's message, in every language's traceback."""
+_NO_TF_CONFIG = re.compile(r"KeyError: ['\"]TF_CONFIG['\"]")
 # TensorFlow's message when Keras' fit hands the shares of several workers to an operation that takes one tensor.
 _FIT_ON_MANY_WORKERS = re.compile(r"convert a value \(PerReplica|values\.PerReplica'>\) to a Tensor")
 # TensorFlow's messages for two strategies on replicas, or with a `fit`, that are not made for each other.
@@ -45,9 +49,9 @@ def advice_for(
 ) -> Iterator[str]:
     """Yield one or two sentences for each remedy, the likeliest first.
 
-    `exit_codes` are those of the failures, `words` the log lines about them. `repeated` is the number of times in a row
-    that the culprit failed in the same way and was restarted; else 0. Unless `all_known`, only the last failures are
-    known to be alike.
+    `exit_codes` are those of the failures, `words` the log lines about them, the culprit's and the newest first.
+    `repeated` is the number of times in a row that the culprit failed in the same way and was restarted; else 0.
+    Unless `all_known`, only the last failures are known to be alike.
     """
     if facts.apart:
         names = ", ".join(facts.apart[:5]) + (" and others" if len(facts.apart) > 5 else "")
@@ -73,14 +77,16 @@ def advice_for(
         )
         yield f"{why} {bound}"
     yield from _about_stacks(facts)
-    told = _about_the_end(facts, words, repeated=bool(repeated)) or _about_codes(facts, exit_codes, words, repeated)
+    told = _about_the_end(facts, exit_codes, words, repeated=bool(repeated)) or _about_codes(
+        facts, exit_codes, words, repeated
+    )
     if told:
         yield told
 
 
-def _about_the_end(facts: JobFacts, words: Sequence[str], *, repeated: bool) -> str:
+def _about_the_end(facts: JobFacts, exit_codes: Sequence[int | None], words: Sequence[str], *, repeated: bool) -> str:
     """Return the remedy for the reason that logs and the job itself name; "" if there is none."""
-    missing = missing_file(words)
+    missing = missing_file(words, exit_codes)
     if facts.full_disk:
         return (
             f"The disk of {facts.full_disk} is full: make room there and run it again. What was written last, logs "
@@ -88,6 +94,11 @@ def _about_the_end(facts: JobFacts, words: Sequence[str], *, repeated: bool) -> 
         )
     if any(map(_BAD_MOUNT.search, words)):
         return "The log has the reason: give the volume another mountPath, or use --runtime docker."
+    if len(facts.replicas) == 1 and any(_NO_TF_CONFIG.search(line) for line in words):
+        return (
+            "A job of one replica has no TF_CONFIG, for it has no peers: read it by os.environ.get('TF_CONFIG'), or "
+            "run two replicas or more."
+        )
     if any(_NO_SPACE_MESSAGE in line for line in words):
         return "A disk was full, or a limit of what may be written: make room where the log says, and run it again."
     if any(_FIT_ON_MANY_WORKERS.search(line) for line in words):
@@ -127,7 +138,7 @@ def _about_the_end(facts: JobFacts, words: Sequence[str], *, repeated: bool) -> 
 
 def _about_codes(facts: JobFacts, exit_codes: Sequence[int | None], words: Sequence[str], repeated: int) -> str:
     """Return the usual remedy for failures with these exit codes; "" if it was given already."""
-    unstarted = any(code in (126, 127) for code in exit_codes)
+    unstarted = any(code in _NOT_STARTED for code in exit_codes)
     if unstarted and (not words or any(map(_BAD_COMMAND.search, words))):
         return (
             "A container's `command` must exist on this machine (relative paths start where you are) or, with "
@@ -172,10 +183,16 @@ def _about_stacks(facts: JobFacts) -> Iterator[str]:
         yield "`tfoperator stacks` shows where each replica waits."
 
 
-def missing_file(words: Iterable[str]) -> str:
-    """Return the first file or program that these lines report as missing, quoted; "" if there is none."""
-    for line in words:
-        match = _MISSING_FILE.search(line)
-        if match is not None:
+def missing_file(words: Sequence[str], exit_codes: Sequence[int | None]) -> str:
+    """Return the last file or program that these lines report as missing, quoted; "" if there is none.
+
+    `words` are the newest line first. A shell runs on after a command that it does not find: its message counts if the
+    exit code is that of such a command, or if it is the last line.
+    """
+    not_started = any(code in _NOT_STARTED for code in exit_codes)
+    for number, line in enumerate(words):
+        if match := _MISSING_FILE.search(line):
             return f"`{next(name for name in match.groups() if name)}`"
+        if (match := _SHELL_MISSES.search(line)) and (number == 0 or not_started):
+            return f"`{match['word']}`"
     return ""

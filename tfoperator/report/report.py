@@ -10,6 +10,7 @@ import msgspec
 from tfoperator.report.advice import advice_for
 from tfoperator.report.blame import IDENTICAL, LAST_LINES, FailedRun, constant, failed_runs
 from tfoperator.report.facts import FinalState, JobFacts, ReplicaFacts, RunFacts
+from tfoperator.report.log_lines import is_of_program
 from tfoperator.report.traceback_text import Traceback, last_traceback
 
 _MAX_RESTARTS_TOLD = 20
@@ -174,9 +175,10 @@ def _others(replicas: Iterable[ReplicaFacts], failed: set[str]) -> Iterator[Othe
 
 
 def _last_line(replica: ReplicaFacts) -> str:
+    """Return the last line of the program; if there is none, the last line of all."""
     run = replica.last_run
-    lines = run.tail if run is not None else ()
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    lines = [line.strip() for line in (run.tail if run is not None else ()) if line.strip()]
+    return next(filter(is_of_program, reversed(lines)), lines[-1] if lines else "")
 
 
 def _restarts(replicas: Iterable[ReplicaFacts]) -> list[Restart]:
@@ -210,8 +212,10 @@ def _meaning(run: RunFacts) -> str:
 
 
 def _words(failed: Iterable[FailedRun]) -> tuple[str, ...]:
+    """Return the lines about the failures: the culprit's first, and the newest of each first."""
     return tuple(
         line
         for bad in failed
-        for line in ((bad.traceback.exception,) if bad.traceback is not None else bad.run.tail[-LAST_LINES:])
+        for line in ((bad.traceback.exception,) if bad.traceback is not None else reversed(bad.run.tail[-LAST_LINES:]))
+        if line.strip()
     )

@@ -17,8 +17,13 @@ from tfoperator.kube.errors import ConfigError, Status, TransportError, error_fr
 
 
 @pytest.fixture
-def run_failing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    """Runs a command that raises the given error; returns the exit code and what is said."""
+def run_failing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Callable[..., tuple[int, str]]:
+    """Runs a command that raises the given error; returns the exit code and what is said.
+
+    The logs about internal errors are in `tmp_path`.
+    """
     make_app = cli_app.make_app
 
     def run(error: BaseException, *flags: str) -> tuple[int, str]:
@@ -32,6 +37,7 @@ def run_failing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
             return app
 
         monkeypatch.setattr(cli_app, "make_app", with_failure)
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
         return main([*flags, "fail"]), capsys.readouterr().err
 
     return run
@@ -54,11 +60,10 @@ def test_wrong_usage_is_exit_code_2(arguments: list[str], run: Run) -> None:
 
 
 def test_a_users_mistake_is_told_with_what_to_do_next_and_a_bug_is_one_line_and_a_file_with_the_traceback(
-    run_failing: Callable[..., tuple[int, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_failing: Callable[..., tuple[int, str]], tmp_path: Path
 ) -> None:
     said = run_failing(CliError("no job named x", "Try: tfoperator get"))
     assert said == (2, "tfoperator: no job named x\nTry: tfoperator get\n")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     code, text = run_failing(KeyError("replicas"))
     (log,) = tmp_path.iterdir()
     told = f"tfoperator: internal error: KeyError: 'replicas'\nThis is a bug in tfoperator. The details are in {log}\n"

@@ -240,6 +240,42 @@ def test_a_file_that_is_only_in_the_image_is_named(code: int, line: str, missing
     assert "--workdir" in advice
 
 
+@pytest.mark.parametrize(
+    ("code", "lines", "missing"),
+    [
+        (1, ["sh: 1: nvidia-smi: not found", "step 1", "sh: 2: train: not found"], "train"),
+        (127, ["sh: 1: nvidia-smi: not found", "sh: 2: train: not found", "bye"], "train"),
+        (2, ["python: can't open file 'old.py': [Errno 2]", "python: can't open file 'new.py': [Errno 2]"], "new.py"),
+        (1, ["sh: 1: nvidia-smi: not found", "step 1", "Segmentation fault"], None),
+    ],
+)
+def test_the_fatal_one_of_several_missing_files_is_named(code: int, lines: list[str], missing: str | None) -> None:
+    [advice] = report(failed("worker-0", run(code, 0, *lines))).advice
+    named = [name for name in ("nvidia-smi", "train", "old.py", "new.py") if f"`{name}`" in advice]
+    assert named == ([] if missing is None else [missing])
+
+
+@pytest.mark.parametrize(("workers", "hint"), [(1, True), (2, False)])
+def test_a_program_that_wants_a_tf_config_where_there_is_none_is_told_why(workers: int, hint: bool) -> None:
+    made = report(*(raised(f"worker-{n}", n, "KeyError: 'TF_CONFIG'") for n in range(workers)))
+    assert [("A job of one replica has no TF_CONFIG" in one) for one in made.advice] == [hint]
+
+
+def test_the_last_line_of_a_replica_is_the_programs_and_not_a_bracket_of_tensorflow() -> None:
+    tail = (
+        "epoch 3: loss 0.25",
+        "2026-01-01 12:00:00.123456: W tensorflow/core/framework/op_kernel.cc:1857] Cancelled: the service is stopped",
+        "[[{{node cond/While}}]]",
+        "W0000 00:00:1767268800.000000 1234 coordination_service_agent.cc:200] Failed",
+        "]",
+    )
+    stopped = replica("worker-1", FinalState.STOPPED, run(143, 9, *tail, stopped=True))
+    shown = text(report(raised("worker-0", 1, "ValueError: x"), stopped))
+    assert "last line: epoch 3: loss 0.25" in shown
+    only = replica("worker-1", FinalState.STOPPED, run(143, 9, "]", stopped=True))
+    assert "last line: ]" in text(report(raised("worker-0", 1, "ValueError: x"), only)), "better than none"
+
+
 @pytest.mark.parametrize("why", ["[Errno 13] Permission denied: '/x'", "embedded null byte", "[Errno 7] too long"])
 def test_a_command_is_blamed_only_where_it_is_what_could_not_be_run(why: str) -> None:
     about = "a container's `command`" if "denied" in why else "correct what the log says"

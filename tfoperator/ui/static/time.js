@@ -5,6 +5,7 @@ import { capital, clock, count, duration, tone } from "./format.js";
 import { visible } from "./text.js";
 
 const GIB = 2 ** 30;
+const MIN_SECONDS = 10; // of the shortest ended job that is shown, as in `describe`
 const LETTER = 7.5; // pixels of a letter in a piece of the lane
 
 export class TimePanel {
@@ -25,8 +26,8 @@ export class TimePanel {
   update(time, scale) {
     const now = Date.now() / 1000, { phase = "", source = "" } = time?.usage ?? {};
     const seconds = time ? sums(time.usage, now) : {}, total = Object.values(seconds).reduce((all, one) => all + one, 0);
-    this.element.hidden = !total;
-    if (!total) return;
+    this.element.hidden = !total || (!phase && total < MIN_SECONDS);
+    if (this.element.hidden) return;
     const trained = `${Math.floor((100 * seconds.training) / total)}%`; // cut as in `describe`; others are rounded
     const share = (name, spent) => (name === "training" ? trained : `${Math.round((100 * spent) / total) || "<1"}%`);
     setText(this.said, `${trained} trained, as ${visible(source.toLowerCase()) || "pods"} tell`);

@@ -101,6 +101,9 @@ def test_what_the_time_went_to_is_told_up_to_now(tell: Tell, world: ServedWorld)
     assert "80%" in tell("get", "-o", "wide").out
     world.status({"usage": {"phase": "stalled"}})
     assert re.search(r"Time: +[0-9]% trained: training 4m, stalled", tell("describe", "mnist").out)
+    for seconds, is_told in ((9, False), (10, True)):
+        world.status({"usage": {"phase": "", "seconds": {"training": 0, "stalled": 0, "lost": 0, "starting": seconds}}})
+        assert ("% trained" in tell("describe", "mnist").out) is is_told
 
 
 def test_one_job_as_json_is_the_object_and_several_are_a_list(tell: Tell, world: ServedWorld) -> None:
