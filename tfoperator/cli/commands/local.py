@@ -64,7 +64,9 @@ def up(
         typer.echo(_export(state))
         return
     state.create()
-    command = [sys.executable, "-m", "tfoperator.cli.local_daemon", str(state.root.resolve()), str(port), pods.runtime]
+    # -P: Python would import modules of the current folder, which may be a stranger's.
+    daemon = [sys.executable, "-P", "-m", "tfoperator.cli.local_daemon"]
+    command = [*daemon, str(state.root.resolve()), str(port), pods.runtime]
     if pods.allow_privileged:
         command.append("--allow-privileged")
     if pods.enforce_limits:

@@ -15,20 +15,21 @@ import re
 import stat
 import subprocess
 import tarfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import msgspec
 
 import tfoperator
-from tfoperator.base.files import open_regular
+from tfoperator.base.beneath import LeadsOut, components, open_beneath, opened_folder, status_beneath
 from tfoperator.sdk.errors import WorkdirError
 
 IGNORE_FILE = ".tfoperatorignore"
 MAX_BYTES = 100 << 20
 """The default limit of a folder's size before compression."""
 
+_MAX_RULES = 1 << 20  # bytes of the file with the rules
 _HEADER = 512  # bytes of a file in an archive, beside its content
 _NEVER = {".git", ".tfoperator"}
 _OWN = Path(tfoperator.__file__).parent
@@ -57,20 +58,23 @@ class _Entry(NamedTuple):
 def pack(folder: Path, max_bytes: int = MAX_BYTES) -> Package:
     """Pack a folder, all of it as it is at one time. Raises WorkdirError, OSError with the file's name.
 
+    Only files whose parents are folders below this one are read, whatever git or the folder name.
+
     A folder that changes meanwhile is packed once more; one that changes again is refused.
     """
     changed: list[str] = []
     for _ in range(2):
         before = _survey(folder)
         _check(folder, before, max_bytes)
-        failure, content = None, b""
+        failure: Exception | None = None
+        content = b""
         try:
             content = _archive(folder, before)
-        except OSError as error:  # of a file that went, or of one that can't be read
+        except (OSError, LeadsOut) as error:  # of a file that went, became a link, or can't be read
             failure = error
         changed = sorted({name for name, _ in before.items() ^ _survey(folder).items()})
         if failure is not None and not changed:
-            raise failure
+            raise WorkdirError(str(failure)) if isinstance(failure, LeadsOut) else failure
         if not changed:
             secrets = tuple(filter(_SECRET.fullmatch, before))
             return Package(content, hashlib.sha256(content).hexdigest(), frozenset(before), secrets)
@@ -82,37 +86,68 @@ def pack(folder: Path, max_bytes: int = MAX_BYTES) -> Package:
 
 def _survey(folder: Path) -> dict[str, _Entry]:
     """Return what travels, sorted by name."""
-    ignored = _rules(folder)
-    names = _of_git(folder)
-    found: dict[str, _Entry] = {}
-    for name in sorted(_all(folder, ignored) if names is None else names):
-        try:
-            status = os.lstat(folder / name)
-            link = os.readlink(folder / name) if stat.S_ISLNK(status.st_mode) else ""
-        except (FileNotFoundError, NotADirectoryError):
-            continue  # git knows of it, and it was removed
-        if not ignored(name):
+    with opened_folder(folder) as root:
+        ignored = _rules(folder, root)
+        names = _of_git(folder, ignored)
+        names = set(_all(folder, ignored)) if names is None else names
+        found: dict[str, _Entry] = {}
+        for name in sorted(names):
+            if ignored(name) or _is_behind(name, names):
+                continue
+            try:
+                status, link = status_beneath(root, name)
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # git knows of it, and it was removed
+            except LeadsOut as error:
+                raise WorkdirError(f"{folder}: {error}: name it in {IGNORE_FILE}") from None
             found[name] = _Entry(status.st_mode, status.st_size, status.st_ino, status.st_ctime_ns, link)
     return found
 
 
-def _rules(folder: Path) -> Callable[[str], bool]:
+def _is_behind(name: str, names: Set[str]) -> bool:
+    """Return whether a parent of the file is itself among what travels: a folder that became a link, or a file.
+
+    Git still knows the files that the folder had.
+    """
+    return any(str(parent) in names for parent in PurePosixPath(name).parents)
+
+
+def _rules(folder: Path, root: int) -> Callable[[str], bool]:
     from pathspec import GitIgnoreSpec  # here, since other commands have no use for it
 
-    file = folder / IGNORE_FILE
     try:
-        text = file.read_text(encoding="utf-8", errors="surrogateescape") if file.exists() else ""
+        with open_beneath(root, IGNORE_FILE) as stream:
+            text = stream.read(_MAX_RULES + 1).decode("utf-8", errors="surrogateescape")
+    except FileNotFoundError:
+        text = ""
+    except (LeadsOut, OSError) as error:
+        raise WorkdirError(f"{folder}: {IGNORE_FILE} can't be read: {error}") from None
+    if len(text) > _MAX_RULES:
+        raise WorkdirError(f"{folder / IGNORE_FILE} has more than {mebibytes(_MAX_RULES)}: shorten it")
+    try:
         rules = GitIgnoreSpec.from_lines(text.splitlines())
     except ValueError as error:
-        raise WorkdirError(f"{file}: {error}") from None
+        raise WorkdirError(f"{folder / IGNORE_FILE}: {error}") from None
     return lambda name: not _NEVER.isdisjoint(PurePosixPath(name).parts) or rules.match_file(name)
 
 
-def _of_git(folder: Path) -> set[str] | None:
-    """Return the files that git sees, those of submodules included; None if the folder is not git's."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {"LC_ALL": "C"}
-    # A repository's own settings may name a program, which this command would run.
-    command = ["git", "-c", "core.fsmonitor=false", "ls-files", "-coz", "--exclude-standard"]
+_GIT_ENVIRONMENT = {"LC_ALL": "C", "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
+"""With these, git fetches nothing for a repository that lacks objects: its settings may name a program to fetch by."""
+
+_GIT_SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "safe.bareRepository=explicit")
+"""A repository's own settings may name programs. A bare repository may be made of files that another one tracks."""
+
+
+_GIT_ERROR = re.compile(rb"^(error|fatal):", re.MULTILINE)
+
+
+def _of_git(folder: Path, ignored: Callable[[str], bool]) -> set[str] | None:
+    """Return the files that git sees, those of submodules included; None if the folder is not git's.
+
+    Folders that are ignored, of which git lists the name alone, are left out.
+    """
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | _GIT_ENVIRONMENT
+    command = ["git", *_GIT_SETTINGS, "ls-files", "-coz", "--exclude-standard"]
     try:
         done = subprocess.run(command, cwd=folder, env=own, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     except FileNotFoundError:
@@ -121,16 +156,40 @@ def _of_git(folder: Path) -> set[str] | None:
         return None
     if done.returncode and b"not a git repository" in done.stderr:
         return None
-    if done.returncode:
+    # Git also goes on after an error, without the files that it could not look up.
+    if done.returncode or _GIT_ERROR.search(done.stderr):
         raise WorkdirError(f"{folder}: git does not list its files: {os.fsdecode(done.stderr).strip()}")
     found: set[str] = set()
     for name in (os.fsdecode(word).rstrip("/") for word in done.stdout.split(b"\0") if word):
-        path = folder / name
-        if path.is_symlink() or not path.is_dir():
-            found.add(name)
-        elif (path / ".git").exists():  # a repository in this one
-            found |= {f"{name}/{inner}" for inner in _of_git(path) or ()}
+        found |= _in_folder(folder, name, ignored)
     return found
+
+
+def _in_folder(folder: Path, name: str, ignored: Callable[[str], bool]) -> set[str]:
+    """Return the names for one that git has listed: its own, or of a folder the files that it has.
+
+    A folder is a repository of its own, or a submodule that was not fetched. Raises WorkdirError for another one: git
+    does not list what is in it.
+    """
+    try:
+        components(name)
+    except LeadsOut as error:
+        raise WorkdirError(f"{folder}: git lists a file outside of it: {error}") from None
+    path = folder / name
+    if path.is_symlink() or not path.is_dir():
+        return {name}
+    if os.path.realpath(path) != os.path.join(os.path.realpath(folder), *PurePosixPath(name).parts):
+        return {name}  # behind a link, which is looked at later
+    if ignored(f"{name}/"):
+        return set()
+    if (path / ".git").exists():
+        inside = _of_git(path, lambda inner: ignored(f"{name}/{inner}"))
+        if inside is None:
+            raise WorkdirError(f"{path} is no git repository, but has a .git: name it in {IGNORE_FILE}")
+        return {f"{name}/{inner}" for inner in inside}
+    if any(path.iterdir()):
+        raise WorkdirError(f"{path}: git does not list the files of this folder: name it in {IGNORE_FILE}")
+    return set()
 
 
 def _all(folder: Path, ignored: Callable[[str], bool]) -> Iterator[str]:
@@ -168,6 +227,7 @@ def _archive(folder: Path, files: Mapping[str, _Entry]) -> bytes:
     written = io.BytesIO()
     form = {"format": tarfile.GNU_FORMAT, "encoding": "utf-8", "errors": "surrogateescape"}
     with (
+        opened_folder(folder) as root,
         gzip.GzipFile("", "wb", 6, written, mtime=0) as squeezed,
         tarfile.TarFile(mode="w", fileobj=squeezed, **form) as tar,  # type: ignore[arg-type]
     ):
@@ -178,7 +238,7 @@ def _archive(folder: Path, files: Mapping[str, _Entry]) -> bytes:
                 tar.addfile(member)
                 continue
             member.size, member.mode = entry.size, 0o755 if entry.mode & 0o100 else 0o644
-            with open_regular(folder / name) as stream:
+            with open_beneath(root, name) as stream:
                 tar.addfile(member, stream)
         for path in sorted((_OWN / "__init__.py", *_OWN.glob("progress/*.py"))):
             content, member = path.read_bytes(), tarfile.TarInfo(f".tfoperator/{path.relative_to(_OWN.parent)}")

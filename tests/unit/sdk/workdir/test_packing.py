@@ -124,11 +124,13 @@ class Meddling:
     """Does something at each second opening of a file, while it has not been done so often."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, act: Any, times: int) -> None:
-        self.opened, self.times, self.open, self.act = 0, times, packing.open_regular, act
-        monkeypatch.setattr(packing, "open_regular", self)
+        self.opened, self.times, self.open, self.act = 0, times, packing.open_beneath, act
+        monkeypatch.setattr(packing, "open_beneath", self)
 
-    def __call__(self, path: Path) -> Any:
-        stream = self.open(path)
+    def __call__(self, root: int, name: str) -> Any:
+        stream = self.open(root, name)
+        if name == packing.IGNORE_FILE:
+            return stream
         self.opened += 1
         if self.opened % 2 == 0 and self.opened // 2 <= self.times:
             self.act()
@@ -177,9 +179,11 @@ def test_a_folder_that_goes_on_changing_is_refused_with_the_name(folder: Path, m
 def test_a_file_that_can_not_be_read_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(folder, "a.py")
 
-    def refuse(path: Path) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
+    def refuse(root: int, name: str) -> Any:
+        if name == packing.IGNORE_FILE:
+            raise FileNotFoundError(2, "No such file or directory", name)
+        raise PermissionError(13, "Permission denied", name)
 
-    monkeypatch.setattr(packing, "open_regular", refuse)
+    monkeypatch.setattr(packing, "open_beneath", refuse)
     with pytest.raises(PermissionError, match=r"a\.py"):
         pack(folder)

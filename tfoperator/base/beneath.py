@@ -1,0 +1,100 @@
+"""Reads files below a folder whose content is a stranger's: no name leads out of it, and no link is followed.
+
+A name may come from another program, such as git, or from a file of the folder. Each component is opened by itself,
+relative to the one before, so that a link that appears meanwhile is not followed either.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+from typing import BinaryIO
+
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class LeadsOut(Exception):
+    """A name is absolute, contains `..`, or leads through a link. The message begins with the name."""
+
+
+def components(name: str) -> tuple[str, ...]:
+    """Return the components of a relative name. Raises LeadsOut if it is absolute, empty, or contains `..`."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
+        raise LeadsOut(f"{name!r} is no name of a file below the folder")
+    return path.parts
+
+
+def status_beneath(root: int, name: str) -> tuple[os.stat_result, str]:
+    """Return the status of a file below an open folder, and the target if it is a link ("" otherwise).
+
+    Raises LeadsOut if a parent is a link, OSError if the file is not there.
+    """
+    *parents, last = components(name)
+    with _folder(root, parents, name) as folder:
+        status = os.stat(last, dir_fd=folder, follow_symlinks=False)
+        return status, os.readlink(last, dir_fd=folder) if stat.S_ISLNK(status.st_mode) else ""
+
+
+def open_beneath(root: int, name: str) -> BinaryIO:
+    """Open a regular file below an open folder, without waiting.
+
+    Raises LeadsOut if it or a parent is a link, OSError.
+    """
+    *parents, last = components(name)
+    with _folder(root, parents, name) as folder:
+        try:
+            handle = os.open(last, _FILE_FLAGS, dir_fd=folder)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise LeadsOut(f"{name!r} is a link") from None
+            raise OSError(error.errno, error.strerror, name) from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is no regular file", name)
+    return os.fdopen(handle, "rb")
+
+
+@contextmanager
+def opened_folder(path: str | os.PathLike[str]) -> Iterator[int]:
+    """Yield a descriptor of a folder, which itself may be behind links. Raises OSError."""
+    root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield root
+    finally:
+        os.close(root)
+
+
+@contextmanager
+def _folder(root: int, parents: Sequence[str], name: str) -> Iterator[int]:
+    current = os.dup(root)
+    try:
+        for number, parent in enumerate(parents):
+            below = _step(current, parent, "/".join(parents[: number + 1]), name)
+            os.close(current)
+            current = below
+        yield current
+    finally:
+        os.close(current)
+
+
+def _step(folder: int, part: str, place: str, name: str) -> int:
+    try:
+        return os.open(part, _FOLDER_FLAGS, dir_fd=folder)
+    except OSError as error:
+        is_link = error.errno in (errno.ELOOP, errno.ENOTDIR) and _is_link(folder, part)
+        if is_link:
+            raise LeadsOut(f"{name!r} leads through the link {place!r}") from None
+        raise OSError(error.errno, error.strerror, name) from None
+
+
+def _is_link(folder: int, part: str) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(part, dir_fd=folder, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
