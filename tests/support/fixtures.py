@@ -1,6 +1,8 @@
 """Fixtures that several test packages share: a conftest imports those that it wants."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,7 @@ from tests.support.clock import FakeClock
 from tests.support.fake_api import FakeApi
 from tests.support.threads import every_thread_ends
 
-__all__ = ["api", "clock", "every_thread_ends", "postgres", "postgres_process", "s3", "s3_variables"]
+__all__ = ["api", "clock", "every_thread_ends", "give_away", "postgres", "postgres_process", "s3", "s3_variables"]
 
 
 @pytest.fixture
@@ -50,3 +52,16 @@ def s3(s3_variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[st
     for name, value in s3_variables.items():
         monkeypatch.setenv(name, value)
     return s3_variables
+
+
+@pytest.fixture
+def give_away(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Makes a folder another user's. A test that does not run as root makes itself another user instead."""
+
+    def to_another(folder: Path) -> None:
+        if os.geteuid() == 0:
+            os.chown(folder, 4242, 4242)
+        else:
+            monkeypatch.setattr("os.geteuid", lambda: 4242)
+
+    return to_another

@@ -14,6 +14,7 @@ import msgspec
 import typer
 
 from tfoperator.base.controlchars import in_utf8
+from tfoperator.base.private_files import check_own_place
 from tfoperator.cli.option_groups import pairs
 from tfoperator.cli.program_job import LOCAL_GRACE, LOCAL_IMAGE, ProgramJob, is_program, job_name
 from tfoperator.cli.terminal.errors import CliError
@@ -186,7 +187,12 @@ def _checkpoints(options: ProgramOptions, pods: RuntimeOptions) -> str:
     if options.checkpoint is None and not options.resume:
         return ""
     _need_this_machine("--resume" if options.checkpoint is None else "--checkpoint", "spec.checkpoint", options, pods)
-    return os.path.abspath(options.checkpoint or DEFAULT_CHECKPOINTS)
+    place = Path(os.path.abspath(options.checkpoint or DEFAULT_CHECKPOINTS))
+    try:
+        check_own_place(place)
+    except OSError as error:
+        raise CliError(f"{error.filename}: {error.strerror}", "Choose another folder, --checkpoint DIR.") from None
+    return str(place)
 
 
 def _log_dir(options: ProgramOptions, pods: RuntimeOptions) -> str:

@@ -17,9 +17,9 @@ import msgspec
 import yaml
 
 from tfoperator.base.files import take_lock
+from tfoperator.base.private_files import check_own, make_folders, private_opener, write_private
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.terminal.output import note
-from tfoperator.local.private_files import check_own, private_opener, write_private
 
 if TYPE_CHECKING:
     from tfoperator.local.run.job_run import JobRun
@@ -41,7 +41,7 @@ def make_run_dir(wanted: Path | None, job: str) -> Path:
     """
     try:
         if wanted is not None:
-            wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folders(wanted)
             return wanted
         return _new_run_dir(job)
     except (FileExistsError, NotADirectoryError) as error:

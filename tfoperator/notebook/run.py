@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.base.private_files import check_own, write_private
 from tfoperator.cli.program_job import LOCAL_GRACE, ProgramJob, job_name
 from tfoperator.cli.run_directory import keep_records, logging_to, make_run_dir
 from tfoperator.cli.views.run.summary import summary
 from tfoperator.cli.views.run.view import View
-from tfoperator.local.private_files import check_own, write_private
 from tfoperator.local.run.job_run import JobRun
 from tfoperator.local.run.results import JobResult, RunOutcome, RunResult
 from tfoperator.notebook.view import make_cell_view, result_table

@@ -18,6 +18,7 @@ import psutil
 from tfoperator.base.clock import StopSignal
 from tfoperator.base.files import hold_lock, is_locked, local_path
 from tfoperator.base.object_store import Objects, ObjectStoreError, is_object_url
+from tfoperator.base.private_files import check_own_place, make_folders
 from tfoperator.launcher import ComponentError, LaunchContext, LauncherError
 from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper, WorkDirectory
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease
@@ -75,6 +76,11 @@ class Home:
             # Containers get the name as part of `tmp_path`, and others must not be able to guess it.
             scratch = tempfile.TemporaryDirectory(prefix="tfoperator-", ignore_cleanup_errors=True)
             self.path = Path(self._scratch.enter_context(scratch))
+        else:
+            try:
+                check_own_place(self.path)
+            except OSError as error:
+                raise ComponentError(f"{error.filename}: {error.strerror}: choose another place, --home") from None
         self.logs = StepLogs(self.path / folder, objects)
         self._scratch.callback(self.logs.close)
 
@@ -166,7 +172,7 @@ class Home:
             if self._local:
                 # Before the lease: the kernel releases it at any end of the process: on one machine no runner waits.
                 lock = self.run_folder(run_id).joinpath(*(("launchers", step) if step else ()), _LOCK)
-                lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_folders(lock.parent)
                 if (locked := hold_lock(lock, _LOCK_SECONDS)) is None:
                     raise RunInProgress(f"run {name} is under way: its runner holds {lock}")
                 held.enter_context(locked)

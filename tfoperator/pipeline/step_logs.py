@@ -11,6 +11,7 @@ from tfoperator.base.clock import Clock, Repetition, SystemClock
 from tfoperator.base.controlchars import without_controls
 from tfoperator.base.files import file_mark
 from tfoperator.base.object_store import ObjectChanged, Objects, ObjectStoreError
+from tfoperator.base.private_files import make_folders
 from tfoperator.launcher import ComponentError
 
 logger = logging.getLogger(__name__)
@@ -128,7 +129,7 @@ class StepLogs:
 
         def add(line: str) -> None:
             with lock:
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_folders(path.parent)
                 with path.open("a", encoding="utf-8", errors="backslashreplace") as stream:
                     stream.write(f"{without_controls(line)}\n")
 
@@ -164,7 +165,7 @@ class StepLogs:
         got = objects.get(key, last=found.size - known, limit=_MAX_BYTES)
         data, begin = (b"", 0) if got is None else (got[0], got[1].size - len(got[0]))
         with self._lock:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folders(path.parent)
             now = path.stat().st_size if path.exists() else 0
             if known == 0:
                 path.write_bytes(data)

@@ -198,7 +198,10 @@ class UiServer(HttpServer):
         return _refuse(HTTPStatus.NOT_FOUND, "there is no such thing")
 
     async def _pipeline_data(self, path: str, query: Query) -> Answer | StreamedAnswer:
-        pages = await self._pipeline_pages()
+        try:
+            pages = await self._pipeline_pages()
+        except CannotRead as error:
+            return _refuse(HTTPStatus.FORBIDDEN, str(error))
         if pages is None:
             return _refuse(HTTPStatus.NOT_FOUND, "no pipeline was run here yet")
         if path == "/api/runs":
@@ -209,7 +212,10 @@ class UiServer(HttpServer):
         return await self._call(lambda: pages.artifact(wanted))
 
     async def _pipeline_pages(self) -> PipelinePages | None:
-        """Return the pages of runs; None while there are none, or if they can't be read without SQLAlchemy."""
+        """Return the pages of runs; None while there are none, or if they can't be read without SQLAlchemy.
+
+        Raises CannotRead for a place that another user may change.
+        """
         if self._pipelines is None and self._home is not None:
             made = await asyncio.get_running_loop().run_in_executor(self._calls, self._make_pages, self._home)
             self._pipelines = self._pipelines or made
@@ -220,10 +226,14 @@ class UiServer(HttpServer):
         there = self._cluster is None or isinstance(home, str) or (home / "metadata.db").exists()
         if not there or find_spec("sqlalchemy") is None:
             return None
+        from tfoperator.launcher import ComponentError
         from tfoperator.pipeline import Home
         from tfoperator.ui.pipelines.pages import PipelinePages
 
-        return PipelinePages(Home(home), self._find_job)
+        try:
+            return PipelinePages(Home(home), self._find_job)
+        except ComponentError as error:
+            raise CannotRead(str(error)) from None
 
     def _find_job(self, uid: str) -> tuple[str, str] | None:
         """Return namespace and name of a job, if it is known already. From any thread."""

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from tfoperator.base.private_files import check_own_place, make_folders
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher.core.component import Artifact, Component
 from tfoperator.launcher.core.errors import WorkDirectoryError
@@ -66,7 +67,12 @@ class LocalMetadata:
     """Driver and publisher over a folder: `<component>/<id>.json`. Several processes may share it."""
 
     def __init__(self, folder: Path) -> None:
+        """Initialize. Raises WorkDirectoryError if another user may replace the records in `.tfoperator`."""
         self._folder = folder
+        try:
+            check_own_place(folder.absolute())
+        except OSError as error:
+            raise WorkDirectoryError(f"{error.filename}: {error.strerror}") from None
 
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
         """See `Driver`. Ids count from 1 for each component; the executor gets the component's values."""
@@ -94,7 +100,7 @@ class LocalMetadata:
     def publish(self, execution: Execution) -> None:
         """See `Publisher`."""
         path = self._path(execution.component, execution.id)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(path.parent)
         partial = path.with_suffix(".partial")
         partial.write_bytes(msgspec.json.encode(execution))
         partial.rename(path)
@@ -102,7 +108,7 @@ class LocalMetadata:
     def _create(self, execution: Execution) -> bool:
         """Take the id; return False if another process has it."""
         path = self._path(execution.component, execution.id)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(path.parent)
         try:
             with path.open("xb") as stream:
                 stream.write(msgspec.json.encode(execution))

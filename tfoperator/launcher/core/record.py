@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, Literal
 import msgspec
 
 from tfoperator.base.files import hold_lock
+from tfoperator.base.private_files import check_own_place, make_folders
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher.core.component import Artifact
 from tfoperator.launcher.core.errors import AlreadyFailed, LaunchInProgress, WorkDirectoryError
@@ -127,8 +128,9 @@ class WorkDirectory:
 
     def __enter__(self) -> WorkDirectory:
         try:
+            check_own_place(self.path)
             # Parameters may be secrets. Containers reach `tmp` through mounts, not by this path.
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folders(self.path)
             self._lock = hold_lock(self.path / _LOCK)
         except OSError as error:
             raise WorkDirectoryError(f"working directory {self.path}: {error.strerror}") from error
@@ -227,7 +229,7 @@ class WorkDirectory:
     def keep_log_position(self, position: str, name: str = "") -> None:
         """Store it. May be called by the thread that reads the log; a lost one only repeats some lines."""
         with contextlib.suppress(OSError):
-            self._logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folders(self._logs)
             (self._logs / f"{_LOG_POSITION}{name}").write_text(position, "utf-8")
 
     def _write(self, name: str, data: bytes) -> None:

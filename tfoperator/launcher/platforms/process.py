@@ -25,6 +25,7 @@ import yaml
 
 from tfoperator.base.clock import StopSignal
 from tfoperator.base.files import hold_lock
+from tfoperator.base.private_files import make_folders
 from tfoperator.launcher.container.backend import Launch
 from tfoperator.launcher.container.launcher import ContainerComponentLauncher
 from tfoperator.launcher.core.component import ExecutorContainerSpec, ExecutorSpec, PlatformConfig
@@ -72,7 +73,7 @@ class ProcessBackend:
     def create(self, name: str) -> str:
         """Start the process, or find that this launch did; return the name of its machine."""
         folder = self._folder(name)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(folder)
         with hold_lock(folder / "lock") or nullcontext() as held:
             if held is not None and not (folder / "pid").exists():
                 variables = {**os.environ, **_own_python(folder), **self._environment}

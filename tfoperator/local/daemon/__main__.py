@@ -21,10 +21,10 @@ import msgspec
 import yaml
 
 from tfoperator.base.files import take_lock
+from tfoperator.base.private_files import write_private
 from tfoperator.local.controlplane import ControlPlane, PageMaker
 from tfoperator.local.daemon.state_directory import RUNS_ALREADY, DaemonState, StateDirectory
 from tfoperator.local.identity import identify
-from tfoperator.local.private_files import write_private
 from tfoperator.local.runtime.process.records import RECORDS, kill_recorded
 from tfoperator.local.runtime.protocol import RuntimeUnavailable
 from tfoperator.local.runtime.selection import PROCESSES, RuntimeName, RuntimeOptions

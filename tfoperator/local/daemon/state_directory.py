@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 
 from tfoperator.base.files import is_locked
+from tfoperator.base.private_files import make_folders, write_private
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.local.identity import ProcessIdentity, is_alive
-from tfoperator.local.private_files import write_private
 from tfoperator.local.runtime.selection import RuntimeName
 
 RUNS_ALREADY = 75
@@ -54,7 +54,7 @@ class StateDirectory:
 
     def create(self) -> None:
         """Make the directory, accessible to its owner only."""
-        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folders(self.root)
         self.root.chmod(0o700)
 
     def is_locked(self) -> bool:

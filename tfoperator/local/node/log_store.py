@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.base.files import tail_offset
-from tfoperator.local.private_files import private_folder
+from tfoperator.base.private_files import private_folder
 from tfoperator.local.runtime.log_files import LogFile, LogRequest
 
 _POLL_INTERVAL = 0.1

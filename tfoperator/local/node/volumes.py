@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from tfoperator.base.private_files import private_folder
 from tfoperator.kube.pod_spec import (
     Container,
     DownwardSource,
@@ -36,7 +37,6 @@ from tfoperator.local.node.expansion import (
     field_value,
     object_data,
 )
-from tfoperator.local.private_files import private_folder
 from tfoperator.local.runtime.beneath import UnsafePath, folder_beneath, parts_beneath
 from tfoperator.local.runtime.protocol import LaunchError, LocalPod, Mount
 

@@ -15,7 +15,7 @@ import msgspec
 
 from tfoperator.base.controlchars import shown_lines
 from tfoperator.base.files import tail_offset
-from tfoperator.local.private_files import private_opener
+from tfoperator.base.private_files import private_opener
 
 logger = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 from sqlalchemy import URL, Connection, create_engine, event
 
 from tfoperator.base.files import hold_lock
+from tfoperator.base.private_files import make_folders
 from tfoperator.pipeline.store.converting import convert
 from tfoperator.pipeline.store.database import Database, StoreError, UnusablePlace, make_tables
 from tfoperator.pipeline.store.tables import VERSION
@@ -49,7 +50,7 @@ class SQLiteFile(Database):
         folder = self._path.parent
         try:
             if not self._read_only and not self._path.exists():
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_folders(folder)
                 with self._turn(), suppress(FileExistsError):
                     self._path.touch(0o600, exist_ok=False)  # parameters may be secrets
         except OSError as error:

@@ -9,6 +9,7 @@ import typer
 
 from tfoperator.base.clock import SystemClock
 from tfoperator.base.controlchars import without_controls
+from tfoperator.base.private_files import check_own_place
 from tfoperator.cli.commands.pipeline.opening import DEFAULT_HOME, HomeOption, RunArgument, in_words, opened
 from tfoperator.cli.commands.ui import PagePort
 from tfoperator.cli.option_groups import single_values
@@ -135,4 +136,7 @@ def ui(home: HomeOption = DEFAULT_HOME, port: PagePort = 0) -> None:
     follows. Ctrl-C ends it.
     """
     with in_words():
-        serve_until_interrupted(None, port=port, pipelines=checked_home(home))
+        place = checked_home(home)
+        if isinstance(place, Path):
+            check_own_place(place)
+        serve_until_interrupted(None, port=port, pipelines=place)

@@ -23,7 +23,15 @@ class GroupGuardian(Guardian):
     """
 
     def __init__(self, records: Path, mark: str, *, grace: float = 5.0) -> None:
-        super().__init__(["-I", "-S", str(_PROGRAM), str(grace), str(records.absolute()), CONTAINER_VARIABLE, mark])
+        super().__init__(["-I", "-S", str(_PROGRAM), str(grace), str(records.absolute()), CONTAINER_VARIABLE])
+        self._run_mark = mark
+
+    def start(self) -> None:
+        """Start the guardian process. Idempotent."""
+        super().start()
+        # Not in its command line, which every user of the machine can read: who knows the mark can have processes of
+        # this user killed.
+        self.tell(b"= %s\n" % self._run_mark.encode())
 
     def add(self, group: int) -> None:
         """Register a process group, which must not survive this process."""

@@ -1,10 +1,11 @@
 """The guardian of process groups: a small process that kills the agent's containers if the agent itself is killed.
 
-It runs as `python -I -S guardian_main.py SECONDS RECORDS VARIABLE MARK`, imports only small parts of the standard
-library (it starts in some 20 ms) and reads its standard input: `+ PGID` and `- PGID` report the living process groups.
+It runs as `python -I -S guardian_main.py SECONDS RECORDS VARIABLE`, imports only small parts of the standard
+library (it starts in some 20 ms) and reads its standard input: `= MARK` is the run's secret mark, `+ PGID` and `- PGID`
+report the living process groups.
 When the input ends, the agent is gone, cleanly or not, and its remaining groups are ended: SIGTERM, SECONDS,
-SIGKILL. Then it kills processes that have left their group, found by VARIABLE in the environment, and removes the links
-and mount points recorded in the folder RECORDS.
+SIGKILL. Then it kills processes that have left their group, found by MARK in the variable VARIABLE, and removes the
+links and mount points recorded in the folder RECORDS.
 PR_SET_PDEATHSIG does not suffice: it is Linux only, reaches one process instead of a group, and fires when the *thread*
 that started the process ends.
 """
@@ -162,18 +163,22 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # it ends with its input only
     groups: set[int] = set()
+    mark = ""
     for line in sys.stdin:
         action, _, group = line.strip().partition(" ")
         if action == "+":
             groups.add(int(group))
         elif action == "-":
             groups.discard(int(group))
+        elif action == "=":
+            mark = group
     send(groups, signal.SIGTERM)
     end = time.monotonic() + float(sys.argv[1])
     while any(map(alive, groups)) and time.monotonic() < end:
         time.sleep(0.05)
     send(filter(alive, groups), signal.SIGKILL)
-    kill_marked(sys.argv[3], lambda value: value.startswith(f"{sys.argv[4]}."))
+    if mark:
+        kill_marked(sys.argv[3], lambda value: value.startswith(f"{mark}."))
     remove_recorded(sys.argv[2])
 
 

@@ -5,6 +5,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import psutil
+
 from tests.support.eventually import eventually
 from tests.support.threads import InThread
 from tests.unit.local.node.pods import python
@@ -14,6 +16,15 @@ from tfoperator.local.runtime.process.guardian import GroupGuardian
 
 def sleeper() -> subprocess.Popen[bytes]:
     return subprocess.Popen(python("import time; time.sleep(60)"), start_new_session=True)
+
+
+def test_the_secret_mark_of_a_run_is_in_no_command_line(tmp_path: Path) -> None:
+    guardian = GroupGuardian(tmp_path, "secret-mark")
+    guardian.start()
+    try:
+        assert "secret-mark" not in " ".join(psutil.Process(guardian.pid).cmdline())
+    finally:
+        guardian.stop()
 
 
 def test_registered_groups_end_with_it_and_discarded_ones_do_not(tmp_path: Path) -> None:

@@ -1,11 +1,19 @@
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tfoperator.local.private_files import check_own, others_may_replace, private_folder, private_opener, write_private
+from tfoperator.base.private_files import (
+    check_own,
+    check_own_place,
+    make_folders,
+    others_may_replace,
+    private_folder,
+    private_opener,
+    write_private,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -67,3 +75,39 @@ def test_a_folder_that_is_open_to_all_is_refused_also_behind_a_link(tmp_path: Pa
     for name in ("open", "link"):
         with pytest.raises(PermissionError, match="another user may replace the files in it"):
             check_own(tmp_path / name)
+
+
+def test_missing_parents_are_as_private_as_the_folder_and_existing_ones_keep_their_mode(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    make_folders(tmp_path / "a/b/c")
+    assert [mode(tmp_path / name) for name in (".", "a", "a/b", "a/b/c")] == [0o755, 0o700, 0o700, 0o700]
+    make_folders(tmp_path / "a/b/c")
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file/below"):
+        with pytest.raises(OSError, match=r"File exists|Not a directory"):
+            make_folders(path)
+
+
+def test_a_place_in_tfoperators_folder_must_not_be_another_users(
+    tmp_path: Path, give_away: Callable[[Path], None]
+) -> None:
+    place = tmp_path / ".tfoperator/pipelines"
+    check_own_place(place)  # it is not there yet
+    make_folders(place)
+    check_own_place(place)
+    give_away(place)
+    with pytest.raises(PermissionError, match="another user may replace the files in it") as raised:
+        check_own_place(place / "runs")
+    assert raised.value.filename == str(place)
+    other = tmp_path / "chosen"
+    other.mkdir()
+    give_away(other)
+    check_own_place(other)
+
+
+def test_a_link_of_another_user_is_no_place_either(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir(mode=0o777)
+    (tmp_path / "theirs").chmod(0o777)
+    (tmp_path / ".tfoperator").symlink_to("theirs")
+    with pytest.raises(PermissionError):
+        check_own_place(tmp_path / ".tfoperator/pipelines")

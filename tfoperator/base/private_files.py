@@ -10,10 +10,29 @@ import os
 import stat
 from pathlib import Path
 
+OWN = ".tfoperator"
+"""The name of the folder, below the current one, in which commands keep their data by default."""
+
+
+def make_folders(path: Path) -> None:
+    """Create a folder and its missing parents, all of them private. An existing one keeps its mode. Raises OSError.
+
+    `Path.mkdir` makes parents with the permissions that the umask leaves: perhaps writable by everyone.
+    """
+    for folder in (*reversed(path.parents), path):
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            if folder == path and not folder.is_dir():
+                raise
+        except OSError:
+            if not folder.is_dir():  # of a read-only file system, or of another user
+                raise
+
 
 def private_folder(path: Path) -> None:
     """Create a private folder, or make an existing one private. Raises OSError, also for a link."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folders(path)
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         os.fchmod(descriptor, 0o700)
@@ -31,6 +50,17 @@ def check_own(folder: Path) -> None:
     """Raise PermissionError if another user may replace the files in a folder, or the link to it."""
     if any(others_may_replace(found, os.geteuid()) for found in (os.lstat(folder), os.stat(folder))):
         raise PermissionError(errno.EPERM, "another user may replace the files in it", str(folder))
+
+
+def check_own_place(path: Path) -> None:
+    """Raise PermissionError if another user may replace the data of a place in a folder `.tfoperator`.
+
+    In a folder that users share, another user may have made `.tfoperator` first: records in it name programs to run,
+    and files to use as results. Places elsewhere were chosen by the user, and are not checked.
+    """
+    for folder in (*reversed(path.parents), path):
+        if OWN in folder.parts and (folder.exists() or folder.is_symlink()):
+            check_own(folder)
 
 
 def private_opener(path: str, flags: int) -> int:
