@@ -32,6 +32,7 @@ from tfoperator.local.runtime.process.records import read_record as read_process
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, encode_record, read_record
 from tfoperator.operator.options.reading import read_config
 from tfoperator.operator.options.settings import OptionsError
+from tfoperator.pipeline.values import Value, evaluate
 
 COMPONENT = b"""
 name: count
@@ -163,7 +164,18 @@ def _launcher(folder: Path) -> list[Decoder]:
         work = WorkDirectory(folder)
         work.load()
 
+    def member(data: bytes) -> None:
+        evaluate(Value("get", (data.decode("utf-8", "replace"), "a")), lambda _: None)
+
+    def parameter(data: bytes) -> None:
+        path = folder / "component.yaml"
+        path.write_bytes(b"name: c\nparameters: {n: 1}\ncontainer: {image: i}\n")
+        text = data.decode("utf-8", "replace")
+        load_component_file(str(path)).component({}, {}, {"n": text})
+
     return [
+        Decoder("value of a step", (b'{"a": [1]}',), member, (ComponentError,)),
+        Decoder("parameter", (b"3", b"[1]"), parameter, (ComponentError,)),
         Decoder("output.json", (as_json(output),), parse_output, (MalformedOutput,)),
         Decoder("component file", (COMPONENT,), component, (ComponentError,)),
         Decoder("templates", (template,), rendered, (TemplateError, ComponentError)),

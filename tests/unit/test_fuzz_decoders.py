@@ -23,6 +23,15 @@ def test_every_decoder_reads_one_of_its_samples(tmp_path: Path) -> None:
             assert any(fuzz_decoders.check(one, sample) for sample in one.samples), one.name
 
 
+@pytest.mark.parametrize("piece", [b"[", b'{"a":', b"- ", b"a: {", b"(", b"\x0a\x02"])
+def test_no_depth_breaks_a_decoder(piece: bytes, tmp_path: Path) -> None:
+    """A step's output of many brackets ended the runner of a pipeline, and the steps beside it."""
+    with decoders(tmp_path) as known:
+        for one in known:
+            for count in (1_100, 20_000):
+                fuzz_decoders.check(one, piece * count)
+
+
 def test_an_undeclared_error_is_found_and_can_be_replayed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

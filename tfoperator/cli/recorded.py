@@ -18,6 +18,7 @@ from tfoperator.cli.cluster import ClusterOptions
 from tfoperator.cli.run_directory import LOG, RESULT, RUNS
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.views.runs import KeptRun
+from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.sdk import TFJobClient
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def read_run(directory: Path) -> KeptRun:
             result = msgspec.json.decode(stream.read(_MAX_RESULT), type=RunResult)
     except FileNotFoundError:
         return KeptRun(directory, "Running" if is_locked(directory / LOG) else "Died", began)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *UNDECODABLE):
         return KeptRun(directory, "Unreadable", began)
     return KeptRun(directory, str(result.outcome), result.began or began, result)
 

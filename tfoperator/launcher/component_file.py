@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 from tfoperator.base.yamldata.reader import YamlError, read_value_of_file
+from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher.core.component import (
     Artifact,
     Component,
@@ -202,7 +203,7 @@ def parameter_values(known: Mapping[str, Any], given: Mapping[str, str], problem
             kinds: Any = (int, float) if isinstance(default, float) else (type(default),)
             try:
                 value = msgspec.json.decode(given[name].encode())
-            except msgspec.DecodeError:
+            except UNDECODABLE:
                 value = None
             if type(value) not in kinds:
                 problems.append(f"parameter {name!r} is {type(default).__name__} by default, but is {given[name]!r}")

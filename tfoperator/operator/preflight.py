@@ -17,6 +17,7 @@ from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.controller import FLAVORS, KUBERNETES_POD_GROUPS, GangKind, GangScheduler
 from tfoperator.kube import ListOptions
 from tfoperator.kube.errors import (
+    UNDECODABLE,
     ApiError,
     ConfigError,
     ForbiddenError,
@@ -148,7 +149,7 @@ def has_restart_rules(fetch: Callable[[str], bytes]) -> bool:
     try:
         version = msgspec.json.decode(fetch("/version"), type=_Version)
         found = int(version.major), int(version.minor.rstrip("+"))
-    except (KubeError, msgspec.DecodeError, ValueError) as error:
+    except (KubeError, *UNDECODABLE, ValueError) as error:
         logger.warning("the API server's version is unknown (%s): restartMode InPlace is taken as supported", error)
         return True
     return found >= _RESTART_RULES_SINCE

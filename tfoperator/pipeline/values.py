@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher import ComponentError
 from tfoperator.launcher.container.templates import rendered_value
 
@@ -92,7 +93,7 @@ def evaluate(what: Any, lookup: Callable[[Value], Any]) -> Any:
     args = [evaluate(one, lookup) for one in what.args]
     try:
         result = _OPERATIONS[what.op](*args)
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, LookupError, TypeError, ValueError, *UNDECODABLE) as error:
         raise ComponentError(f"{what} can't be computed: {type(error).__name__}: {error}") from None
     if isinstance(result, str) and len(result) > _MAX_TEXT:
         raise ComponentError(f"{what} has more than {_MAX_TEXT} characters")

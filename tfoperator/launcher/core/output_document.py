@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher.core.component import Artifact
 
 OUTPUT_FILE = "output.json"
@@ -91,7 +92,7 @@ def parse_output(data: bytes, known_outputs: frozenset[str] | None = None) -> Ou
         output = _decode(data)
         if not output.outputs and (b'"parameterValues"' in data or b'"artifacts"' in data):
             output = msgspec.structs.replace(output, outputs=_as_ours(_decode_kfp(data)))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise MalformedOutput(f"{OUTPUT_FILE} can't be read: {error}") from error
     stray = sorted(output.outputs.keys() - known_outputs) if known_outputs is not None else []
     if stray:

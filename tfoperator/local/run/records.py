@@ -13,6 +13,7 @@ import msgspec
 from tfoperator.api.names import ANNOTATION_PARAMETERS, ANNOTATION_STOPPED, DEFAULT_CONTAINER_NAME
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
+from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.kube.event import Event
 from tfoperator.kube.resources import EVENTS, PODS, Resource
 from tfoperator.local.apiserver.server import EmbeddedApiServer
@@ -104,7 +105,7 @@ def parameters_of(job: Mapping[str, Any]) -> dict[str, str]:
     """
     said = (job["metadata"].get("annotations") or {}).get(ANNOTATION_PARAMETERS)
     if said is not None:
-        with suppress(msgspec.DecodeError):
+        with suppress(*UNDECODABLE):
             return msgspec.json.decode(said, type=dict[str, str])
     specs = job["spec"].get("tfReplicaSpecs") or {}
     lead: Mapping[str, Any] = next((specs[kind] for kind in (*_LEADS, *specs) if specs.get(kind)), {})

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.kube.nesting import reaches
 
 
@@ -91,7 +92,7 @@ def value_of(kind: str, raw: Any) -> Any:
         text = raw.decode()
         try:
             value = text if kind == "String" else msgspec.json.decode(text.lower() if kind == "Boolean" else text)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except UNDECODABLE as error:
             raise ValueError(f"{text[:100]!r}: {error}") from None
     if kind == "Integer" and isinstance(value, float) and value.is_integer():
         value = int(value)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.quantity import parse_quantity
+from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.kube.pod_spec import verbatim
 from tfoperator.launcher import (
     Artifact,
@@ -137,7 +138,7 @@ def _structure(word: str) -> str | _Structure:
         return word
     try:
         return msgspec.json.decode(word, type=_Structure)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise ComponentError(f"{word[:100]!r} is no placeholder that is known here: {error}") from None
 
 

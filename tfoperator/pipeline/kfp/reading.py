@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from tfoperator.base.yamldata.reader import MAX_BYTES, YamlError, read_documents
+from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher import ComponentError, ExecutorSpec, PlatformConfig
 from tfoperator.launcher.component_file import parameter_values
 from tfoperator.launcher.core.component import Json
@@ -127,7 +128,7 @@ class _Reading:
             items = iterator.get("items", {})
             try:
                 plain = msgspec.json.decode(items.get("raw") or "null")
-            except (msgspec.DecodeError, RecursionError) as error:
+            except UNDECODABLE as error:
                 raise ComponentError(f"{where}.parameterIterator.items.raw: {error}") from None
             if plain is None and (plain := parameters.get(items.get("inputParameter", ""))) is None:
                 raise ComponentError(f"{where}.parameterIterator.items: there are none")

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.v1.status import Metric
+from tfoperator.kube.errors import UNDECODABLE
 
 MAX_BODY = 64 << 10
 MAX_METRICS = 256
@@ -65,7 +66,7 @@ def parse_report(body: bytes, replica: str, now: datetime, pod: str = "") -> Pro
     """Return the report in a request's body. Raises MalformedReport and InvalidReport."""
     try:
         decoded = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise MalformedReport(f"the body is no JSON: {error}") from None
     status = decoded.get("trainerStatus") if isinstance(decoded, dict) else None
     if not isinstance(status, dict):

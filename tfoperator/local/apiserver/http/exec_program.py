@@ -14,6 +14,7 @@ from contextlib import suppress
 
 import msgspec
 
+from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.local.runtime.protocol import Beside
 
 STDOUT, STDERR = 1, 2
@@ -117,7 +118,7 @@ class ExecProgram:
         try:
             wanted = msgspec.json.decode(size, type=_Size)
             fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", wanted.height, wanted.width, 0, 0))
-        except (msgspec.DecodeError, struct.error, OSError):
+        except (*UNDECODABLE, struct.error, OSError):
             pass  # invalid size, or the terminal has no program any more
 
     def kill(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.local.apiserver.errors import FieldProblem, StatusError, bad_request, expired, forbidden, not_supported
 from tfoperator.local.apiserver.members import parse_int64, query_flag
 from tfoperator.local.apiserver.resource_types import ResourceType
@@ -139,7 +140,7 @@ def _check(options: ListRequest) -> _Token | None:
             raise bad_request("specifying resource version is not allowed when using continue")
         try:
             return msgspec.json.decode(base64.urlsafe_b64decode(options.continue_token), type=_Token)
-        except (msgspec.DecodeError, binascii.Error, ValueError) as error:
+        except (*UNDECODABLE, binascii.Error, ValueError) as error:
             raise bad_request(f"continue key is not valid: {error}") from error
     if match and not version:
         raise match_forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided")
