@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
+from tfoperator.base.urls import shown_url
+
 SCHEMES = ("s3", "gs", "az")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]")
 _NO_PART = re.compile(r"/\.{1,2}/|[^/]//|[\0-\x1f]")
@@ -86,7 +88,9 @@ class Objects:
         if "@" in parts.netloc or parts.query or parts.fragment:
             raise ObjectStoreError("a URL of objects has no credentials, query or fragment: it is shown and logged")
         if not is_object_url(url) or not _BUCKET.fullmatch(parts.netloc) or _NO_PART.search(f"/{path}/"):
-            raise ObjectStoreError(f"{url}: objects are at s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH")
+            raise ObjectStoreError(
+                f"{shown_url(url)}: objects are at s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH"
+            )
         self.url = f"{parts.scheme}://{parts.netloc}{'/' if path else ''}{path}"
         self._path = path
         self._store = _bucket(f"{parts.scheme}://{parts.netloc}", _endpoint())

@@ -19,6 +19,7 @@ from tfoperator.base.clock import StopSignal
 from tfoperator.base.files import hold_lock, is_locked, local_path
 from tfoperator.base.object_store import Objects, ObjectStoreError, is_object_url
 from tfoperator.base.private_files import check_own_place, make_folders
+from tfoperator.base.urls import shown_url
 from tfoperator.launcher import ComponentError, LaunchContext, LauncherError
 from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper, WorkDirectory
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease
@@ -85,7 +86,7 @@ class Home:
         self._scratch.callback(self.logs.close)
 
     def __str__(self) -> str:
-        return str(self.path if self._local else self.database)
+        return str(self.path) if self._local else shown_url(str(self.database))
 
     @property
     def _local(self) -> bool:
@@ -228,10 +229,10 @@ def _place_of_logs(text: str) -> tuple[Path, Objects | None]:
         try:
             return Path("logs"), Objects(text)
         except ObjectStoreError as error:
-            raise ComponentError(f"folder={text}: {error}") from None
+            raise ComponentError(f"folder={shown_url(text)}: {error}") from None
     local = local_path(text or str(DEFAULT_HOME))
     if local is None:
-        raise ComponentError(f"folder={text}: logs go to a directory, or below s3://, gs:// or az://")
+        raise ComponentError(f"folder={shown_url(text)}: logs go to a directory, or below s3://, gs:// or az://")
     return local.absolute(), None
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfoperator.api.v1.types import TFJOBS, ConditionType
+from tfoperator.base.urls import shown_url, with_shown_urls
 from tfoperator.local.run.records import RunRecords
 from tfoperator.local.run.results import JobResult, RunResult
 
@@ -40,13 +41,14 @@ class MlflowTracking:
         except ImportError as error:
             raise TrackingError(f"MLflow can't be imported ({error}): pip install 'tfoperator[mlflow]'") from error
         try:
-            self.place = str(mlflow.get_tracking_uri())
+            self.place = shown_url(str(mlflow.get_tracking_uri()))
             self._client: Any = mlflow.MlflowClient()
             self.experiment = os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT)
             found = self._client.get_experiment_by_name(self.experiment)
             self._id = self._client.create_experiment(self.experiment) if found is None else found.experiment_id
         except (mlflow.MlflowException, OSError) as error:
-            raise TrackingError(f"MLflow's {mlflow.get_tracking_uri()}: {_first_line(error)}") from error
+            place = shown_url(str(mlflow.get_tracking_uri()))
+            raise TrackingError(f"MLflow's {place}: {_first_line(error)}") from error
 
     def write(self, result: RunResult, records: RunRecords) -> None:
         """Write a run of MLflow for each job. Raises TrackingError; what is written until then stays."""
@@ -93,4 +95,4 @@ def key_of(name: str) -> str:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0][:500]
+    return with_shown_urls(str(error).partition("\n")[0][:500])

@@ -13,6 +13,7 @@ import msgspec
 
 from tfoperator.base.files import local_path
 from tfoperator.base.object_store import is_object_url
+from tfoperator.base.urls import shown_url
 from tfoperator.kube.pod_spec import verbatim
 from tfoperator.launcher import ComponentError
 from tfoperator.launcher.core.component import Json
@@ -136,8 +137,8 @@ def launch_plan(graph: Graph, parameters: Mapping[str, Any], left_out: Iterable[
     check_fixed(graph)
     if not (is_object_url(folder := logs_folder(pods.home)) or folder.startswith("/")):
         raise ComponentError(
-            f"--home {pods.home}: it has to end in ?folder=, for logs, with an absolute path in the launchers' pods "
-            "or a URL of objects"
+            f"--home {shown_url(pods.home)}: it has to end in ?folder=, for logs, with an absolute path in the "
+            "launchers' pods or a URL of objects"
         )
     root = local_path(graph.root)
     if root is not None and not root.is_absolute():

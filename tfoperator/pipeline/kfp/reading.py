@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.base.urls import shown_url
 from tfoperator.base.yamldata.reader import MAX_BYTES, YamlError, read_documents
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher import ComponentError, ExecutorSpec, PlatformConfig
@@ -95,7 +96,7 @@ class _Reading:
         graph = made_graph(name, place, self._steps, enable_cache=True)
         if "://" in place.removeprefix("file://"):
             raise ComponentError(
-                f"defaultPipelineRoot {place}: these components read and write files; give a directory"
+                f"defaultPipelineRoot {shown_url(place)}: these components read and write files; give a directory"
             )
         return graph, values, self._configs
 

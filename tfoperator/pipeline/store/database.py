@@ -14,6 +14,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from tfoperator.base.clock import Elapsed, StopSignal, SystemClock
+from tfoperator.base.urls import with_shown_urls
 from tfoperator.launcher import ComponentError, LauncherError
 from tfoperator.pipeline.store.tables import MLMD_SCHEMA, VERSION, metadata, mlmd_env
 
@@ -181,7 +182,7 @@ class Database(abc.ABC):
         try:
             yield
         except SQLAlchemyError as error:
-            said = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+            said = with_shown_urls(str(getattr(error, "orig", None) or error).strip().splitlines()[0])
             away = isinstance(error, OperationalError) or getattr(error, "connection_invalidated", False)
             raise StoreError(f"{self.place}: {said}", passing=away and self.retries > 0) from error
         except OSError as error:

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from sqlalchemy import Connection, create_engine, inspect
 from sqlalchemy.exc import SQLAlchemyError
 
+from tfoperator.base.urls import shown_url
 from tfoperator.launcher import ComponentError
 from tfoperator.pipeline.store.database import Database, exclusively, make_tables
 from tfoperator.pipeline.store.tables import VERSION
@@ -44,7 +45,7 @@ class PostgreSQL(Database):
         import psycopg
 
         connect = partial(psycopg.connect, url, **_CONNECTING)
-        super().__init__(url, create_engine("postgresql+psycopg://", creator=connect), read_only=read_only)
+        super().__init__(shown_url(url), create_engine("postgresql+psycopg://", creator=connect), read_only=read_only)
 
     def _make(self) -> None:
         with self._transaction(write=True) as db:
@@ -101,13 +102,13 @@ def database_url(place: str) -> tuple[str, str] | None:
         return None
     if not place.startswith(("postgresql://", "postgres://")):
         raise ComponentError(
-            f"{place}: there are no records there any more: give a directory, or postgresql://HOST/DB?folder="
+            f"{shown_url(place)}: there are no records there any more: give a directory, or postgresql://HOST/DB?folder="
             "DIRECTORY, where runs begin anew"
         )
     parts = urlsplit(place)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     folder = query.pop("folder", "")
-    if parts.password is not None or "password" in query:
+    if parts.password is not None or any("password" in name.lower() for name in query):
         raise ComponentError(
             "a URL of records can't have a password in it, for URLs are shown and logged: set PGPASSFILE, or name a "
             "service (PGSERVICE) that has it"

@@ -1,0 +1,34 @@
+"""Shows URLs that users give: without users, passwords, queries and fragments, which may be secrets. Pure."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
+_UNREADABLE = "..."
+
+
+def shown_url(text: str) -> str:
+    """Return a URL as it may be printed and logged; another text, such as a path, as it is.
+
+    The rest is left out where it can't be told from a password.
+    """
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return text
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return f"{scheme}://{_UNREADABLE}"
+    authority, path = parts.netloc, parts.path
+    if "@" in path:  # a password with a slash in it: the authority ends too early
+        return f"{scheme}://{_UNREADABLE}"
+    host = authority.rpartition("@")[2]
+    hidden = "..." if parts.query or parts.fragment or rest.endswith(("?", "#")) else ""
+    return f"{scheme}://{host}{path}" + (f"?{hidden}" if hidden else "")
+
+
+def with_shown_urls(text: str) -> str:
+    """Return a text, such as an error of a library, in which each URL is as it may be printed."""
+    return _URL.sub(lambda match: shown_url(match[0]), text)
