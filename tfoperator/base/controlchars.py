@@ -10,8 +10,8 @@ import json
 import re
 from typing import Any
 
-_DIRECTIONS = "\u202a-\u202e\u2066-\u2069"
-"""Embeddings, overrides and isolates of Unicode's bidirectional algorithm: they reorder what is shown after them."""
+_DIRECTIONS = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+"""Marks, embeddings, overrides and isolates of Unicode's bidirectional algorithm: they reorder what is shown."""
 
 _SEQUENCES = re.compile(
     r"(\x1b\[[0-9;:]*m)"  # colours (SGR), the only ones that are kept

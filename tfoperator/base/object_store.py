@@ -209,7 +209,10 @@ class Objects:
     # Names and errors.
 
     def _full(self, key: str) -> str:
-        return "/".join(filter(None, (self._path, key)))
+        full = "/".join(filter(None, (self._path, key)))
+        if _NO_PART.search(f"/{full}/"):
+            raise ObjectStoreError(f"{self.url}: {key!r} is no key of an object below it")
+        return full
 
     def _info(self, meta: Any) -> ObjectInfo:
         version = {name: meta[name] for name in ("e_tag", "version") if meta.get(name)}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from tfoperator.api.names import EMBEDDED_VERSION
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
@@ -17,6 +18,8 @@ from tfoperator.kube.client import Client
 
 if TYPE_CHECKING:
     from tfoperator.ui import UiServer
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 DEFAULT_HOME = Path(".tfoperator", "pipelines")
 """The default place of pipelines' records."""
@@ -86,7 +89,13 @@ class LastingPage:
 
 
 def is_local(client: Client) -> bool:
-    """Return whether the client's server is the control plane of this machine, by its version."""
+    """Return whether the client's server is the control plane of this machine, by its address and its version.
+
+    A server's own word is not enough: the page of this machine's control plane may have frames of loopback addresses.
+    """
+    host = urlsplit(client.server).hostname or ""
+    if host not in _LOOPBACK:
+        return False
     try:
         return EMBEDDED_VERSION in client.get_raw("/version").decode("utf-8", "replace")
     except KubeError:

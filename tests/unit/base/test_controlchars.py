@@ -24,6 +24,7 @@ hostile = st.text(alphabet="\x1b[]P\\;0m38HJ?>\x07\x9b\x85\x7f\r\n\t a", max_siz
         ("a\rb\nc", "a\ufffdb\ufffdc"),
         ("\x1b\x1b[2Jx\x1b", "\ufffdx\ufffd"),
         ("\x1bPnever ends", "never ends"),
+        ("a\u200fb\u200ec\u061cd", "a\ufffdb\ufffdc\ufffdd"),
         ("loss\u202e 0.1\u2066 \u05d0", "loss\ufffd 0.1\ufffd \u05d0"),
     ],
 )

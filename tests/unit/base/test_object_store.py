@@ -1,6 +1,7 @@
 """Objects by URL: on an S3 server on loopback, with it away, and what is refused without any."""
 
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,13 @@ def test_objects_are_written_read_listed_and_removed(objects: Objects) -> None:
 
 
 @on_server
+@pytest.mark.parametrize("key", ["../x", "a/../../x", "a//b", "a/./b", "a\0b"])
+def test_a_key_that_leads_out_is_an_error_of_the_store(objects: Objects, key: str) -> None:
+    for use in (lambda: objects.link(key, timedelta(1)), lambda: objects.put(key, b""), lambda: objects.get(key)):
+        with pytest.raises(ObjectStoreError, match="is no key of an object below it"):
+            use()
+
+
 def test_a_write_over_another_version_changes_nothing(objects: Objects) -> None:
     objects.put("x", b"1", "create")
     first = objects.find("x")

@@ -1,5 +1,7 @@
 """Which control plane the page takes for this machine's own."""
 
+from typing import cast
+
 import pytest
 
 from tests.unit.kube.server import Exchange, ScriptedServer
@@ -27,3 +29,24 @@ def test_no_other_is(status: int, version: str) -> None:
 
     with ScriptedServer(handle) as server, Client(ClusterConfig(server=server.url)) as client:
         assert not is_local(client)
+
+
+def test_a_server_elsewhere_is_not_believed() -> None:
+    class Says:
+        """A client of a server that says that it is this machine's."""
+
+        def __init__(self, server: str) -> None:
+            self.server = server
+
+        def get_raw(self, _path: str) -> bytes:
+            return b'{"gitVersion": "v1.37.2+tfoperator.embedded"}'
+
+    for server in (
+        "https://cluster.example:6443",
+        "https://127.0.0.1.example",
+        "https://127.0.0.1@cluster.example",
+        "",
+    ):
+        assert not is_local(cast(Client, Says(server))), server
+    for server in ("https://127.0.0.1:6443", "https://[::1]:1", "https://localhost:8443"):
+        assert is_local(cast(Client, Says(server))), server
