@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from hack.enumeration.recorded.random_memory import Witnesses, random_memory
 from hack.enumeration.recorded.random_pods import changed_pod, changed_pod_group, failed_pod
 from hack.enumeration.recorded.random_status import odd_status
+from hack.faults.oracle.clients import PEER_TYPES, RULES
 from hack.random_jobs.chances import chance, some
 from hack.simulated_objects import NOW, SimulatedObjects
 from tfoperator.api.defaults import default
@@ -96,7 +97,15 @@ class _Life(SimulatedObjects):
         if planned.write_status and planned.status != self.job.status and chance(rng, 0.9):
             self.job = replace(self.job, status=planned.status)
             self._written = self.now
+            self._expect_no_client_misled()
         return planned, [one.name for one in deciding_pods(observed, planned.status, self.now - _LAG)]
+
+    def _expect_no_client_misled(self) -> None:
+        """Read the status as foreign clients do. Raises AssertionError if they read more than that operator's types."""
+        status: Json = msgspec.json.decode(msgspec.json.encode(self.job.status))
+        known = [one for one in status.get("conditions", ()) if one["type"] in PEER_TYPES]
+        for client, rule in RULES.items():
+            assert rule(status) == rule({**status, "conditions": known}), (client, status)
 
     def _expect_rest(self, observed: Observed, status: TFJobStatus) -> None:
         """Plan once more with the status that a last plan has written. Raises AssertionError if it was not the last."""

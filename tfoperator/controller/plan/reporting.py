@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tfoperator.api.job_conditions import PROGRESS_DEADLINE_EXCEEDED
 from tfoperator.api.names import parse_replica_type
 from tfoperator.api.queues import queue_name
-from tfoperator.api.v1.status import find_condition, status_of
+from tfoperator.api.v1.status import all_conditions, find_condition, status_of
 from tfoperator.api.v1.types import ConditionType, ReplicaType
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.gang import ignored_topology
@@ -92,7 +92,7 @@ def _report_queue(draft: Draft, gate: QueueGate) -> None:
     for condition in _OVER:
         _set_false_if_there(draft, condition, "TFJobQueued", message)
     conditions.remove(ConditionType.RESTARTING)
-    if status_of(draft.job.status.conditions, ConditionType.ADMITTED) != "False":
+    if status_of(all_conditions(draft.job.status), ConditionType.ADMITTED) != "False":
         draft.event("Normal", "TFJobQueued", message)
     conditions.set(ConditionType.ADMITTED, "False", gate.reason, message)
 
