@@ -11,7 +11,7 @@ import yaml
 
 from hack import gobuild
 from hack.controlplane import ControlPlane
-from hack.faults.oracle.clients import by_kstatus
+from hack.faults.oracle.clients import kstatus_of
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually
 from tests.support.operator_process import OperatorProcess
@@ -70,7 +70,7 @@ class Release:
             assert status.get("ready") == ready, status
 
         eventually(lambda: reached() is None, every=0.05, what=f"the job is {kind}, {ready}")
-        assert by_kstatus(self.job()["status"]) == "Current"
+        assert kstatus_of(self.job()) == "Current"
 
 
 @pytest.fixture

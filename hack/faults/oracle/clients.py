@@ -116,6 +116,14 @@ def by_kstatus(status: Json) -> str:
     return "InProgress" if ready in ("False", "Unknown") else "Current"
 
 
+def kstatus_of(job: Json) -> str:
+    """What kstatus says of a whole job: as of its conditions, but for a job whose newest spec was not observed."""
+    status: Json = job.get("status") or {}
+    generation = job["metadata"].get("generation")
+    observed = status.get("observedGeneration", generation)
+    return by_kstatus(status) if observed == generation else "InProgress"
+
+
 RULES: Mapping[str, Rule] = {
     "Flyte": by_newest,
     "Kubeflow Pipelines": by_last,

@@ -1,9 +1,14 @@
-"""The health check for Argo CD; `tests/hack/test_enumeration.py` runs it over every recorded status."""
+"""The health check for Argo CD, and the table of docs/gitops.md.
 
+`tests/hack/test_enumeration.py` runs the check over every recorded status.
+"""
+
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hack.faults.oracle.clients import kstatus_of
 from tests.support.argo_health import HealthCheck
 from tests.support.cluster import tfjob
 
@@ -65,3 +70,31 @@ def test_a_job_without_a_status_and_one_of_the_go_operator_have_a_health() -> No
     assert check(tfjob("mnist"))[0] == "Progressing"
     assert check(job(None, conditions=["Created", "Running"]))[0] == "Progressing"
     assert check(job(None, conditions=["Created", "Succeeded"]))[0] == "Healthy"
+
+
+RUNS = ["Created", "Running"]
+ROWS: dict[str, dict[str, Any]] = {
+    "has just been created": tfjob("mnist"),
+    "waits: for pods, nodes or images": job(conditions=["Created", "-Running"]),
+    "runs, with all replicas or some": job(conditions=RUNS, operatorConditions=["-Ready", "Straggling"]),
+    "restarts": job(conditions=["Created", "-Running", "Restarting"], operatorConditions=["-Ready"]),
+    "is suspended": job(conditions=["Created", "-Running", "Suspended"], operatorConditions=["-Ready"]),
+    "waits in a queue of Kueue": job(conditions=["Created", "-Running"], operatorConditions=["-Ready", "-Admitted"]),
+    "makes no progress (`Stalled`)": job(conditions=RUNS, operatorConditions=["Ready", "Stalled"]),
+    "ran, and an edit made its spec invalid": job(conditions=["Created", "?Running"], operatorConditions=["?Ready"]),
+    "has succeeded": job(conditions=["Created", "-Running", "Succeeded"], operatorConditions=["-Ready"]),
+    "has failed": job(conditions=["Created", "-Running", "Failed"], operatorConditions=["-Ready", "-Stalled"]),
+    "was edited, and the operator has not seen it yet": job(1, conditions=RUNS, operatorConditions=["Ready"]),
+    "was edited after it had failed, and the operator has not seen it yet": job(1, conditions=["Created", "Failed"]),
+}
+
+
+def test_the_page_says_what_the_tools_see() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "gitops.md").read_text()
+    header, _, *lines = [line for line in page.splitlines() if line.startswith("|")]
+    assert header == "| the job | Helm with `--wait`, Flux, kpt | Argo CD with the health check |"
+    rows = {
+        cells[0]: tuple(cells[1:]) for cells in ([one.strip() for one in line.strip("|").split("|")] for line in lines)
+    }
+    check = HealthCheck()
+    assert rows == {name: (kstatus_of(one), check(one)[0]) for name, one in ROWS.items()}
