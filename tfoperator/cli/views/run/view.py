@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from tfoperator.api.names import ANNOTATION_RESTARTS, LABEL_JOB_NAME, LABEL_TENSORBOARD, annotated_count, replica_name
-from tfoperator.api.v1.status import TensorBoardStatus, TrainingProgress, all_conditions
+from tfoperator.api.v1.status import TensorBoardStatus, TrainingProgress
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.cli.views.replica_rows import ReplicaRow, replica_row
 from tfoperator.cli.views.run.folding import Folding
@@ -56,7 +56,8 @@ class View(RunListener, ABC):
         """Show each condition that has become true since the last time."""
         name = self._jobs.setdefault(job.metadata.uid, job.metadata.name)
         said = self._said.get(job.metadata.uid, ())
-        true = [condition for condition in all_conditions(job.status) if condition.status == "True"]
+        in_order = (*job.status.conditions, *job.status.operator_conditions)
+        true = [condition for condition in in_order if condition.status == "True"]
         # The time distinguishes a second restart from the first.
         facts = tuple(f"{one.type}: {one.message} {one.last_transition_time}" for one in true)
         for condition, fact in zip(true, facts, strict=True):
