@@ -112,9 +112,9 @@ def play(stage: Stage) -> None:
     status = {
         "conditions": [
             _condition("Created", "TFJob resnet-imagenet is created.", 1560),
-            _condition("Ready", "3/4 replicas ready.", 240, "False"),
             _condition("Running", said, 1490),
         ],
+        "operatorConditions": [_condition("Ready", "3/4 replicas ready.", 240, "False")],
         "startTime": ago(1555),
         "ready": "3/4",
         "restarts": 2,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hack.faults.journal import Entry
+from hack.faults.oracle.history import conditions_in
 
 
 def line(entry: Entry) -> str:
@@ -14,7 +15,7 @@ def line(entry: Entry) -> str:
     if entry.kind == "TFJob":
         sizes = {kind: spec.get("replicas") for kind, spec in obj["spec"]["tfReplicaSpecs"].items()}
         suspended = " suspended" if (obj["spec"].get("runPolicy") or {}).get("suspend") else ""
-        conditions = [f"{one['type']}={one['status']}" for one in status.get("conditions") or ()]
+        conditions = [f"{one['type']}={one['status']}" for one in conditions_in(status)]
         replicas = {
             kind: {name: value for name, value in one.items() if value not in (0, "", {})}
             for kind, one in (status.get("replicaStatuses") or {}).items()

@@ -90,7 +90,7 @@ def test_a_stopped_worker_is_named_and_the_job_trains_on_from_its_checkpoint(cli
     assert again.endswith("step 15\ntrained\n")
     final = decode_tfjob(json.dumps(yaml.safe_load((cli.folder / "kept/default.hang.yaml").read_text())).encode())
     assert final.status.restarts == 1
-    assert [c.status for c in final.status.conditions if c.type == "Stalled"] == ["False"]
+    assert [c.status for c in final.status.operator_conditions if c.type == "Stalled"] == ["False"]
     assert "Stalled" in (cli.folder / "kept/events.txt").read_text()
 
 
@@ -157,7 +157,7 @@ def test_a_throttled_worker_is_found_and_made_anew(cli: Cli, tmp_path: Path) -> 
     final = decode_tfjob(json.dumps(yaml.safe_load((tmp_path / "kept/default.slow.yaml").read_text())).encode())
     assert final.status.restarts == 1
     assert [key.partition("/")[0] for key in final.status.node_failures] == ["worker-2"]
-    assert [one.status for one in final.status.conditions if one.type == "Straggling"] == ["False"]
+    assert [one.status for one in final.status.operator_conditions if one.type == "Straggling"] == ["False"]
     events = (tmp_path / "kept/events.txt").read_text()
     assert events.count(" Straggling ") == events.count(" NodeAvoided ") == 1, events
     print(f"found after {took:.0f} s")

@@ -33,6 +33,7 @@ from hack.enumeration.states.living import Setting
 from hack.enumeration.world.fault import NO_FAULT, Fault, How
 from hack.enumeration.world.world import World
 from hack.faults.plan.steps import JobShape
+from tests.support.argo_health import HealthCheck
 from tfoperator.controller.kueue import lag
 from tfoperator.controller.kueue.left import WorkloadsLeft
 from tfoperator.controller.ledger import cache_lag, memory
@@ -63,7 +64,9 @@ def test_a_seed_means_the_same_in_each_process_unless_the_order_of_a_set_decides
 
 @pytest.mark.timeout(900)  # minutes of CPU time, on a machine that does other work
 def test_every_play_keeps_the_rules_and_is_as_it_was_recorded() -> None:
-    assert differing(RECORDS.read(), records_of(plays())) == []
+    check = HealthCheck()
+    assert differing(RECORDS.read(), records_of(plays(), check.expect)) == []
+    assert check.given == {"Suspended", "Progressing", "Healthy", "Degraded"}
 
 
 def test_a_play_that_differs_from_its_record_is_shown_beside_that_of_a_commit_until_it_is_accepted(

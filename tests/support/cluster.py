@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from hack.faults.oracle.history import conditions_in
 from tests.support.eventually import eventually
 from tests.support.manifests import pod_status, tfjob
 from tfoperator.api.v1.types import TFJOBS
@@ -65,7 +66,7 @@ class Cluster:
         return self.client.get(TFJOBS, self.namespace, name, decode)
 
     def conditions(self, name: str) -> dict[str, Json]:
-        return {c["type"]: c for c in self.job(name).get("status", {}).get("conditions", [])}
+        return {c["type"]: c for c in conditions_in(self.job(name).get("status", {}))}
 
     def has_condition(self, name: str, kind: str) -> bool:
         return self.conditions(name).get(kind, {}).get("status") == "True"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hack.faults.oracle.history import conditions_in
 from tests.support.cluster import tfjob
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi
@@ -123,7 +124,7 @@ class Harness:
 
     def condition(self, kind: str, name: str = "job") -> dict[str, Any]:
         """One condition on the server; empty if there is none."""
-        found = [one for one in self.status(name).get("conditions", []) if one["type"] == kind]
+        found = [one for one in conditions_in(self.status(name)) if one["type"] == kind]
         return found[0] if found else {}
 
     def play_kubelet(self, pod: str, phase: str, *, exit_code: int | None = None) -> None:

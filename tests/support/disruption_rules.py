@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from hack.faults.oracle.history import conditions_in
 from tests.support import manifests
 from tests.support.cluster import decode, find
 from tests.support.eventually import eventually
@@ -63,7 +64,7 @@ class Stage:
 
         def found() -> Json:
             status = self.status(name)
-            true = {one["type"] for one in status.get("conditions", ()) if one["status"] == "True"}
+            true = {one["type"] for one in conditions_in(status) if one["status"] == "True"}
             values = {key: status.get(key, 0) for key in fields}
             assert condition in true, status
             assert values == fields, status
@@ -204,7 +205,7 @@ def _progress(stage: Stage) -> None:
     stage.take("talks")
     stage.take("talks")
     status = stage.until("talks", "Running", disruptions=2)
-    assert not [one for one in status["conditions"] if one["type"] == "Stalled" and one["status"] == "True"]
+    assert not [one for one in conditions_in(status) if one["type"] == "Stalled" and one["status"] == "True"]
 
 
 def _stalled(stage: Stage) -> None:

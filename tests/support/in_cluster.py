@@ -18,6 +18,7 @@ from tests.support import manifests
 from tests.support.cli import Cli
 from tests.support.eventually import eventually_holds
 from tests.support.kubectl import Kubectl
+from tfoperator.api.job_conditions import PEER_CONDITIONS
 
 Json = dict[str, Any]
 ROOT = Path(__file__).parents[2]
@@ -57,10 +58,10 @@ class InCluster:
 
     def wait(self, job: str, condition: str, within: float = LIMIT) -> None:
         """Wait for a condition of a job, with kubectl; what the job says instead fails the test."""
+        ours = f'jsonpath={{.status.operatorConditions[?(@.type=="{condition}")].status}}=True'
+        wanted = f"condition={condition}" if condition in PEER_CONDITIONS else ours
         try:
-            self.kubectl(
-                "wait", f"--for=condition={condition}", f"tfjob/{job}", f"--timeout={within}s", timeout=within + 30
-            )
+            self.kubectl("wait", f"--for={wanted}", f"tfjob/{job}", f"--timeout={within}s", timeout=within + 30)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.tfoperator('describe', job).stdout}") from error
 

@@ -1,9 +1,28 @@
-"""Functions that read a job's conditions. Pure."""
+"""Functions that read a job's conditions. Pure.
+
+`status.conditions` has the Go operator's types of conditions and no others, since its clients interpret every type that
+they find there. The other types are in `status.operatorConditions`. An older release wrote all types to
+`status.conditions`; both forms are read.
+"""
 
 from __future__ import annotations
 
-from tfoperator.api.v1.status import JobCondition, find_condition, status_of
+import re
+
+from tfoperator.api.v1.status import JobCondition, all_conditions, find_condition, status_of
 from tfoperator.api.v1.types import ConditionType, TFJob
+
+PEER_CONDITIONS = frozenset(
+    {
+        ConditionType.CREATED,
+        ConditionType.RUNNING,
+        ConditionType.RESTARTING,
+        ConditionType.SUSPENDED,
+        ConditionType.SUCCEEDED,
+        ConditionType.FAILED,
+    }
+)
+"""The types of conditions that the Go operator has: the only types in `status.conditions`."""
 
 PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
 """The reason of the conditions Stalled, and Failed, of a job without progress for too long, as with Deployments."""
@@ -15,10 +34,13 @@ ACTIVE_TOO_LONG = "it was active longer than specified deadline"
 BACKOFF_LIMIT_REACHED = "it has reached the specified backoff limit"
 """In the message of the condition Failed of a job with more restarts than `backoffLimit`: the Go operator's words."""
 
+READY_COUNT = re.compile(r"\b(\d+/\d+) replicas ready\b")
+"""The counts in the message of the condition Running; without them, all replicas of a job that runs are ready."""
+
 
 def condition_of(job: TFJob, condition: str) -> JobCondition | None:
     """Return the condition of that type, whatever its status, or None."""
-    return find_condition(job.status.conditions, condition)
+    return find_condition(all_conditions(job.status), condition)
 
 
 def ended_by_limit(failed: JobCondition) -> bool:
@@ -29,7 +51,21 @@ def ended_by_limit(failed: JobCondition) -> bool:
 
 def has_condition(job: TFJob, condition: str) -> bool:
     """Return whether the condition is true."""
-    return status_of(job.status.conditions, condition) == "True"
+    return status_of(all_conditions(job.status), condition) == "True"
+
+
+def ready_by_message(job: TFJob, wanted: int) -> str:
+    """Return `3/4`, by the message of the condition Running, of a job that wants so many replicas; empty if unknown.
+
+    MultiKueue copies the Go operator's part of a status only: there this message is the only sign of readiness.
+    """
+    running = condition_of(job, ConditionType.RUNNING)
+    if running is None:
+        return ""
+    counts = READY_COUNT.search(running.message)
+    if counts is not None:
+        return counts.group(1)
+    return f"{wanted}/{wanted}" if running.message.endswith(" is running.") else ""
 
 
 def final_condition(job: TFJob) -> JobCondition | None:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from tfoperator.api.job_conditions import final_condition
+from tfoperator.api.v1.status import all_conditions
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import seconds_between, utc
 
@@ -67,7 +68,7 @@ def has_changed(old: TFJob, new: TFJob) -> bool:
 def _last_change(job: TFJob) -> datetime | None:
     status = job.status
     times = [job.metadata.creation_timestamp, status.start_time, status.completion_time]
-    for condition in status.conditions:
+    for condition in all_conditions(status):
         times += [condition.last_update_time, condition.last_transition_time]
     # Times that API servers accept have a zone; older stored ones may not.
     return max((utc(time) for time in times if time is not None), default=None)

@@ -42,7 +42,10 @@ class JobReader(JobAccess):
     def get_job_conditions(
         self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None
     ) -> list[JobCondition]:
-        """Return the conditions of a job, the latest last; those of `job` if it is given."""
+        """Return the conditions of a job that the Go operator has, too, the latest last; those of `job` if it is given.
+
+        Ready, Stalled, Straggling and Admitted are in `job.status.operator_conditions`.
+        """
         return list((job or self.get_job(name, namespace)).status.conditions)
 
     def is_job_created(self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from tfoperator.api.job_conditions import has_condition
+from tfoperator.api.job_conditions import has_condition, ready_by_message
 from tfoperator.api.names import (
     ANNOTATION_STOPPED,
     DEFAULT_CONTAINER_NAME,
@@ -45,12 +45,12 @@ def wanted_replicas(job: TFJob) -> dict[str, int]:
 
 
 def ready_text(job: TFJob) -> str:
-    """Return `3/4`: the number of ready replicas, and of all. `-` if MultiKueue runs the job without reporting it."""
+    """Return `3/4`: the number of ready replicas, and of all. `-` if MultiKueue runs the job and it is not known."""
     if job.status.ready:
         return job.status.ready
     wanted = sum(wanted_replicas(job).values())
     if is_multikueue(job):
-        return f"{wanted}/{wanted}" if has_condition(job, ConditionType.READY) else "-"
+        return ready_by_message(job, wanted) or "-"
     return f"{sum(status.ready for status in job.status.replica_statuses.values())}/{wanted}"
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from hack.enumeration.fields.changes import NAME, V1, Subject, merge_patch
 from hack.enumeration.world.world import NAMESPACE, Scenario, World
+from hack.faults.oracle.history import conditions_in
 from hack.faults.plan.attachments import Attachments
 from hack.faults.plan.steps import Act, JobShape, Step
 from hack.faults.simulation.attachments import TENSORBOARD_LABEL, watched_kinds
@@ -36,6 +37,7 @@ _TOLD = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFi
 _DROPPED = {*_TOLD, "usage", "lastReconcileTime", "lastUpdateTime", "lastTransitionTime", "clusterIP", "clusterIPs"}
 
 
+_CONDITIONS = ("conditions", "operatorConditions")
 _SCALED = "pods have the new number of replicas when they are made again"
 _ROOM = "a PodGroup keeps its size while no pod of its needs room"
 _PORT = "spec.containers[0].ports[0].containerPort"
@@ -160,8 +162,8 @@ def plain(obj: Json) -> Json:
 def _kept(value: Any) -> Any:
     if isinstance(value, Mapping):
         if "conditions" in value:
-            true = {one["type"]: one.get("reason") for one in value["conditions"] if one["status"] == "True"}
-            return _kept({**{name: one for name, one in value.items() if name != "conditions"}, "true": true})
+            true = {one["type"]: one.get("reason") for one in conditions_in(value) if one["status"] == "True"}
+            return _kept({**{name: one for name, one in value.items() if name not in _CONDITIONS}, "true": true})
         return {name: _kept(one) for name, one in value.items() if name not in _DROPPED}
     return [_kept(one) for one in value] if isinstance(value, list) else value
 

@@ -30,10 +30,11 @@ _SHARE, _OLD_LISTS, _DELETIONS = 40, 600, 200
 
 
 class Seen(NamedTuple):
-    """What a step of a play has shown: what is wrong, "" if nothing is, and what happened."""
+    """What a step of a play has shown: what is wrong, "" if nothing is, what happened, and each version of each job."""
 
     wrong: str
     journal: Sequence[str]
+    jobs: Sequence[Json] = ()
 
 
 class Play(NamedTuple):
@@ -103,4 +104,5 @@ def _walk(setting: Setting, number: int) -> Iterator[Seen]:
 
 
 def _seen(world: World, violations: Sequence[Violation]) -> Seen:
-    return Seen("; ".join(map(str, violations)), list(journal(world)))
+    jobs = [one.obj for one in world.recorder.entries() if one.kind == "TFJob" and one.what != "DELETED"]
+    return Seen("; ".join(map(str, violations)), list(journal(world)), jobs)

@@ -19,9 +19,11 @@ from msgspec.structs import replace
 from hack.enumeration.recorded.random_memory import Witnesses, random_memory
 from hack.enumeration.recorded.random_pods import changed_pod, changed_pod_group, failed_pod
 from hack.enumeration.recorded.random_status import odd_status
+from hack.faults.oracle.clients import PEER_TYPES, RULES
 from hack.random_jobs.chances import chance, some
 from hack.simulated_objects import NOW, SimulatedObjects
 from tfoperator.api.defaults import default
+from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.names import GANG_TOPOLOGY_ANNOTATION
 from tfoperator.api.v1.status import JobUsage, TFJobStatus
 from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RunPolicy, TensorBoard, TFJob, decode_tfjob
@@ -96,7 +98,20 @@ class _Life(SimulatedObjects):
         if planned.write_status and planned.status != self.job.status and chance(rng, 0.9):
             self.job = replace(self.job, status=planned.status)
             self._written = self.now
+            self._expect_no_client_misled()
         return planned, [one.name for one in deciding_pods(observed, planned.status, self.now - _LAG)]
+
+    def _expect_no_client_misled(self) -> None:
+        """Read the status as foreign clients do. Raises AssertionError if they read more than the Go operator's types.
+
+        A job whose time to live is over keeps what a person wrote there until it is deleted.
+        """
+        if self.job.spec.policy.ttl_seconds_after_finished is not None and final_condition(self.job) is not None:
+            return
+        status: Json = msgspec.json.decode(msgspec.json.encode(self.job.status))
+        known = [one for one in status.get("conditions", ()) if one["type"] in PEER_TYPES]
+        for client, rule in RULES.items():
+            assert rule(status) == rule({**status, "conditions": known}), (client, status)
 
     def _expect_rest(self, observed: Observed, status: TFJobStatus) -> None:
         """Plan once more with the status that a last plan has written. Raises AssertionError if it was not the last."""

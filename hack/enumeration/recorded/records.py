@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from hack.enumeration.recorded.journal import digest
 from hack.enumeration.recorded.plays import Play
+
+Look = Callable[[dict[str, Any]], None]
 
 
 class RuleBroken(Exception):
@@ -36,19 +39,21 @@ class Records:
 RECORDS = Records(Path(__file__).with_name("recorded.txt"))
 
 
-def record_of(play: Play) -> str:
-    """Play it, and return the hash of its journal. Raises RuleBroken."""
+def record_of(play: Play, look: Look = lambda _: None) -> str:
+    """Play it, and return the hash of its journal; `look` gets each version of each job. Raises RuleBroken."""
     told: list[str] = []
     for seen in play.steps():
         if seen.wrong:
             raise RuleBroken(play, seen.wrong)
+        for job in seen.jobs:
+            look(job)
         told += seen.journal
     return digest(told)
 
 
-def records_of(plays: Iterable[Play]) -> dict[str, str]:
+def records_of(plays: Iterable[Play], look: Look = lambda _: None) -> dict[str, str]:
     """Play these; return the hash of each one's journal, by its name. Raises RuleBroken."""
-    return {one.name: record_of(one) for one in plays}
+    return {one.name: record_of(one, look) for one in plays}
 
 
 def differing(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

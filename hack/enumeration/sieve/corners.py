@@ -24,6 +24,7 @@ from hack.enumeration.sieve.happenings import (
     writes_a_line,
 )
 from hack.enumeration.world.world import Move, Scenario, World
+from hack.faults.oracle.history import conditions_in
 from hack.faults.plan.attachments import Attachments
 from hack.faults.plan.steps import Act, JobShape, Step
 from tfoperator.operator.options.settings import Options
@@ -83,7 +84,7 @@ def _has_stalled(world: World) -> str:
     """What a job must have come to that runs and is silent for more than twice its deadline. Raises RuntimeError."""
     [job] = world.recorder.current("TFJob")
     status = job["status"]
-    since = {one["type"]: one["lastTransitionTime"] for one in status["conditions"] if one["status"] == "True"}
+    since = {one["type"]: one["lastTransitionTime"] for one in conditions_in(status) if one["status"] == "True"}
     runs = "Ready" in since and world.clock.now() - datetime.fromisoformat(since["Ready"]) > timedelta(minutes=1)
     if runs and "Stalled" not in since and not status.get("restarts"):
         raise RuntimeError("a job that runs and is silent for more than twice its deadline has not stalled")

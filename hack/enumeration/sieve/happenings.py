@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from hack.enumeration.world.world import NAMESPACE, World
+from hack.faults.oracle.history import conditions_in
 from hack.faults.plan.steps import Act, JobShape, Step
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.api.workloads import WORKLOADS
@@ -129,7 +130,7 @@ def says(condition: str, *texts: str, status: str = "") -> Happening:
         if not world.is_prompt:
             return "not looked"
         [job] = world.recorder.current("TFJob")
-        found = {one["type"]: one for one in job["status"]["conditions"]}.get(condition) or {"message": ""}
+        found = {one["type"]: one for one in conditions_in(job["status"])}.get(condition) or {"message": ""}
         if missing := [text for text in texts if text not in found["message"]]:
             raise RuntimeError(f"{condition} does not say {missing}: {found['message']!r}")
         if status and found.get("status") != status:
@@ -160,7 +161,7 @@ def unheard(*happenings: Happening) -> Happening:
             one(world)
         world.run_for(2.5)
         then, now = (
-            [one["status"]["conditions"] for one in jobs] for jobs in (before, world.recorder.current("TFJob"))
+            [conditions_in(one["status"]) for one in jobs] for jobs in (before, world.recorder.current("TFJob"))
         )
         if then != now and world.is_prompt:
             raise RuntimeError(f"a condition was written for what is no news: {now}")

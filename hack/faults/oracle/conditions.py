@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from hack.faults.oracle.history import JobHistory
+from hack.faults.oracle.history import JobHistory, conditions_in
 
 Json = dict[str, Any]
 
@@ -24,8 +24,8 @@ _TIMES = ("lastUpdateTime", "lastTransitionTime")
 
 def check_conditions(job: JobHistory, before: Json | None) -> Iterator[str]:
     """What is wrong with the conditions of a job, whose status was another one `before`."""
-    every = job.status.get("conditions") or []
-    old = {one["type"]: one for one in ((before or {}).get("status") or {}).get("conditions") or ()}
+    every = conditions_in(job.status)
+    old = {one["type"]: one for one in conditions_in((before or {}).get("status") or {})}
     if not every or list(old.values()) == every:
         return
     if len({one["type"] for one in every}) < len(every):

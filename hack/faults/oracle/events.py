@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from hack.faults.journal import Journal
-from hack.faults.oracle.history import JobHistory, Violation
+from hack.faults.oracle.history import JobHistory, Violation, conditions_in
 from hack.faults.oracle.replay import replay
 
 Json = dict[str, Any]
@@ -44,7 +44,7 @@ def _changes(journal: Journal, uid: str) -> Iterator[tuple[str, str, str]]:
     before: dict[str, str] = {}
     for entry in journal.entries:
         if entry.uid == uid and entry.what != "DELETED":
-            now = {one["type"]: one for one in (entry.obj.get("status") or {}).get("conditions") or ()}
+            now = {one["type"]: one for one in conditions_in(entry.obj.get("status") or {})}
             for kind, one in now.items():
                 if one["status"] != before.get(kind) and (one["status"] == "True" or kind in ("Suspended", "Admitted")):
                     yield kind, str(one["reason"]), str(one["message"])

@@ -7,7 +7,7 @@ its modules: two different mistakes would have to agree to hide each other.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -140,6 +140,11 @@ class AttachmentHistory:
         return bool(self.obj["metadata"].get("deletionTimestamp"))
 
 
+def conditions_in(status: Mapping[str, Any]) -> list[Json]:
+    """All conditions of a status: the Go operator's, and ours."""
+    return [*(status.get("operatorConditions") or ()), *(status.get("conditions") or ())]
+
+
 class JobHistory:
     """One job (of one UID), the latest version of it and everything it had."""
 
@@ -153,6 +158,8 @@ class JobHistory:
         self.attachments: dict[str, AttachmentHistory] = {}
         self.specs: list[Json] = []
         self.verdict = ""
+        self.peer_conditions: list[Json] = []
+        """The conditions that it would have now with the Go operator."""
         self.network = ""
         """What its first object was made for; empty before that."""
 
@@ -226,7 +233,7 @@ class JobHistory:
 
     def conditions(self) -> dict[str, Json]:
         """Its conditions by type."""
-        return {one["type"]: one for one in self.status.get("conditions") or ()}
+        return {one["type"]: one for one in conditions_in(self.status)}
 
     def holds(self, condition: str) -> bool:
         """Whether a condition is true."""

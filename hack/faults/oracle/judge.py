@@ -110,11 +110,11 @@ class _End:
             self._say(what, text)
         for text in () if self._journal.clock_stepped else check_usage(job, self._journal):
             self._say("wrong", text)
+        self._expect("observedGeneration", job.status.get("observedGeneration"), job.obj["metadata"]["generation"])
         if job.verdict:
             self._check_ended()
             self._check_cleaned_up()
             return
-        self._expect("observedGeneration", job.status.get("observedGeneration"), job.obj["metadata"]["generation"])
         self._check_counts()
         due = due_verdict(job)
         if due:

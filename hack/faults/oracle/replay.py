@@ -6,6 +6,7 @@ from typing import Any
 
 from hack.faults.journal import Entry, Journal
 from hack.faults.oracle.attachments import AttachmentChecker
+from hack.faults.oracle.clients import misled_clients, peer_conditions
 from hack.faults.oracle.conditions import check_conditions, check_failure
 from hack.faults.oracle.ends import check_counts_at_end
 from hack.faults.oracle.history import JobHistory, PodHistory, ReplicaKey, ServiceHistory, Violation
@@ -116,6 +117,7 @@ class _Reader:
         judged = self._journal.texts and not job.managed_elsewhere
         for text in check_conditions(job, before) if judged else ():
             self._complain("wrong", job, text)
+        self._check_clients(job, judged=judged)
         self._check_verdict(job, old_verdict)
         if old_verdict and before and (before["status"].get("replicaStatuses") != job.status.get("replicaStatuses")):
             self._complain("wrong", job, "it had ended, and its replicaStatuses have changed since")
@@ -132,6 +134,11 @@ class _Reader:
             policy = job.policy(kind)
             if not any(pod.failed_for_good(policy) for pod in job.pods.values() if pod.replica == (kind, index)):
                 self._complain("wrong", job, f"{kind}-{index} counts as failed for good, but never was")
+
+    def _check_clients(self, job: JobHistory, *, judged: bool) -> None:
+        for text in misled_clients(job.peer_conditions, job.status) if judged else ():
+            self._complain("wrong", job, text)
+        job.peer_conditions = peer_conditions(job.peer_conditions, job.status.get("conditions") or ())
 
     def _gone(self, job: JobHistory) -> None:
         if job.uid in self._journal.jobs_deleted_by_plan:

@@ -17,12 +17,11 @@ from tfoperator.api.names import (
     object_name,
     replica_labels,
 )
-from tfoperator.api.v1.status import JobCondition, TFJobStatus
+from tfoperator.api.v1.status import JobCondition, TFJobStatus, all_conditions, find_condition
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob, decode_tfjob
 from tfoperator.controller import PlanOptions
 from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.plan.actions import Action, Create, Delete, Patch, Plan, ReplicaId
-from tfoperator.controller.plan.conditions import find_condition
 from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.observed import Observed
 from tfoperator.kube.objects import (
@@ -264,12 +263,12 @@ class ReadablePlan(Plan, frozen=True):
 
     def condition(self, condition_type: ConditionType) -> JobCondition:
         """The condition of this type, which must be there."""
-        found = find_condition(self.status.conditions, condition_type)
+        found = find_condition(all_conditions(self.status), condition_type)
         assert found is not None, f"no condition {condition_type}"
         return found
 
     def has_condition(self, condition_type: ConditionType) -> bool:
-        return find_condition(self.status.conditions, condition_type) is not None
+        return find_condition(all_conditions(self.status), condition_type) is not None
 
     def is_true(self, condition_type: ConditionType) -> bool:
         return self.has_condition(condition_type) and self.condition(condition_type).status == "True"

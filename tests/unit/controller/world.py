@@ -14,13 +14,14 @@ from msgspec.structs import replace
 
 from hack.simulated_objects import GRACE, SimulatedObjects
 from tests.unit.controller.builders import OPTIONS, ReadablePlan, plan_for
+from tfoperator.api.job_conditions import has_condition
 from tfoperator.api.names import replica_of
 from tfoperator.api.replica_pods import restarted_by_rule, training_end
 from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress, parse_indexes
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
 from tfoperator.controller import PlanOptions
 from tfoperator.controller.plan.actions import Action, Create, Delete, DeleteReason, Patch, Plan
-from tfoperator.controller.plan.conditions import find_condition, is_finished
+from tfoperator.controller.plan.conditions import is_finished
 from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.plan.restart import job_restarts_before
 from tfoperator.controller.pods.manifests import restarts_together
@@ -348,8 +349,7 @@ class World(SimulatedObjects):
         return is_finished(self.job.status.conditions)
 
     def holds(self, condition: ConditionType) -> bool:
-        found = find_condition(self.job.status.conditions, condition)
-        return found is not None and found.status == "True"
+        return has_condition(self.job, condition)
 
     def policy_of(self, pod: Pod) -> str:
         if restarts_together(self.job):

@@ -77,11 +77,15 @@ def test_a_cluster_that_is_away_is_told(reached: dict[str, Any] | None, said: st
 
 
 def test_what_multikueue_does_not_tell_is_not_counted_as_none() -> None:
-    status = {"replicaStatuses": {"Worker": {"active": 2}}, "conditions": [condition("Running")]}
+    status = {"replicaStatuses": {"Worker": {"active": 2}}, "conditions": [condition("Created")]}
     remote = job_of(manifest() | {"status": status})
     assert (ready_text(remote), restart_count(remote)) == ("-", None)
-    ready = job_of(manifest() | {"status": {"conditions": [condition("Ready")]}})
-    assert ready_text(ready) == "2/2"
+    for message, known in (
+        ("TFJob ns/mnist is running.", "2/2"),
+        ("TFJob ns/mnist is running. 1/2 replicas ready; worker-1 waits.", "1/2"),
+    ):
+        running = condition("Running") | {"message": message}
+        assert ready_text(job_of(manifest() | {"status": {"conditions": [running]}})) == known
     told = job_of(manifest() | {"status": {"ready": "1/2", "restarts": 3}})
     assert (ready_text(told), restart_count(told)) == ("1/2", 3)
 

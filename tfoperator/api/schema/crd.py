@@ -35,7 +35,13 @@ _PRINTER_COLUMNS = (
     ),
     ("ETA", "string", ".status.progress.eta", 0, "How long the rest will take."),
     ("Goodput", "string", ".status.usage.goodput", 1, "The share of the time that trained."),
-    ("Stalled", "string", '.status.conditions[?(@.type=="Stalled")].status', 1, "Whether it makes no progress."),
+    (
+        "Stalled",
+        "string",
+        '.status.operatorConditions[?(@.type=="Stalled")].status',
+        1,
+        "Whether it makes no progress.",
+    ),
     ("Age", "date", ".metadata.creationTimestamp", 0, ""),
 )
 

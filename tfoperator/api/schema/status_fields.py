@@ -16,7 +16,8 @@ STATUS_FIELDS: dict[type, dict[str, Field]] = {
         "disruptions": Field("Restarts after a pod was taken."),
         "jobDisruptions": Field("Such restarts of all."),
         "disruptionBackoff": Field("Disruptions in a row."),
-        "conditions": Field("The latest stands last."),
+        "conditions": Field("The Go operator's types, the latest last."),
+        "operatorConditions": Field("Ready, Stalled, Straggling and Admitted."),
         "replicaStatuses": Field("The replicas by type."),
         "startTime": Field("When the job was started or resumed."),
         "completionTime": Field("When the job ended."),
@@ -75,7 +76,7 @@ STATUS_FIELDS: dict[type, dict[str, Field]] = {
         "factor": Field("Of a slow one: 2.1."),
     },
     status.JobCondition: {
-        "type": Field("Created, Running, Ready, Restarting, Stalled, Straggling, Suspended, Succeeded or Failed."),
+        "type": Field("Such as Running, or Ready."),
         "status": Field("True, False or Unknown."),
         "reason": Field("For programs."),
         "message": Field("For people."),

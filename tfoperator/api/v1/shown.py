@@ -39,7 +39,10 @@ def job_html(job: TFJob) -> str:
         for counts in [status.replica_statuses.get(kind) or nothing]
     ]
     tables = html_table(("replicas", "wanted", "active", "succeeded", "failed"), replicas)
-    conditions = [(c.type, c.status, c.reason, c.message, str(c.last_transition_time or "")) for c in status.conditions]
+    conditions = [
+        (c.type, c.status, c.reason, c.message, str(c.last_transition_time or ""))
+        for c in (*status.operator_conditions, *status.conditions)
+    ]
     if conditions:
         tables += html_table(("condition", "status", "reason", "message", "since"), conditions)
     title = html_text(f"TFJob {job.metadata.namespace}/{job.metadata.name}")

@@ -22,7 +22,7 @@ MAX_INDEXES = 100_000
 
 
 class JobCondition(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One observation about the job; the latest stands last."""
+    """One observation about the job."""
 
     type: str
     status: str
@@ -34,10 +34,7 @@ class JobCondition(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 def find_condition(conditions: Sequence[JobCondition], kind: str) -> JobCondition | None:
     """Return the condition of that type, or None."""
-    for one in conditions:
-        if one.type == kind:
-            return one
-    return None
+    return next((one for one in conditions if one.type == kind), None)
 
 
 def status_of(conditions: Sequence[JobCondition], kind: str) -> str:
@@ -146,9 +143,8 @@ class UsagePhase(StrEnum):
 class ResourceUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """How much of a resource the job's pods request, and for how long.
 
-    `in_use` is the amount now,
-    `requested_seconds` is the amount times the seconds that pods were on nodes, `trained_seconds` those of them that
-    the job trained: of `cpu` in cores, of `memory` in bytes.
+    `in_use` is the amount now, `requested_seconds` is the amount times the seconds that pods were on nodes,
+    `trained_seconds` those of them that the job trained: of `cpu` in cores, of `memory` in bytes.
     """
 
     in_use: float = 0.0
@@ -230,11 +226,9 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     `last_reconcile_time` is when the job was last compared with the live state (`tfoperator.reconciler`). It is written
     with other changes of the status, or else with the first comparison, and then before it is five minutes old, until
     the job ends; more rarely where that would be more than five writes a second in all. It determines when the next
-    comparison is due, also for a new leader. A wrong value costs a comparison that comes early or, by five minutes at
-    most, late.
+    comparison is due, also for a new leader. A wrong value costs a comparison that is early, or five minutes late.
 
     Under `onStraggler: Restart`, `node_failures` says how often in a row replicas failed on nodes (`worker-1/node`).
-
     `network` is what the job was started with if that is PerJob, and empty otherwise.
     """
 
@@ -246,6 +240,7 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     job_disruptions: int = 0
     disruption_backoff: DisruptionBackoff | None = None
     conditions: tuple[JobCondition, ...] = ()
+    operator_conditions: tuple[JobCondition, ...] = ()
     replica_statuses: dict[str, ReplicaStatus] = {}
     start_time: datetime | None = None
     completion_time: datetime | None = None
@@ -256,6 +251,11 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     node_failures: dict[str, int] = {}
     network: str = ""
     observed_generation: int = 0
+
+
+def all_conditions(status: TFJobStatus) -> tuple[JobCondition, ...]:
+    """Return the conditions of all types: the Go operator's last, and the latest of those at the end."""
+    return (*status.operator_conditions, *status.conditions)
 
 
 def format_indexes(indexes: Iterable[int]) -> str:

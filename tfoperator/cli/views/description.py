@@ -19,7 +19,7 @@ from tfoperator.api.names import (
 from tfoperator.api.queues import is_multikueue, not_carried
 from tfoperator.api.usage_text import resources_text, usage_text
 from tfoperator.api.v1.shown import restarts_text
-from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus, TrainingProgress, parse_indexes
+from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus, TrainingProgress, all_conditions, parse_indexes
 from tfoperator.api.v1.types import ConditionType, ReplicaSpec, TFJob
 from tfoperator.api.validation.warnings import validate_grace
 from tfoperator.cli.terminal.output import say, table
@@ -60,7 +60,7 @@ def print_description(
         table((*_REPLICA_HEADER[:_AGE], *used, *_REPLICA_HEADER[_AGE:]), rows, state_column=1, indent="  ")
     say("\nConditions:")
     conditions = [
-        (c.type, c.status, age(c.last_transition_time, now), c.reason, c.message) for c in job.status.conditions
+        (c.type, c.status, age(c.last_transition_time, now), c.reason, c.message) for c in all_conditions(job.status)
     ]
     if conditions:
         table(_CONDITION_HEADER, conditions, indent="  ")

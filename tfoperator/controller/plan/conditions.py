@@ -1,8 +1,10 @@
-"""A job's list of conditions as a value: set one, get a new list.
+"""A job's conditions as a value: set a condition, get new lists.
 
-Other programs read this list by position: `kubectl get tfjobs` prints the type of the last one as State, and so do
-clients of the Go operator. So the last one is always true, and one of the Go operator's: Ready, Stalled, Straggling and
-Admitted, which it doesn't know, and conditions that became false never stand last.
+Foreign clients read `status.conditions`, and each kind of client has a rule of its own: the last condition of the list,
+the newest true condition by its transition time, any true condition of a type, `Ready` and `Stalled` as kstatus defines
+them. So this list has the Go operator's types only, the last condition in it is true, and transition times are as that
+operator sets them. Types that it does not know (Ready, Stalled, Straggling, Admitted) are in
+`status.operatorConditions`.
 """
 
 from __future__ import annotations
@@ -10,7 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from tfoperator.api.v1.status import JobCondition, find_condition, status_of
+import msgspec
+
+from tfoperator.api.job_conditions import PEER_CONDITIONS
+from tfoperator.api.v1.status import JobCondition, TFJobStatus, all_conditions, find_condition, status_of
 from tfoperator.api.v1.types import ConditionType
 from tfoperator.base.clock import whole_second
 
@@ -21,11 +26,11 @@ def is_finished(conditions: Sequence[JobCondition]) -> bool:
 
 
 class Conditions:
-    """Builds the next list of conditions from the current one; times are set only where something changed."""
+    """Builds the next conditions from the current ones; times are set only where something changed."""
 
-    def __init__(self, current: Sequence[JobCondition], now: datetime) -> None:
-        self._items = list(current)
-        self._current = tuple(current)
+    def __init__(self, current: TFJobStatus, now: datetime) -> None:
+        self._current = all_conditions(current)
+        self._items = list(self._current)
         self._now = whole_second(now)
 
     def get(self, condition: ConditionType) -> JobCondition | None:
@@ -46,7 +51,7 @@ class Conditions:
         """Set a condition; return whether that changed anything.
 
         The transition time moves only with the status, the update time with any change. A condition that becomes true
-        moves to the end of the list.
+        moves to the end of its list.
         """
         old = self.get(condition)
         if old is not None and (old.status, old.reason, old.message) == (status, reason, message):
@@ -71,14 +76,13 @@ class Conditions:
         """Drop a condition, if it is there."""
         self._items = [item for item in self._items if item.type != condition]
 
-    def result(self) -> tuple[JobCondition, ...]:
-        """Return the new list, with one of the Go operator's true conditions last, if any; the old list if equal."""
-        items = self._items
-        leading = [position for position, item in enumerate(items) if _may_be_last(item)]
-        if leading and leading[-1] != len(items) - 1:
-            items = [*items[: leading[-1]], *items[leading[-1] + 1 :], items[leading[-1]]]
-        result = tuple(items)
-        return self._current if result == self._current else result
+    def written_to(self, status: TFJobStatus) -> TFJobStatus:
+        """Return the status with these conditions, each type in its list; the same status if it has them already."""
+        conditions = _with_a_true_one_last([item for item in self._items if item.type in PEER_CONDITIONS])
+        own = tuple(item for item in self._items if item.type not in PEER_CONDITIONS)
+        if (conditions, own) == (status.conditions, status.operator_conditions):
+            return status
+        return msgspec.structs.replace(status, conditions=conditions, operator_conditions=own)
 
     def became_true(self) -> frozenset[ConditionType]:
         """Return the conditions that are true now and were not before."""
@@ -90,8 +94,10 @@ class Conditions:
 
 
 _KNOWN_TYPES = frozenset(ConditionType)
-_OWN_TYPES = frozenset((ConditionType.READY, ConditionType.STALLED, ConditionType.STRAGGLING, ConditionType.ADMITTED))
 
 
-def _may_be_last(condition: JobCondition) -> bool:
-    return condition.status == "True" and condition.type not in _OWN_TYPES
+def _with_a_true_one_last(items: list[JobCondition]) -> tuple[JobCondition, ...]:
+    true = [position for position, item in enumerate(items) if item.status == "True"]
+    if true and true[-1] != len(items) - 1:
+        items.append(items.pop(true[-1]))
+    return tuple(items)

@@ -45,7 +45,7 @@ from tfoperator.controller.plan.reporting import (
 from tfoperator.controller.plan.restart import job_restarts_so_far, overdue_seconds
 from tfoperator.controller.plan.scaling import plan_replicas
 from tfoperator.controller.plan.stall import judge_progress, mark_stalled
-from tfoperator.controller.plan.status import build_status
+from tfoperator.controller.plan.status import build_status, status_after_end
 from tfoperator.controller.plan.stragglers import move_replicas, report_stragglers
 from tfoperator.controller.plan.tensorboard import TensorBoardObjects, plan_tensorboard, split_tensorboard
 from tfoperator.controller.plan.usage import account, with_goodput
@@ -162,7 +162,7 @@ def _plan_finished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TFJo
         clean_up_finished(draft)
     if tensorboard is not None and not draft.observed.problems:
         plan_tensorboard(draft, tensorboard)
-    return job.status
+    return status_after_end(job, draft.conditions)
 
 
 def _plan_unfinished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TFJobStatus:
@@ -189,7 +189,7 @@ def _plan_unfinished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TF
         case Stage.ACTIVE:
             _plan_active(draft, known)
     usage = account(known, verdict.stage, stalled=draft.conditions.is_true(ConditionType.STALLED))
-    return build_status(known, verdict.stage, draft.conditions.result(), held, usage)
+    return build_status(known, verdict.stage, draft.conditions, held, usage)
 
 
 def _look_at(draft: Draft, *, suspended: bool) -> Situation:

@@ -59,7 +59,7 @@ class Draft:
         self.job = observed.job
         self.now = now
         self.options = options
-        self.conditions = Conditions(observed.job.status.conditions, now)
+        self.conditions = Conditions(observed.job.status, now)
         self.gang_waits: str | None = None  # the common reason why the job's pods wait, "" if unknown; None: they don't
         self.gang_is_stuck = False  # whether a scheduler has found no room, which is worth an event
         self.absent: list[str] = []

@@ -29,7 +29,7 @@ _MAX_TEXT = 1000
 def plan_invalid(draft: Draft, problems: Sequence[str]) -> TFJobStatus:
     """Report the problems (one or more, each `field: message`), and leave everything else alone; returns the status."""
     job = draft.job
-    draft.conditions = Conditions(job.status.conditions, _moment(draft))
+    draft.conditions = Conditions(job.status, _moment(draft))
     report_created(draft)
     text = problems_text(problems)
     # Of a job whose status can't be read, or is yet to be written, its pods are the only sign that it has started.
@@ -41,11 +41,10 @@ def plan_invalid(draft: Draft, problems: Sequence[str]) -> TFJobStatus:
     for condition in (ConditionType.READY, ConditionType.STALLED, ConditionType.STRAGGLING):
         if draft.conditions.get(condition) is not None:
             draft.conditions.set(condition, "Unknown", REASON_INVALID, message)
-    conditions = draft.conditions.result()
+    status = draft.conditions.written_to(job.status)
     return msgspec.structs.replace(
-        job.status,
-        phase=phase_of(conditions, job.status.replica_statuses.values()),
-        conditions=conditions,
+        status,
+        phase=phase_of(status.conditions, status.replica_statuses.values()),
         observed_generation=job.metadata.generation,
     )
 
@@ -54,9 +53,8 @@ def _fail(draft: Draft, message: str) -> TFJobStatus:
     draft.conditions.set(ConditionType.FAILED, "True", REASON_INVALID, message)
     draft.event("Warning", REASON_INVALID, message)
     return msgspec.structs.replace(
-        draft.job.status,
+        draft.conditions.written_to(draft.job.status),
         phase="Failed",
-        conditions=draft.conditions.result(),
         completion_time=whole_second(_moment(draft)),
         observed_generation=draft.job.metadata.generation,
     )

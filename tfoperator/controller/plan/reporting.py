@@ -13,7 +13,7 @@ from tfoperator.api.job_conditions import PROGRESS_DEADLINE_EXCEEDED
 from tfoperator.api.left_running import left_running, left_running_text
 from tfoperator.api.names import parse_replica_type
 from tfoperator.api.queues import queue_name
-from tfoperator.api.v1.status import find_condition, status_of
+from tfoperator.api.v1.status import all_conditions, find_condition, status_of
 from tfoperator.api.v1.types import ConditionType, ReplicaType
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.gang import ignored_topology
@@ -93,7 +93,7 @@ def _report_queue(draft: Draft, gate: QueueGate) -> None:
     for condition in _OVER:
         _set_false_if_there(draft, condition, "TFJobQueued", message)
     conditions.remove(ConditionType.RESTARTING)
-    if status_of(draft.job.status.conditions, ConditionType.ADMITTED) != "False":
+    if status_of(all_conditions(draft.job.status), ConditionType.ADMITTED) != "False":
         draft.event("Normal", "TFJobQueued", message)
     conditions.set(ConditionType.ADMITTED, "False", gate.reason, message)
 

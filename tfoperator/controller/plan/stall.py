@@ -21,7 +21,8 @@ from itertools import pairwise
 
 import msgspec
 
-from tfoperator.api.v1.status import TrainingProgress, find_condition
+from tfoperator.api.job_conditions import condition_of
+from tfoperator.api.v1.status import TrainingProgress, all_conditions
 from tfoperator.api.v1.types import ConditionType, OnStall, ReplicaType, TFJob
 from tfoperator.base.clock import seconds_between, utc, whole_second
 from tfoperator.base.durations import format_duration
@@ -85,7 +86,7 @@ def _clock_start(job: TFJob, groups: Sequence[ReplicaGroup]) -> datetime | None:
 
     Of an elastic job, workers may come and go while the others train on.
     """
-    true = [one for one in job.status.conditions if one.status == "True"]
+    true = [one for one in all_conditions(job.status) if one.status == "True"]
     since = {one.type: one.last_transition_time for one in true if one.last_transition_time is not None}
     if ConditionType.RUNNING not in since:
         return None
@@ -145,7 +146,7 @@ def _by_logs(known: Situation, clock: _Clock) -> Stall:
         return Stall(state=StallState.GOES_ON, look_again=left, look_at=all_pods, newer_than=last)
     again = min(max(clock.deadline / 2, _MIN_LOOK_PERIOD), _MAX_LOOK_PERIOD)
     if looked is None or seconds_between(last, looked) < clock.deadline:
-        before = find_condition(job.status.conditions, ConditionType.STALLED)
+        before = condition_of(job, ConditionType.STALLED)
         state, message = StallState.GOES_ON, ""
         if before is not None and before.status == "True":
             # Until the logs have been read again, repeat the last message.
@@ -204,7 +205,7 @@ def _stalled(known: Situation, clock: _Clock, what: str, behind: tuple[str, ...]
     policy = job.spec.policy
     names = f" Behind: {', '.join(behind)}." if behind else ""
     message = f"TFJob {job.metadata.key} has made no progress for {format_duration(clock.deadline)}: {what}.{names}"
-    before = find_condition(job.status.conditions, ConditionType.STALLED)
+    before = condition_of(job, ConditionType.STALLED)
     is_new = before is None or before.status != "True"
     ends_as = OnStall(policy.on_stall) if policy.on_stall in set(OnStall) else OnStall.REPORT
     stall = Stall(state=StallState.STALLED, message=message, behind=behind, look_again=look_again, ends_as=ends_as)

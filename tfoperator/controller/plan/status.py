@@ -7,38 +7,46 @@ job that starts.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 
 import msgspec
 
+from tfoperator.api.job_conditions import READY_COUNT
 from tfoperator.api.names import replicas_selector
 from tfoperator.api.v1.status import (
     JobCondition,
     JobUsage,
     ReplicaStatus,
     TFJobStatus,
+    all_conditions,
     format_indexes,
     parse_indexes,
     status_of,
 )
-from tfoperator.api.v1.types import ConditionType, Network, ReplicaType, TFJobSpec
+from tfoperator.api.v1.types import ConditionType, Network, ReplicaType, TFJob, TFJobSpec
 from tfoperator.base.clock import whole_second
-from tfoperator.controller.plan.conditions import is_finished
+from tfoperator.controller.plan.conditions import Conditions, is_finished
 from tfoperator.controller.plan.observed import Observed, PlanOptions, clean_pod_policy
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, has_record
 from tfoperator.controller.plan.verdict import Situation, Stage
 
 _UNREMARKABLE_CONDITIONS = frozenset({ConditionType.CREATED})
-_READY_COUNT = re.compile(r"\b\d+/\d+ replicas ready\b")
-_SPECIAL_FIELDS = ("ready", "conditions", "replica_statuses", "last_reconcile_time", "progress", "usage")
+_SPECIAL_FIELDS = (
+    "ready",
+    "conditions",
+    "operator_conditions",
+    "replica_statuses",
+    "last_reconcile_time",
+    "progress",
+    "usage",
+)
 _COMPARED_FIELDS = tuple(name for name in TFJobStatus.__struct_fields__ if name not in _SPECIAL_FIELDS)
 
 
 def build_status(
     known: Situation,
     stage: Stage,
-    conditions: tuple[JobCondition, ...],
+    conditions: Conditions,
     held: Mapping[ReplicaType, int],
     usage: JobUsage | None,
 ) -> TFJobStatus:
@@ -64,16 +72,16 @@ def build_status(
     replica_statuses = {str(key): one for key, one in statuses.items() if key in specs or has_record(one)}
     ready = sum(status.ready for status in replica_statuses.values())
     total = sum(group.size for group in groups)
+    status = conditions.written_to(job.status)
     return msgspec.structs.replace(
-        job.status,
-        phase=phase_of(conditions, replica_statuses.values()),
+        status,
+        phase=phase_of(status.conditions, replica_statuses.values()),
         ready=f"{ready}/{total}",
         restarts=job_restarts + sum(status.restarts for status in replica_statuses.values()),
         job_restarts=job_restarts,
         disruptions=job_disruptions + sum(status.disruptions for status in replica_statuses.values()),
         job_disruptions=job_disruptions,
         disruption_backoff=known.backoff if is_active else None,
-        conditions=conditions,
         replica_statuses=replica_statuses,
         start_time=known.start,
         completion_time=whole_second(known.now) if has_ended else None,
@@ -83,6 +91,19 @@ def build_status(
         usage=usage,
         node_failures=dict(known.node_failures),
     )
+
+
+def status_after_end(job: TFJob, conditions: Conditions) -> TFJobStatus:
+    """Return the status of a job that has ended, which keeps its outcome, times and counts.
+
+    That an edit of the spec was observed is recorded, since kstatus (Helm with `--wait`, Flux) waits for that. A status
+    of the Go operator has no observed generation, and kstatus does not wait for one then. Conditions that an older
+    release wrote move to the list that they belong to.
+    """
+    status, generation = conditions.written_to(job.status), job.metadata.generation
+    if status.observed_generation in (0, generation):
+        return status
+    return msgspec.structs.replace(status, observed_generation=generation)
 
 
 def phase_of(conditions: Sequence[JobCondition], statuses: Iterable[ReplicaStatus]) -> str:
@@ -222,7 +243,7 @@ def only_counts_rise(old: TFJobStatus, new: TFJobStatus, spec: TFJobSpec) -> boo
         return False
     if old.ready.partition("/")[2] != new.ready.partition("/")[2]:
         return False
-    if not _same_but_for_counts(old.conditions, new.conditions):
+    if not _same_but_for_counts(all_conditions(old), all_conditions(new)):
         return False
     if old.replica_statuses.keys() != new.replica_statuses.keys():
         return False
@@ -237,7 +258,7 @@ def _same_but_for_counts(old: Sequence[JobCondition], new: Sequence[JobCondition
 
 def _news(condition: JobCondition) -> JobCondition:
     """Return the condition without its counts, and without the time of their last update."""
-    message = _READY_COUNT.sub("", condition.message)
+    message = READY_COUNT.sub("", condition.message)
     return msgspec.structs.replace(condition, message=message, last_update_time=None)
 
 

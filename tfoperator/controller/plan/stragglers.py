@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from tfoperator.api.v1.status import status_of
+from tfoperator.api.job_conditions import has_condition
 from tfoperator.api.v1.types import ConditionType
 from tfoperator.api.validation.limits import MAX_NODE_FAILURES
 from tfoperator.base.clock import seconds_between
@@ -53,7 +53,7 @@ def move_replicas(known: Situation) -> dict[str, int]:
     """Restart what is to run elsewhere, and have each replica avoid its nodes; return what is to be remembered."""
     status = known.job.status
     noted = dict(status.node_failures)
-    slow = _slow(known) if status_of(status.conditions, ConditionType.STRAGGLING) == "True" else {}
+    slow = _slow(known) if has_condition(known.job, ConditionType.STRAGGLING) else {}
     for group in known.groups:
         for replica in group.replicas:
             name, node = group.name_of(replica), "" if replica.pod is None else replica.pod.spec.node_name

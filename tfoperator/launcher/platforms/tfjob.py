@@ -15,6 +15,7 @@ from typing import Any, Self
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, JOB_ROLE_MASTER, LABEL_JOB_ROLE, job_selector, replica_name
 from tfoperator.api.problems import errors
+from tfoperator.api.v1.status import all_conditions
 from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
 from tfoperator.api.validation.manifest import validate_manifest
 from tfoperator.base.clock import epoch_seconds
@@ -78,7 +79,7 @@ class TFJobWait(ObjectWait[TFJob]):
                 output_cut=leader.output_cut,
                 by_message=self._by_message or leader.by_message,
             )
-        true = (condition for condition in state.status.conditions if condition.status == "True")
+        true = (condition for condition in all_conditions(state.status) if condition.status == "True")
         messages = [condition.message for condition in true if condition.message]
         if messages and messages[-1] != self._told:
             self._told = messages[-1]

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from tfoperator.api.job_conditions import condition_of, final_condition, has_condition
 from tfoperator.api.names import replica_name, tensorboard_name
 from tfoperator.api.queues import is_multikueue, queue_name
+from tfoperator.api.v1.status import all_conditions
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.kube.event import Event
 from tfoperator.sdk.queues import JobQueue
@@ -82,7 +83,7 @@ def job_detail(
                 "message": short(c.message),
                 "since": seconds(c.last_transition_time),
             }
-            for c in job.status.conditions
+            for c in all_conditions(job.status)
         ],
         "tensorBoard": _tensorboard(job, local),
         "time": None if job.status.usage is None else job_time(job.status.usage, phases),

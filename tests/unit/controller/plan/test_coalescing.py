@@ -124,7 +124,7 @@ def test_everything_else_is_more_than_that(why: str, new: TFJobStatus) -> None:
         {"ready": "2/6"},
         {"replica_statuses": {}},
         {"conditions": ()},
-        {"conditions": (JobCondition("Ready", "True", "TFJobReady"),)},
+        {"operator_conditions": (JobCondition("Ready", "True", "TFJobReady"),)},
     ],
 )
 def test_no_other_field_may_differ(change: dict[str, Any]) -> None:
@@ -154,7 +154,7 @@ def drafted(change: Callable[[Draft], object]) -> Plan:
     draft = Draft(Observed(make_job({"Worker": 2}), known_for=0.5), NOW, WAITING)
     draft.conditions.set(ConditionType.CREATED, "True", "TFJobCreated", "it is")
     change(draft)
-    return draft.finish(TFJobStatus(conditions=draft.conditions.result()))
+    return draft.finish(draft.conditions.written_to(TFJobStatus()))
 
 
 @pytest.mark.parametrize(

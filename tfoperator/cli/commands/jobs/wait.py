@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tfoperator.api.v1.status import all_conditions
 from tfoperator.api.v1.types import TFJOBS, ConditionType
 from tfoperator.cli.cluster import ClusterOptions, JobName
 from tfoperator.cli.terminal.errors import CliError
@@ -44,7 +45,7 @@ def wait(
         else:
             job = await_conditions(client, name, client.namespace, targets, deadline)
             said = client.api.get(TFJOBS, client.namespace, name, decode_plain) if output is ReportFormat.JSON else None
-            true = {condition.type for condition in job.status.conditions if condition.status == "True"}
+            true = {condition.type for condition in all_conditions(job.status) if condition.status == "True"}
             reached = next((one for one in targets if one in true), ConditionType.SUCCEEDED)
     if output is ReportFormat.JSON:
         print_object(said if targets == [_DELETED] else without_noise(said), output)

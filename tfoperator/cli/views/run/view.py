@@ -56,7 +56,8 @@ class View(RunListener, ABC):
         """Show each condition that has become true since the last time."""
         name = self._jobs.setdefault(job.metadata.uid, job.metadata.name)
         said = self._said.get(job.metadata.uid, ())
-        true = [condition for condition in job.status.conditions if condition.status == "True"]
+        in_order = (*job.status.conditions, *job.status.operator_conditions)
+        true = [condition for condition in in_order if condition.status == "True"]
         # The time distinguishes a second restart from the first.
         facts = tuple(f"{one.type}: {one.message} {one.last_transition_time}" for one in true)
         for condition, fact in zip(true, facts, strict=True):

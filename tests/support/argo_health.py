@@ -1,0 +1,59 @@
+"""The health check for Argo CD, run by Lua 5.1, which Argo CD's interpreter implements."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from lupa.lua51 import LuaRuntime
+
+from hack.faults.oracle.history import conditions_in
+
+Json = dict[str, Any]
+
+PATCH = Path(__file__).resolve().parents[2] / "manifests" / "argocd" / "health-check.yaml"
+KEY = "resource.customizations.health.kubeflow.org_TFJob"
+
+
+class HealthCheck:
+    """Says what Argo CD shows of a job. For one thread."""
+
+    def __init__(self) -> None:
+        self._script = yaml.safe_load(PATCH.read_text())["data"][KEY]
+        self._lua = LuaRuntime(unpack_returned_tuples=True)
+        self._known: set[object] = set()
+        self.given: set[str] = set()
+        """What `expect` has seen it say."""
+
+    def __call__(self, job: Mapping[str, Any]) -> tuple[str, str]:
+        """Return the status and the message for a job."""
+        self._lua.globals().obj = self._lua.table_from(dict(job), recursive=True)
+        found = self._lua.execute(self._script)
+        return str(found.status), str(found.message)
+
+    def expect(self, job: Json) -> None:
+        """Check what it says of a job, once for each state of a job. Raises AssertionError."""
+        status = job.get("status") or {}
+        conditions = conditions_in(status)
+        observed = status.get("observedGeneration", 0) == job["metadata"]["generation"]
+        state = frozenset((one["type"], one["status"]) for one in conditions), observed, status.get("phase")
+        if state in self._known:
+            return
+        self._known.add(state)
+        said, message = self(job)
+        assert said == expected(status, observed=observed), (said, state)
+        assert message, state
+        self.given.add(said)
+
+
+def expected(status: Json, *, observed: bool) -> str:
+    """What a person would say: by the phase, and by the conditions of a job that goes on."""
+    phase = status.get("phase")
+    if phase in ("Failed", "Succeeded"):
+        return "Degraded" if phase == "Failed" else "Healthy"
+    told = {one["type"]: one["status"] for one in conditions_in(status)}
+    if not told or not observed:
+        return "Progressing"
+    if told.get("Suspended") == "True" or told.get("Admitted") == "False":
+        return "Suspended"
+    return "Degraded" if phase == "Unknown" or told.get("Stalled") == "True" else "Progressing"
