@@ -27,6 +27,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from tfoperator.api.job_conditions import ended_by_limit
+from tfoperator.api.left_running import left_running, left_running_text
 from tfoperator.api.names import is_parameter_server, replica_of
 from tfoperator.api.queues import MULTIKUEUE_ORIGIN_LABEL
 from tfoperator.api.replica_pods import ENDED_PHASES, outlives_training, replica_phase
@@ -40,6 +41,9 @@ from tfoperator.controller.plan.lost_nodes import node_is_lost
 from tfoperator.controller.plan.observed import clean_pod_policy
 from tfoperator.controller.plan.restart import CLOCK_SKEW, any_begun
 from tfoperator.kube.objects import Pod
+
+_LEAVE_RUNNING = ("", CleanPodPolicy.NONE)
+"""The policies under which pods may still run after the job's success."""
 
 
 def clean_up_finished(draft: Draft) -> None:
@@ -57,6 +61,15 @@ def clean_up_finished(draft: Draft) -> None:
         _delete_active(draft)
     elif not policy or (failed is not None and ended_by_limit(failed)):
         _stop_active(draft, failed=failed is not None)
+
+
+def report_left_running(draft: Draft) -> None:
+    """Report the pods that still run after the job's success, and that its policy does not end."""
+    if clean_pod_policy(draft.job, draft.options) not in _LEAVE_RUNNING:
+        return
+    left = [pod for pod in left_running(draft.observed.pods) if not draft.is_ending(pod)]
+    if left:
+        draft.event("Normal", "PodsLeftRunning", f"The job has succeeded. {left_running_text(left)}.")
 
 
 def delete_everything(draft: Draft, reason: DeleteReason) -> None:

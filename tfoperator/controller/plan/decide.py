@@ -19,25 +19,29 @@ import msgspec
 from tfoperator.api.names import LABEL_TENSORBOARD, OnStraggler
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.api.v1.types import CleanPodPolicy, ConditionType, OnStall, ReplicaType, TFJob
+from tfoperator.api.v1.types import ConditionType, OnStall, ReplicaType, TFJob
 from tfoperator.api.validation.job import long_names
 from tfoperator.api.validation.limits import MANAGED_BY_OPERATOR, MAX_REPLICAS
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.actions import DeleteReason, Plan
-from tfoperator.controller.plan.cleanup import clean_up_finished, delete_everything, time_to_live_left
+from tfoperator.controller.plan.cleanup import (
+    clean_up_finished,
+    delete_everything,
+    report_left_running,
+    time_to_live_left,
+)
 from tfoperator.controller.plan.conditions import is_finished
 from tfoperator.controller.plan.disruptions import delay_disrupted
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.invalid import plan_invalid
 from tfoperator.controller.plan.job_restart import plan_job_restart
-from tfoperator.controller.plan.observed import Observed, PlanOptions, clean_pod_policy, with_own_deletions
+from tfoperator.controller.plan.observed import Observed, PlanOptions, with_own_deletions
 from tfoperator.controller.plan.progress import NOT_WATCHED, left_for_stacks, pods_to_look_into
 from tfoperator.controller.plan.replica_states import observe_replicas, rests_on_its_pod
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, start_over
 from tfoperator.controller.plan.reporting import (
     report_edits,
     report_end,
-    report_left_running,
     report_progress,
     report_suspension,
     watch_progress,
@@ -288,10 +292,6 @@ def _plan_suspended(draft: Draft, groups: Sequence[ReplicaGroup]) -> Mapping[Rep
     return held
 
 
-_LEAVE_RUNNING = ("", CleanPodPolicy.NONE)
-"""The policies under which pods may still run after the job's success."""
-
-
 def _plan_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) -> None:
     """Record the job's end, which never changes again, and clean up."""
     for group in groups:
@@ -299,7 +299,7 @@ def _plan_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) ->
     report_end(draft, groups, verdict)
     _free_lost_pods(draft)
     clean_up_finished(draft)
-    if verdict.failure is None and clean_pod_policy(draft.job, draft.options) in _LEAVE_RUNNING:
+    if verdict.failure is None:
         report_left_running(draft)
     ttl = draft.job.spec.policy.ttl_seconds_after_finished
     if ttl is not None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfoperator.api.job_conditions import PROGRESS_DEADLINE_EXCEEDED
-from tfoperator.api.left_running import left_running, left_running_text
 from tfoperator.api.names import parse_replica_type
 from tfoperator.api.queues import queue_name
 from tfoperator.api.v1.status import all_conditions, find_condition, status_of
@@ -200,13 +199,6 @@ def report_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) -
     for over in (*_OVER, ConditionType.RESTARTING):
         _set_false_if_there(draft, over, reason, message)
     conditions.set(condition, "True", reason, message)
-
-
-def report_left_running(draft: Draft) -> None:
-    """Report the pods that still run after the job's success, and that nothing ends."""
-    left = [pod for pod in left_running(draft.observed.pods) if not draft.is_ending(pod)]
-    if left:
-        draft.event("Normal", "PodsLeftRunning", f"The job has succeeded. {left_running_text(left)}.")
 
 
 def report_edits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
