@@ -1,8 +1,8 @@
-"""The replicas of a job in a plan: the state of each, and its effect on the counts."""
+"""The replicas of a job in a plan: the state of each, its effect on the counts, and the reason why it waits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from enum import Enum
 
@@ -11,6 +11,16 @@ import msgspec
 from tfoperator.api.names import MAX_RESTARTS, parse_replica_index
 from tfoperator.api.v1.status import ReplicaStatus, parse_indexes
 from tfoperator.api.v1.types import ReplicaSpec, ReplicaType
+from tfoperator.api.waiting import (
+    Reason,
+    ReasonKind,
+    is_refusal_text,
+    look_again,
+    reasons_in,
+    why_it_waits,
+)
+from tfoperator.controller.kinds import OwnedKind
+from tfoperator.controller.plan.observed import Refusals
 from tfoperator.controller.plan.restart import restarts_before, restarts_in_place
 from tfoperator.controller.pods.manifests import DesiredReplicas
 from tfoperator.kube.objects import Pod
@@ -19,6 +29,11 @@ GONE = "its pod is gone"
 """The cause of the restart of a replica that has no pod now."""
 
 _MAX_NAMES = 3
+_NEEDED_BY_ALL: tuple[OwnedKind, ...] = ("podgroups", "services")
+_OF_ONE_REPLICA = (ReasonKind.NAME_TAKEN, ReasonKind.NAME_LEAVING)
+"""Reasons that say nothing about the other replicas of the type."""
+_RESTART = "restart ("
+"""How the reason of a replica begins that is on its way to a new pod."""
 
 
 class ReplicaState(Enum):
@@ -34,6 +49,7 @@ class ReplicaState(Enum):
     LEAVING = "its pod terminates, which counts for nothing; it waits until the pod is gone"
 
 
+STATES_WITHOUT_POD = (ReplicaState.MISSING, ReplicaState.VANISHED)
 ENDED_STATES = (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
 
 
@@ -211,3 +227,61 @@ def _read_counts(counts: dict[str, int]) -> dict[int, int]:
     """Restart counts as numbers; keys that are no index and counts that aren't positive are dropped."""
     read = {parse_replica_index(key): count for key, count in counts.items() if count > 0}
     return {index: min(count, MAX_RESTARTS) for index, count in read.items() if index is not None}
+
+
+def waiting_reasons(
+    groups: Iterable[ReplicaGroup], refusals: Refusals | None, now: datetime, before: str, *, in_gang: bool
+) -> Iterator[tuple[str, int, Reason]]:
+    """Yield type, index and reason of each replica that waits for a known reason.
+
+    With `in_gang`, the reason why a replica has no node is left out, for that is reported for its whole gang.
+    `before` is the message of the condition as it is. Its word counts about replicas that restart, for what took a pod
+    is known at first only, and about refusals, where this process has not tried to create anything yet.
+    """
+    told = reasons_in(before) if " wait" in before else {}
+    tried = refusals or {}
+    for group in groups:
+        of_all = next((tried[kind] for kind in _NEEDED_BY_ALL if kind in tried), None) if tried else None
+        of_all = of_all or (_refusal_of_type(group, tried) if tried else None)
+        for replica in group.replicas:
+            if replica.ready or replica.state in ENDED_STATES:
+                continue
+            known = told.get(f"{group.type}-{replica.index}", "")
+            refusal = tried.get((group.type, replica.index)) or of_all
+            if refusals is None and is_refusal_text(known):
+                refusal = Reason(ReasonKind.OTHER, known)
+            reason = _reason(group, replica, refusal, known, now)
+            if reason is not None and not (in_gang and reason.kind is ReasonKind.UNSCHEDULABLE):
+                yield group.type, replica.index, reason
+
+
+def seconds_to_next_reason(groups: Iterable[ReplicaGroup], now: datetime) -> float | None:
+    """Return the seconds until time alone gives a reason to a replica that is starting; None if it never does."""
+    pending = (one.pod for group in groups for one in group.replicas if one.state is ReplicaState.PENDING)
+    left = [look_again(pod, now) for pod in pending if pod is not None and pod.spec.node_name]
+    return min((seconds for seconds in left if seconds is not None), default=None)
+
+
+def _refusal_of_type(group: ReplicaGroup, refusals: Refusals) -> Reason | None:
+    """Return the reason of a replica of the type that could not be created: the others are made from the same template.
+
+    After a refusal the operator tries no more of them for a while.
+    """
+    missing = (one.index for one in group.replicas if one.state in STATES_WITHOUT_POD)
+    found = (refusals.get((group.type, index)) for index in missing)
+    return next((one for one in found if one is not None and one.kind not in _OF_ONE_REPLICA), None)
+
+
+def _reason(group: ReplicaGroup, replica: Replica, refusal: Reason | None, known: str, now: datetime) -> Reason | None:
+    if replica.held_until is not None:
+        again = f"it was taken from the job again and again, and is made again at {replica.held_until:%H:%M:%S} UTC"
+        return Reason(ReasonKind.OTHER, again)
+    without = replica.state in STATES_WITHOUT_POD
+    if without and refusal is not None:
+        return refusal
+    if replica.state is ReplicaState.RESTARTING or (without and replica.cause):
+        why = f"{_RESTART}{replica.disruption or replica.cause})"
+        return Reason(ReasonKind.OTHER, why if replica.newly_restarting or not known.startswith(_RESTART) else known)
+    if replica.pod is None or replica.state not in (ReplicaState.PENDING, ReplicaState.RUNNING):
+        return None
+    return why_it_waits(replica.pod, None, now, None if group.spec is None else group.spec.template)
