@@ -188,14 +188,22 @@ class JobRestart(msgspec.Struct, frozen=True):
 
 def restarting_because(job: str, lost: Sequence[tuple[ReplicaGroup, Replica]]) -> str:
     """Return why a job restarts: replicas failed (the Go operator's words), or were taken from it, or both."""
-    failed = dict.fromkeys(group.type for group, one in lost if not one.disruption)
-    taken = [f"{group.type}-{one.index} ({one.disruption})" for group, one in lost if one.disruption]
-    more = f" and {len(taken) - _MAX_NAMES} more" if len(taken) > _MAX_NAMES else ""
+    failed = [(group, one) for group, one in lost if not one.disruption]
+    types = ", ".join(dict.fromkeys(group.type for group, _ in failed))
+    ends = some(f"{group.type}-{one.index}: {one.cause}" for group, one in failed)
+    taken = some(f"{group.type}-{one.index} ({one.disruption})" for group, one in lost if one.disruption)
     why = (
-        f"{', '.join(failed)} replica(s) failed" if failed else "",
-        f"replica(s) were taken from it: {', '.join(taken[:_MAX_NAMES])}{more}" if taken else "",
+        f"{types} replica(s) failed ({ends})" if failed else "",
+        f"replica(s) were taken from it: {taken}" if taken else "",
     )
     return f"job {job} is restarting because {', and '.join(filter(None, why))}."
+
+
+def some(texts: Iterable[str]) -> str:
+    """Return the first of these texts, and how many more there are."""
+    known = [*texts]
+    more = f" and {len(known) - _MAX_NAMES} more" if len(known) > _MAX_NAMES else ""
+    return ", ".join(known[:_MAX_NAMES]) + more
 
 
 def start_over(groups: Iterable[ReplicaGroup]) -> None:

@@ -8,7 +8,7 @@ the first number is out of reach.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from typing import NamedTuple
@@ -20,11 +20,12 @@ from tfoperator.api.job_conditions import ACTIVE_TOO_LONG, BACKOFF_LIMIT_REACHED
 from tfoperator.api.v1.disruptions import DisruptionBackoff
 from tfoperator.api.v1.types import OnStall, ReplicaType, SuccessPolicy, TFJob
 from tfoperator.base.clock import seconds_between
+from tfoperator.controller.plan.held_resources import program_of, termination_of
 from tfoperator.controller.plan.in_place import end_before_wait
 from tfoperator.controller.plan.observed import Observed, PlanOptions
 from tfoperator.controller.plan.progress import NOT_WATCHED, Stall
-from tfoperator.controller.plan.replicas import JobRestart, Replica, ReplicaGroup, ReplicaState
-from tfoperator.controller.plan.restart import is_unseen
+from tfoperator.controller.plan.replicas import JobRestart, Replica, ReplicaGroup, ReplicaState, some
+from tfoperator.controller.plan.restart import Ending, is_unseen
 from tfoperator.controller.pods.manifests import CHIEF_TYPES
 
 _MAX_CAUSES = 3
@@ -104,7 +105,8 @@ def judge(known: Situation) -> Verdict:
         failure = _job_failed_because(job, BACKOFF_LIMIT_REACHED)
         if stalled:
             return Verdict(Stage.FAILED, f"{failure}. {stalled}", PROGRESS_DEADLINE_EXCEEDED)
-        return Verdict(Stage.FAILED, failure)
+        last = some(known.restart.causes or _last_failures(groups))
+        return Verdict(Stage.FAILED, f"{failure}: {last}" if last else failure)
     if known.suspended:
         return Verdict(Stage.SUSPENDED)
     left = known.deadline_left
@@ -162,6 +164,18 @@ def _has_too_many_failures(known: Situation) -> bool:
     due = sum(one.state is ReplicaState.RUNNING and _restarts_after_failure(one) for one in by_policy)
     together = max(known.restart.number - known.restart.disruptions, 0)
     return limit < together + sum(group.restarts - group.disruptions for group in known.groups) + due
+
+
+def _last_failures(groups: Sequence[ReplicaGroup]) -> Iterator[str]:
+    """Yield the replicas with their last failures: those whose failure is new, else those that have failed before."""
+    replicas = [(group, one) for group in groups for one in group.replicas]
+    new = [(group, one) for group, one in replicas if one.newly_restarting and not one.disruption]
+    for group, one in new:
+        yield f"{group.type}-{one.index}: {one.cause or 'it was started again'}"
+    for group, one in () if new else replicas:
+        end = termination_of(program_of(one.pod)) or termination_of(program_of(one.pod), last=True)
+        if end is not None and end.exit_code != 0 and not is_unseen(end):
+            yield f"{group.type}-{one.index}: {Ending(end.exit_code, end.reason, infrastructure=False)}"
 
 
 def _restarts_after_failure(replica: Replica) -> bool:
