@@ -45,12 +45,12 @@ _NO_REGISTRY = re.compile(
 
 
 def why_it_waits(
-    pod: Pod | None, refusal: Reason | None, now: datetime, template: msgspec.Raw | None = None
+    pod: Pod | None, refusal: Reason | None, now: datetime | None, template: msgspec.Raw | None = None
 ) -> Reason | None:
     """Return why a replica does not run; None if it runs, is merely starting, has ended, or nothing is known.
 
     `pod` is its pod, None if it has none; then the API server's `refusal` to create one counts. `template` is the
-    one that the pod was made from, if it is known.
+    one that the pod was made from, if it is known. Without `now`, what only time makes a reason is left out.
     """
     if pod is None:
         return refusal
@@ -69,7 +69,8 @@ def why_it_waits(
         )
     if pod.status.phase not in ("", "Pending", "Running"):
         return None
-    return why_no_node(pod) or _of_containers(pod, template) or _of_preparation(pod, now, template)
+    known = why_no_node(pod) or _of_containers(pod, template)
+    return known if known is not None or now is None else _of_preparation(pod, now, template)
 
 
 def look_again(pod: Pod, now: datetime) -> float | None:
@@ -93,7 +94,7 @@ def _of_containers(pod: Pod, template: msgspec.Raw | None) -> Reason | None:
             if not where:
                 return reason
             said = msgspec.structs.replace(reason, next_step="")
-            return Reason(ReasonKind.OTHER, f"{where}{said}", reason.next_step, since)
+            return Reason(ReasonKind.OTHER, f"{where}{said}", reason.next_step, since, reason.detail)
     return None
 
 
@@ -154,7 +155,7 @@ def _of_pull(message: str, image: str) -> Reason:
         )
     else:
         why, remedy = "", "look with kubectl describe pod at what the kubelet reports"
-    return Reason(ReasonKind.IMAGE, said + why, remedy)
+    return Reason(ReasonKind.IMAGE, said + why, remedy, detail=words(message))
 
 
 def _of_crash(last: ContainerStateTerminated | None) -> Reason:

@@ -82,13 +82,20 @@ class Reason(msgspec.Struct, frozen=True):
     """Why a replica does not run. `message` is a statement, `next_step` a request to the reader, empty if none helps.
 
     `since` is the time from which on that is so, where it is known and helps. Neither text has a semicolon, which
-    separates reasons in a condition.
+    separates reasons in a condition. `detail` are another program's words, which change at each attempt: they are for
+    who looks now, and not for a condition.
     """
 
     kind: ReasonKind
     message: str
     next_step: str = ""
     since: datetime | None = None
+    detail: str = ""
+
+    def in_full(self) -> str:
+        """Return the text with the detail."""
+        told = f'{self.message} ("{self.detail}")' if self.detail else self.message
+        return str(msgspec.structs.replace(self, message=told))
 
     def __str__(self) -> str:
         """Return the text: `QuotaExceeded: ... Next: ...`."""
@@ -114,7 +121,7 @@ def summary(reasons: Iterable[tuple[str, int, Reason]], before: str = "") -> str
     since: dict[Reason, datetime] = {}
     texts: dict[Reason, str] = {}
     for kind, index, reason in reasons:
-        bare = msgspec.structs.replace(reason, since=None)
+        bare = msgspec.structs.replace(reason, since=None, detail="")
         groups.setdefault(bare, []).append((kind, index))
         if reason.since is not None:
             since[bare] = min(since.get(bare, reason.since), reason.since)
