@@ -11,6 +11,7 @@ import msgspec
 from tfoperator.api.job_conditions import (
     ACTIVE_TOO_LONG,
     PROGRESS_DEADLINE_EXCEEDED,
+    START_DEADLINE_EXCEEDED,
     condition_of,
     final_condition,
     has_condition,
@@ -81,6 +82,7 @@ def facts_of_job(job: TFJob) -> JobFacts:
         stalled=told,
         behind=tuple(behind[1].split(", ")) if behind is not None else (),
         overdue=end is not None and end.type == ConditionType.FAILED and ACTIVE_TOO_LONG in end.message,
+        late=end is not None and end.reason == START_DEADLINE_EXCEEDED,
         backoff_limit=job.spec.policy.backoff_limit,
         usage="" if usage is None or usage.phase else usage_text(usage, usage.time),
     )

@@ -254,6 +254,8 @@ def _plan_active(draft: Draft, known: Situation) -> None:
     reported, before = known.observed.reported, draft.conditions.get(ConditionType.STRAGGLING)
     if (reported is not None and reported.slow) or before is not None or known.node_failures:
         report_stragglers(draft, known)
+    if (to_start := known.start_left) is not None:
+        draft.requeue_in(to_start)
     if known.left_for_stacks is not None:
         draft.stacks += pods_to_look_into(known.groups)
         draft.requeue_in(known.left_for_stacks)

@@ -16,19 +16,34 @@ from typing import NamedTuple
 import msgspec
 
 from tfoperator.api.int_or_percent import allowed, required
-from tfoperator.api.job_conditions import ACTIVE_TOO_LONG, BACKOFF_LIMIT_REACHED, PROGRESS_DEADLINE_EXCEEDED
+from tfoperator.api.job_conditions import (
+    ACTIVE_TOO_LONG,
+    BACKOFF_LIMIT_REACHED,
+    PROGRESS_DEADLINE_EXCEEDED,
+    START_DEADLINE_EXCEEDED,
+)
 from tfoperator.api.v1.disruptions import DisruptionBackoff
-from tfoperator.api.v1.types import OnStall, ReplicaType, SuccessPolicy, TFJob
+from tfoperator.api.v1.status import UsagePhase, find_condition
+from tfoperator.api.v1.types import ConditionType, OnStall, ReplicaType, SuccessPolicy, TFJob
+from tfoperator.api.waiting import Reason, ReasonKind, summary
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.held_resources import program_of, termination_of
 from tfoperator.controller.plan.in_place import end_before_wait
 from tfoperator.controller.plan.observed import Observed, PlanOptions
 from tfoperator.controller.plan.progress import NOT_WATCHED, Stall
-from tfoperator.controller.plan.replicas import JobRestart, Replica, ReplicaGroup, ReplicaState, some
+from tfoperator.controller.plan.replicas import (
+    JobRestart,
+    Replica,
+    ReplicaGroup,
+    ReplicaState,
+    some,
+    waiting_reasons,
+)
 from tfoperator.controller.plan.restart import Ending, is_unseen
 from tfoperator.controller.pods.manifests import CHIEF_TYPES
 
 _MAX_CAUSES = 3
+_TRAINED = (UsagePhase.TRAINING, UsagePhase.LOST, UsagePhase.STALLED)
 _LEADER_TYPES = (*CHIEF_TYPES, ReplicaType.WORKER)
 
 
@@ -79,6 +94,32 @@ class Situation(msgspec.Struct):
         deadline, start = self.job.spec.policy.active_deadline_seconds, self.start
         return None if deadline is None or start is None else max(deadline, 0) - seconds_between(start, self.now)
 
+    @property
+    def start_left(self) -> float | None:
+        """Seconds until `startDeadlineSeconds` is over; None without one, or if every replica has started.
+
+        A restart shows that a replica had started, and so does one of the whole job. A replica that is added later has
+        no deadline: its pod is made after it, or the job has trained without it.
+        """
+        deadline, start = self.job.spec.policy.start_deadline_seconds, self.start
+        if deadline is None or start is None or self.restart.number:
+            return None
+        left = max(deadline, 1) - seconds_between(start, self.now)
+        return left if any(True for _ in self.unstarted(left)) else None
+
+    def unstarted(self, left: float) -> Iterator[tuple[ReplicaGroup, Replica]]:
+        """Yield the replicas that have not started yet and should have, or should in the `left` seconds."""
+        usage = self.observed.usage or self.job.status.usage
+        has_trained = usage is not None and (usage.phase in _TRAINED or bool(usage.seconds.get(UsagePhase.TRAINING)))
+        for group in self.groups:
+            for one in group.replicas:
+                if one.restarts or one.state not in (ReplicaState.MISSING, ReplicaState.PENDING):
+                    continue
+                made = None if one.pod is None else one.pod.metadata.creation_timestamp
+                late = has_trained if made is None else seconds_between(made, self.now) <= -left
+                if not late:
+                    yield group, one
+
 
 class Verdict(NamedTuple):
     """The stage of a job, and why it has failed; `reason` is that of its condition Failed, if not the usual one."""
@@ -112,6 +153,9 @@ def judge(known: Situation) -> Verdict:
     left = known.deadline_left
     if left is not None and left <= 0 and known.left_for_stacks is None:
         return Verdict(Stage.FAILED, _job_failed_because(job, ACTIVE_TOO_LONG))
+    left = known.start_left
+    if left is not None and left <= 0:
+        return Verdict(Stage.FAILED, _not_started_message(known, left), START_DEADLINE_EXCEEDED)
     if stalled and stall.ends_as is OnStall.FAIL:
         return Verdict(Stage.FAILED, stalled, PROGRESS_DEADLINE_EXCEEDED)
     return Verdict(Stage.ACTIVE)
@@ -221,6 +265,22 @@ def _replicas_failed_message(job: TFJob, group: ReplicaGroup) -> str:
         f"TFJob {job.metadata.namespace}/{job.metadata.name} has failed because {len(failed)} {group.type} replica(s) "
         f"failed. {'; '.join(causes)}{more}"
     ).rstrip()
+
+
+def _not_started_message(known: Situation, left: float) -> str:
+    """Return which replicas have not started in time, and why not, as far as that is known."""
+    late = {(group.type, one.index) for group, one in known.unstarted(left)}
+    observed = known.observed
+    running = find_condition(observed.job.status.conditions, ConditionType.RUNNING)
+    before = "" if running is None else running.message
+    found = waiting_reasons(known.groups, observed.not_created, known.now, before, in_gang=False)
+    reasons: list[tuple[str, int, Reason]] = [one for one in found if one[:2] in late]
+    told = {one[:2] for one in reasons}
+    unknown = Reason(ReasonKind.OTHER, "its pod has not started")
+    reasons += [(kind, index, unknown) for kind, index in sorted(late - told)]
+    allowed_seconds = known.job.spec.policy.start_deadline_seconds
+    cause = f"not all of its replicas have started within the {allowed_seconds} seconds of startDeadlineSeconds"
+    return f"{_job_failed_because(known.job, cause)}: {summary(reasons, before)}"
 
 
 def _job_failed_because(job: TFJob, cause: str) -> str:
