@@ -101,13 +101,13 @@ class TakenReplica(msgspec.Struct, frozen=True):
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a job and its replicas.
 
-    `outcome` is one word: Running, Pending, Succeeded, Failed, TimedOut, Interrupted. `message` is that of the condition
-    with this outcome. `stalled` is the message of the condition Stalled while that is true, and `behind` are the
-    replicas that it names. `overdue`: it failed since its `activeDeadlineSeconds` were over; `late`: since its
-    `startDeadlineSeconds` were. `backoff_limit` is the job's. `full_disk` is a folder of the run on a disk that is full;
-    empty if there is room, or that is unknown. `apart` are replicas that train, and of which none opened the port at
-    which TF_CONFIG says that the others find it. `usage` says what the job's time went to, if it has ended. `taken` are
-    the replicas that were taken from the job, with what did.
+    `outcome` is one word: Running, Pending, Succeeded, Failed, TimedOut, Interrupted. `message` is that of the
+    condition with this outcome. `stalled` is the message of the condition Stalled while that is true, and `behind`
+    are the replicas that it names. `overdue`: it failed since its `activeDeadlineSeconds` were over; `late`: since
+    its `startDeadlineSeconds` were. `backoff_limit` is the job's. `full_disk` is a folder of the run on a disk that
+    is full; empty if there is room, or that is unknown. `apart` are replicas that train, and of which none opened
+    the port at which TF_CONFIG says that the others find it. `usage` says what the job's time went to, if it has
+    ended. `taken` are the replicas that were taken from the job, with what did.
     """
 
     namespace: str
