@@ -238,7 +238,7 @@ def not_scheduled(wanted: PodGroupSpec, groups: Sequence[ReplicaGroup], known: s
     if said != waits:
         return said
     before = re.search(re.escape(waits) + ": [^;]*", known)
-    return before[0].rstrip(".") if before is not None else ""
+    return before[0].partition(". Next: ")[0].rstrip(".") if before is not None else ""
 
 
 def _is_placed(replica: Replica) -> bool:

@@ -32,6 +32,7 @@ _MAX_NAMES = 3
 _NEEDED_BY_ALL: tuple[OwnedKind, ...] = ("podgroups", "services")
 _OF_ONE_REPLICA = (ReasonKind.NAME_TAKEN, ReasonKind.NAME_LEAVING)
 """Reasons that say nothing about the other replicas of the type."""
+_GANG_STEP = "wait for room, or ask for less"
 _RESTART = "restart ("
 """How the reason of a replica begins that is on its way to a new pod."""
 
@@ -238,13 +239,13 @@ def _read_counts(counts: dict[str, int]) -> dict[int, int]:
 
 
 def waiting_reasons(
-    groups: Iterable[ReplicaGroup], refusals: Refusals | None, now: datetime, before: str, *, in_gang: bool
+    groups: Iterable[ReplicaGroup], refusals: Refusals | None, now: datetime, before: str, *, gang: str | None
 ) -> Iterator[tuple[str, int, Reason]]:
     """Yield type, index and reason of each replica that waits for a known reason.
 
-    With `in_gang`, the reason why a replica has no node is left out, for that is reported for its whole gang.
-    `before` is the message of the condition as it is. Its word counts about replicas that restart, for what took a pod
-    is known at first only, and about refusals, where this process has not tried to create anything yet.
+    `gang` is the reason why the job's gang waits, empty if that is unknown: it is the reason of each replica without a
+    node. `before` is the message of the condition as it is. Its word counts about replicas that restart, for what took
+    a pod is known at first only, and about refusals, where this process has not tried to create anything yet.
     """
     told = reasons_in(before) if " wait" in before else {}
     tried = refusals or {}
@@ -259,7 +260,10 @@ def waiting_reasons(
             if refusals is None and is_refusal_text(known):
                 refusal = Reason(ReasonKind.OTHER, known)
             reason = _reason(group, replica, refusal, known, now)
-            if reason is not None and not (in_gang and reason.kind is ReasonKind.UNSCHEDULABLE):
+            if gang is not None and (reason is None or reason.kind is ReasonKind.UNSCHEDULABLE):
+                placed = replica.pod is not None and replica.pod.spec.node_name
+                reason = Reason(ReasonKind.OTHER, gang, _GANG_STEP) if gang and not placed else None
+            if reason is not None:
                 yield group.type, replica.index, reason
 
 

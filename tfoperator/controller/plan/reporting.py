@@ -124,7 +124,6 @@ def report_progress(draft: Draft, known: Situation) -> None:
     waiting = (
         f"the job has no {absent} replica now" if absent else "",
         "all replicas start again when the last old pod is gone" if restart.old else "",
-        draft.gang_waits,
         ignored := "" if draft.options.gang is None else ignored_topology(draft, draft.options.gang),
         _waiting(draft, groups),
     )
@@ -158,8 +157,9 @@ def _waiting(draft: Draft, groups: Sequence[ReplicaGroup]) -> str:
     if (next_reason := seconds_to_next_reason(groups, draft.now)) is not None:
         draft.requeue_in(next_reason)
     running = find_condition(draft.job.status.conditions, ConditionType.RUNNING)
-    before, in_gang = "" if running is None else running.message, draft.gang_waits is not None
-    return summary(waiting_reasons(groups, draft.observed.not_created, draft.now, before, in_gang=in_gang), before)
+    before = "" if running is None else running.message
+    reasons = waiting_reasons(groups, draft.observed.not_created, draft.now, before, gang=draft.gang_waits)
+    return summary(reasons, before)
 
 
 def watch_progress(draft: Draft, stall: Stall) -> None:

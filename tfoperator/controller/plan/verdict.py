@@ -273,7 +273,7 @@ def _not_started_message(known: Situation, left: float) -> str:
     observed = known.observed
     running = find_condition(observed.job.status.conditions, ConditionType.RUNNING)
     before = "" if running is None else running.message
-    found = waiting_reasons(known.groups, observed.not_created, known.now, before, in_gang=False)
+    found = waiting_reasons(known.groups, observed.not_created, known.now, before, gang=None)
     reasons: list[tuple[str, int, Reason]] = [one for one in found if one[:2] in late]
     told = {one[:2] for one in reasons}
     unknown = Reason(ReasonKind.OTHER, "its pod has not started")

@@ -40,7 +40,7 @@ def pending(reason: str, message: str = "") -> Pod:
 
 def summary(*pods: Pod, replicas: int = 1) -> str:
     groups = observe_replicas(make_job({"Worker": replicas}), pods, NOW, OPTIONS)
-    return without_steps(reasons_text(waiting_reasons(groups, {}, NOW, "", in_gang=False)))
+    return without_steps(reasons_text(waiting_reasons(groups, {}, NOW, "", gang=None)))
 
 
 def without_steps(text: str) -> str:
