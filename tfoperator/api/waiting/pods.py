@@ -180,7 +180,7 @@ def _of_preparation(pod: Pod, now: datetime, template: msgspec.Raw | None) -> Re
         mounts = f", which mounts {', '.join(names)}," if names else ""
         return Reason(
             ReasonKind.PREPARED,
-            f"{_node(pod)} prepares the pod{mounts}",
+            f"its node prepares the pod{mounts}",
             "look with kubectl describe pod whether a volume can't be mounted because its object is missing, or "
             "the network can't be set up",
             began,
@@ -191,7 +191,7 @@ def _of_preparation(pod: Pod, now: datetime, template: msgspec.Raw | None) -> Re
         return Reason(
             ReasonKind.INIT_RUNS,
             f"init container {name} runs",
-            f"look into its log if it should have ended: kubectl logs {pod.metadata.name} -c {name}",
+            f"look into its log if it should have ended: kubectl logs POD -c {name}",
             began,
         )
     return None

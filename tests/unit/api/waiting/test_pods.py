@@ -117,7 +117,7 @@ def test_a_pod_that_its_node_prepares_for_long_names_what_it_mounts() -> None:
     )
     assert (text(pod, after(2)), look_again(pod, after(2))) == ("", 2.0)
     assert text(pod, after(4)).startswith(
-        "PodIsPrepared: node n1 prepares the pod, which mounts ConfigMap settings, Secret token, since 12:00:00 UTC. "
+        "PodIsPrepared: its node prepares the pod, which mounts ConfigMap settings, Secret token, since 12:00:00 UTC. "
     )
     pulls = msgspec.structs.replace(
         pod,

@@ -184,7 +184,7 @@ def test_a_job_is_looked_at_again_when_its_pod_has_been_prepared_for_long() -> N
     late = planned(job, prepared, now=after(4))
     assert late.requeue_after is None
     assert (
-        "Worker-0 waits: PodIsPrepared: node n1 prepares the pod since 12:00:00 UTC"
+        "Worker-0 waits: PodIsPrepared: its node prepares the pod since 12:00:00 UTC"
         in late.condition(ConditionType.RUNNING).message
     )
 

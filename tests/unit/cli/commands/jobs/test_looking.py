@@ -111,8 +111,7 @@ def test_a_pod_that_waits_for_a_volume_shows_the_last_word_of_its_kubelet(tell: 
     for command in ("describe", "report"):
         out = " ".join(tell(command, "mnist", code=0).out.split())
         assert (
-            "PodIsPrepared: node node-1 prepares the pod since 00:00:00 UTC. Next: look with kubectl describe pod"
-            in out
+            "PodIsPrepared: its node prepares the pod since 00:00:00 UTC. Next: look with kubectl describe pod" in out
         )
         assert 'Its last event: FailedMount: configmap "settings" not found' in out
 
