@@ -17,7 +17,7 @@ import msgspec
 
 from tfoperator.api.lost_nodes import node_is_lost, node_is_silent
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME
-from tfoperator.api.waiting.reason import Reason, ReasonKind, words
+from tfoperator.api.waiting.reason import NOT_PULLED, Reason, ReasonKind, words
 from tfoperator.api.waiting.scheduling import why_no_node
 from tfoperator.api.waiting.templates import images_of, mounts_of
 from tfoperator.base.clock import seconds_between
@@ -140,7 +140,7 @@ def _of_pull(message: str, image: str) -> Reason:
 
     The general text is the beginning of the others, by which a condition keeps the one that it had.
     """
-    said = f"image {image} can't be pulled" if image else "its image can't be pulled"
+    said = f"image {image} {NOT_PULLED}" if image else f"its image {NOT_PULLED}"
     if _NO_CREDENTIALS.search(message):
         why, remedy = (
             ": the registry denies access, so it needs credentials or does not exist",

@@ -14,6 +14,9 @@ from itertools import groupby
 
 import msgspec
 
+NOT_PULLED = "can't be pulled"
+"""The end of a statement about an image of which the cause is not known; with the cause, more follows."""
+
 MAX_WORDS = 240
 """The maximum number of characters of another program's words in a reason."""
 
@@ -125,9 +128,8 @@ def summary(reasons: Iterable[tuple[str, int, Reason]], before: str = "") -> str
         groups.setdefault(bare, []).append((kind, index))
         if reason.since is not None:
             since[bare] = min(since.get(bare, reason.since), reason.since)
-        general = f"{bare.kind}: {bare.message}"
-        told = known.get(f"{kind}-{index}", "")
-        if reason.kind is ReasonKind.IMAGE and told.startswith(f"{general}: "):
+        told = known.get(f"{kind}-{index}", "") if bare.message.endswith(NOT_PULLED) else ""
+        if told.startswith(f"{msgspec.structs.replace(bare, next_step='')}: "):
             texts[bare] = told
     parts = [
         f"{_names(who)}: {texts.get(bare) or str(msgspec.structs.replace(bare, since=since.get(bare)))}"

@@ -167,6 +167,12 @@ def test_an_image_keeps_its_cause_when_the_kubelet_names_it_in_every_other_messa
     first = planned(job, pending("ErrImagePull", 'failed to pull image "x": not found'))
     again = planned(with_status(job, first.status), pending("ImagePullBackOff", 'Back-off pulling image "x"'))
     assert again.status.conditions == first.status.conditions
+    init = [
+        make_pod("Worker-0", "Pending", init_containers=(waiting("ErrImagePull", text, container="fetch"),))
+        for text in ("not found", "")
+    ]
+    first = planned(job, init[0])
+    assert planned(with_status(job, first.status), init[1]).status.conditions == first.status.conditions
 
 
 def test_a_job_is_looked_at_again_when_its_pod_has_been_prepared_for_long() -> None:
