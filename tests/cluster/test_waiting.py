@@ -191,6 +191,12 @@ class Seen:
             assert statement in text, (name, statement, text)
             assert step in text, (name, step, text)
 
+    def everything(self, name: str) -> str:
+        """The conditions and events of a job, for the message of a failure."""
+        client = self.clients[CASES[name].where]
+        told = [f"{one.reason}: {one.message}" for one in client.get_job_events(name)]
+        return "\n".join([str(client.get_job(name).status.conditions), *told])
+
     def general(self, text: str) -> str:
         """The text without what differs from one run to the next."""
         text = re.sub(rf"{self.team}(-\w+)?", "NAMESPACE", text.replace(NODE_NAME, "NODE"))
@@ -219,6 +225,9 @@ def test_what_does_not_start_says_why_everywhere(namespace: InCluster, capsys: p
     team, kubectl = namespace.namespace, namespace.kubectl
     apply(namespace, [*rules(team), registry(team)])
     kubectl("wait", "--for=condition=Ready", "pod/registry", "--timeout=60s")
+    for where, counted in (("quota", "pods"), ("services", "services")):
+        quota = Kubectl(namespace.cluster.kubeconfig, f"{team}-{where}")
+        quota("wait", f"--for=jsonpath={{.status.hard.{counted}}}=0", "resourcequota/few", "--timeout=60s")
     found: dict[str, str] = {}
     with Client(load_config(str(namespace.cluster.kubeconfig))) as client:
         seen = Seen(client, team, capsys)
@@ -226,7 +235,7 @@ def test_what_does_not_start_says_why_everywhere(namespace: InCluster, capsys: p
         def settled(name: str) -> str:
             said = seen.condition(name)
             wanted = expected.get(CASES[name].cause, "")
-            assert said, f"{name} does not say why"
+            assert said, f"{name} does not say why:\n{seen.everything(name)}"
             assert not wanted or seen.general(said) == wanted, f"{name}: {seen.general(said)}, not {wanted}"
             return said
 
@@ -253,7 +262,7 @@ def test_what_does_not_start_says_why_everywhere(namespace: InCluster, capsys: p
             with namespace.cluster.without_kubelet():
                 look(["node"], within=120)
         finally:
-            kubectl("taint", "node", NODE_NAME, f"{WANTED_TAINT}-")
+            namespace.kubectl.run("taint", "node", NODE_NAME, f"{WANTED_TAINT}-")  # if it has come to that
             kubectl("delete", "validatingadmissionpolicybinding/sundays", "validatingadmissionpolicy/sundays")
             kubectl("delete", "validatingwebhookconfiguration/images")
             for where in filter(None, seen.clients):
