@@ -55,7 +55,7 @@ def test_a_job_is_in_the_state_that_weighs_most(seen: TFJob, state: str) -> None
         (pod(phase="Running", reason="x"), ""),
         (
             pod(initContainerStatuses=[waits("CrashLoopBackOff")]),
-            "init container a: CrashLoopBackOff. Next: look into its log: kubectl logs --previous",
+            "init container a: CrashLoopBackOff. Next: look into its log: kubectl logs POD -c a --previous",
         ),
     ],
 )

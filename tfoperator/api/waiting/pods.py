@@ -114,10 +114,14 @@ def _of_failing(container: ContainerStatus, template: msgspec.Raw | None) -> Rea
     waiting = container.state.waiting if container.state else None
     if waiting is None or waiting.reason in _STARTING_REASONS:
         return None
+    image = "" if template is None else images_of(template).get(container.name, "")
     if waiting.reason in _PULLS:
-        return _of_pull(waiting.message, "" if template is None else images_of(template).get(container.name, ""))
+        return _of_pull(waiting.message, image)
     if waiting.reason in _CRASHES:
-        return _of_crash(container.last_state.terminated if container.last_state is not None else None)
+        return _of_crash(container.name, container.last_state.terminated if container.last_state is not None else None)
+    if waiting.reason == "ErrImageNeverPull":
+        said = f"{waiting.reason}: image {image or 'of the container'} is not on its node"
+        return Reason(ReasonKind.OTHER, said, "load the image onto the node, or set another imagePullPolicy")
     said = f": {words(waiting.message)}" if waiting.reason in _REASONS_WITH_MESSAGE and waiting.message else ""
     return Reason(ReasonKind.OTHER, f"{waiting.reason}{said}", _remedy(waiting.reason, waiting.message))
 
@@ -130,8 +134,6 @@ def _remedy(reason: str, message: str) -> str:
         return "correct what it names in the replica's template, or the object"
     if reason == "InvalidImageName":
         return "correct the image's name in the replica's template"
-    if reason == "ErrImageNeverPull":
-        return "load the image onto the node, or set another imagePullPolicy"
     return "look with kubectl describe pod at what the kubelet reports"
 
 
@@ -158,10 +160,10 @@ def _of_pull(message: str, image: str) -> Reason:
     return Reason(ReasonKind.IMAGE, said + why, remedy, detail=words(message))
 
 
-def _of_crash(last: ContainerStateTerminated | None) -> Reason:
+def _of_crash(name: str, last: ContainerStateTerminated | None) -> Reason:
     code = "" if last is None else f"exit code {last.exit_code}"
     detail = f" ({last.reason})" if last is not None and last.reason not in ("", "Error", "Completed") else ""
-    return Reason(ReasonKind.CRASHES, f"{code}{detail}", "look into its log: kubectl logs --previous")
+    return Reason(ReasonKind.CRASHES, f"{code}{detail}", f"look into its log: kubectl logs POD -c {name} --previous")
 
 
 def _of_failed_init(container: ContainerStatus) -> Reason | None:
@@ -170,7 +172,7 @@ def _of_failed_init(container: ContainerStatus) -> Reason | None:
     ended = next((one for one in ends if one is not None), None)
     if container.ready or ended is None or ended.exit_code == 0:
         return None
-    return _of_crash(ended)
+    return _of_crash(container.name, ended)
 
 
 def _of_preparation(pod: Pod, now: datetime, template: msgspec.Raw | None) -> Reason | None:

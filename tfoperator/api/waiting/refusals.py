@@ -116,7 +116,7 @@ def _by_policy(what: str, said: str) -> Reason | None:
     if found := _SECURITY.search(said):
         return Reason(
             ReasonKind.POD_SECURITY,
-            f"the namespace's pod security level {found['level']} refuses {what}: {words(found['what'])}",
+            f"the namespace's pod security level {found['level']} refuses {what}: {words(found['what'], 600)}",
             "set in the replica's template what it names, or have the namespace's level changed (its label "
             "pod-security.kubernetes.io/enforce)",
         )

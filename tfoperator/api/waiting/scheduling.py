@@ -36,7 +36,7 @@ _REMEDIES = (
         "create the PersistentVolumeClaim, or correct its name in the replica's template",
     ),
     (
-        re.compile(r"unbound immediate PersistentVolumeClaims|persistentvolumeclaim"),
+        re.compile(r"unbound immediate PersistentVolumeClaims"),
         "look with kubectl describe pvc why no volume is bound to the claim",
     ),
     (re.compile(r"Insufficient |Too many pods"), "wait until other pods end, ask for less, or have nodes added"),

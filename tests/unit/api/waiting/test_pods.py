@@ -89,7 +89,7 @@ def test_a_failing_init_container_has_one_text_whether_it_waits_has_failed_or_ru
     told = {text(make_pod("Worker-0", "Pending", init_containers=(one,), containers=(STARTING,))) for one in states}
     assert told == {
         "init container fetch: CrashLoopBackOff: exit code 3 since 12:00:00 UTC. Next: look into its log: kubectl logs "
-        "--previous"
+        "POD -c fetch --previous"
     }
 
 

@@ -93,7 +93,7 @@ def test_restarts_keep_runs_that_the_pod_has_forgotten() -> None:
 
 def test_a_life_goes_on_has_unknown_runs_before_the_first_look_and_ends_with_the_pod() -> None:
     waits = life(pod(1, waiting("CrashLoopBackOff", "back-off 10s"), ended(5, 20, 3)))
-    said = "CrashLoopBackOff: exit code 3. Next: look into its log: kubectl logs --previous"
+    said = "CrashLoopBackOff: exit code 3. Next: look into its log: kubectl logs POD -c tensorflow --previous"
     assert shown(waits)[-1] == ("waiting", 20, None, said)
     late = life(pod(4, running(90), ended(60, 80, 1)))
     assert shown(late)[0] == ("pending", 0, 60, "earlier runs were not seen")
