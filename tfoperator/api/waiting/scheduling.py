@@ -12,6 +12,8 @@ from tfoperator.api.waiting.reason import Reason, ReasonKind, words
 from tfoperator.kube.objects import Pod, PodCondition
 
 _PREEMPTION = re.compile(r"\.?\s*preemption:.*", re.DOTALL)
+_ECHO_OF_MISSING = re.compile(r"(?<=not found)\. not found\.?$")
+"""Kubernetes' scheduler says twice that a claim is missing."""
 _NODES_AVAILABLE = re.compile(r"^\d+/\d+ nodes are (?:un)?available: ")
 _LEADING_COUNT = re.compile(r"^\d+ ")
 
@@ -55,7 +57,7 @@ _MAX_REMEDIES = 2
 
 def unschedulable_reasons(message: str) -> list[str]:
     """Return the sorted reasons that a scheduler names, without numbers of nodes; none if it only repeats others."""
-    text = _ORIGIN_PREFIX.sub("", _PREEMPTION.sub("", message)).strip()
+    text = _ECHO_OF_MISSING.sub("", _ORIGIN_PREFIX.sub("", _PREEMPTION.sub("", message)).strip())
     gap = _RESOURCE_GAP.search(text)
     if gap is not None:
         return sorted({f"Insufficient {name}" for name in _RESOURCE.findall(gap[1])})

@@ -66,7 +66,7 @@ def refused(message: str, reason: str = "Unschedulable") -> PodCondition:
             "add a toleration",
         ),
         (
-            '0/1 nodes are available: persistentvolumeclaim "data" not found.',
+            '0/1 nodes are available: persistentvolumeclaim "data" not found. not found',
             'persistentvolumeclaim "data" not found',
             "create the PersistentVolumeClaim",
         ),
