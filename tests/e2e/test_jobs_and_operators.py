@@ -20,6 +20,7 @@ from tests.support.eventually import eventually
 from tests.support.operated import HOLD, JobOnCluster, Operated, parse_time
 from tests.support.operator_process import OperatorProcess
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.api.waiting import reasons_in
 from tfoperator.kube.resources import PODS, SERVICES, Resource
 
 pytestmark = pytest.mark.controlplane
@@ -202,7 +203,9 @@ def test_what_the_api_server_refuses_to_create_is_named_within_five_seconds(oper
     count(operated, 0)
     try:
         said = said_about(operated.submit(tfjob("big", PS=1, Worker=4)))
-        assert "Worker-1, Worker-2 and Worker-3 wait: QuotaExceeded: ResourceQuota pods has no room for its pod" in said
+        reasons = list(reasons_in(said).values())
+        assert len(reasons) == 3, said
+        assert all(one.startswith("QuotaExceeded: ResourceQuota pods has no room for its pod") for one in reasons)
     finally:
         cluster.client.delete(QUOTAS, cluster.namespace, "pods")
 
