@@ -35,7 +35,7 @@ CONTROLLERS = (
     "deployment-controller", "disruption-controller", "endpointslice-controller", "garbage-collector-controller",
     "job-controller", "namespace-controller", "node-lifecycle-controller", "persistentvolume-binder-controller",
     "pod-garbage-collector-controller", "replicaset-controller", "root-ca-certificate-publisher-controller",
-    "serviceaccount-controller", "taint-eviction-controller",
+    "resourcequota-controller", "serviceaccount-controller", "taint-eviction-controller",
 )  # fmt: skip
 NETWORK = Network(HOST_ADDRESS, SERVICE_CIDR, ",".join(CONTROLLERS), for_pods=True)
 

@@ -38,6 +38,7 @@ def random_manifest(rng: random.Random) -> dict[str, Any]:
         restartScope=lambda: rng.choice(("Job", "Job", "Replica", "")),
         restartMode=lambda: rng.choice(("InPlace", "InPlace", "Recreate", "")),
         progressDeadlineSeconds=lambda: number(rng, (1, 60, 600), 10**25),
+        startDeadlineSeconds=lambda: number(rng, (1, 60, 600), 10**25),
         onStall=lambda: rng.choice(("Report", "Restart", "Restart", "Fail", "")),
         onStraggler=lambda: rng.choice(("Ignore", "Restart", "Restart", "")),
         suspend=lambda: chance(rng, 0.3),

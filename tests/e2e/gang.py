@@ -195,7 +195,7 @@ class KubeSchedulerTests(GangTests):
     ) -> None:
         job = gang.submit("toobig", cpu="3", Worker=3)
         said = gang.wait_message(job, "the gang of 3 pods (cpu 9) waits for room: Insufficient cpu")
-        assert said.endswith("Insufficient cpu."), said
+        assert "Worker-0, Worker-1 and Worker-2 wait: the gang of 3 pods" in said, said
         gang.wait_pod_group("toobig", **gang_kind.asks(3, "9"))
         assert not any("nodeName" in pod["spec"] for pod in job.wait_pods("worker-0", "worker-1", "worker-2").values())
         job.wait_reasons("Unschedulable")

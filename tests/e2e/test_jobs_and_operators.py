@@ -20,7 +20,8 @@ from tests.support.eventually import eventually
 from tests.support.operated import HOLD, JobOnCluster, Operated, parse_time
 from tests.support.operator_process import OperatorProcess
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.resources import Resource
+from tfoperator.api.waiting import reasons_in
+from tfoperator.kube.resources import PODS, SERVICES, Resource
 
 pytestmark = pytest.mark.controlplane
 
@@ -179,3 +180,42 @@ def test_a_quota_that_still_counts_a_pod_which_has_ended_is_told_only_if_that_la
     assert "exceeded quota: pods" in event["message"]
     assert set(job.pods()) == {"worker-1"}
     operated.cluster.client.delete(QUOTAS, operated.cluster.namespace, "pods")
+
+
+def test_what_the_api_server_refuses_to_create_is_named_within_five_seconds(operated: Operated) -> None:
+    """`quota.yaml` and `clash.yaml`: a quota without room, a service and a pod with the names of replicas."""
+    cluster = operated.cluster
+    taken: Json = {"metadata": {"name": "clash-worker-0"}, "spec": {"ports": [{"port": 80}]}}
+    cluster.client.create(SERVICES, cluster.namespace, taken, decode)
+    foreign: Json = {"metadata": {"name": "clash-worker-1"}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
+    cluster.client.create(PODS, cluster.namespace, foreign, decode)
+    clash = operated.submit(tfjob("clash", Worker=2))
+    try:
+        said = said_about(clash)
+        assert "Worker-0 waits: NameTaken: Service " in said
+        assert "Worker-1 waits: NameTaken: Pod " in said
+    finally:
+        clash.delete()
+        cluster.client.delete(PODS, cluster.namespace, "clash-worker-1")
+        cluster.client.delete(SERVICES, cluster.namespace, "clash-worker-0")
+    quota: Json = {"metadata": {"name": "pods"}, "spec": {"hard": {"pods": "2"}}}
+    cluster.client.create(QUOTAS, cluster.namespace, quota, decode)
+    count(operated, 0)
+    try:
+        said = said_about(operated.submit(tfjob("big", PS=1, Worker=4)))
+        reasons = list(reasons_in(said).values())
+        assert len(reasons) == 3, said
+        assert all(one.startswith("QuotaExceeded: ResourceQuota pods has no room for its pod") for one in reasons)
+    finally:
+        cluster.client.delete(QUOTAS, cluster.namespace, "pods")
+
+
+def said_about(job: JobOnCluster) -> str:
+    """The message of Running=False, at most five seconds after the job was made."""
+
+    def said() -> str:
+        found = job.conditions().get("Running", {})
+        assert found.get("status") == "False", found
+        return str(found["message"])
+
+    return eventually(said, within=5, every=0.1, what="the job says why it does not run")

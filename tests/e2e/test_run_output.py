@@ -148,11 +148,13 @@ def test_a_logs_dir_that_can_not_be_is_explained_and_a_link_is_not_written_throu
 
 
 def test_a_job_that_waits_says_for_what(cli: Cli) -> None:
-    worker = replica("echo", "hello", envFrom=[{"configMapRef": {"name": "absent"}}])
+    from_settings = {"configMapKeyRef": {"name": "settings", "key": "absent"}}
+    worker = replica("echo", "hello", env=[{"name": "A", "valueFrom": from_settings}])
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "b"}}
     init = {"name": "prepare", "image": "none", "command": ["echo", "preparing"]}
     worker["template"]["spec"]["initContainers"] = [init]
-    with cli.start("run", cli.write(tfjob("waits", Worker=worker))) as process:
+    with cli.start("run", cli.write(json.dumps(settings), tfjob("waits", Worker=worker))) as process:
         process.until("[waits] Pending: TFJob default/waits does not run yet. 0/1 replicas ready; Worker-0 waits:")
-        process.until("ConfigMap 'absent' not found")
+        process.until("'absent'")
         assert process.end(signal.SIGINT) == 130
     assert "worker-0  NeverRan" in process.output

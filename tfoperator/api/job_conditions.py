@@ -27,6 +27,9 @@ PEER_CONDITIONS = frozenset(
 PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
 """The reason of the conditions Stalled, and Failed, of a job without progress for too long, as with Deployments."""
 
+START_DEADLINE_EXCEEDED = "StartDeadlineExceeded"
+"""The reason of the condition Failed of a job not all of whose replicas have started in `startDeadlineSeconds`."""
+
 ACTIVE_TOO_LONG = "it was active longer than specified deadline"
 """Part of the message of the condition Failed of a job past its `activeDeadlineSeconds`: the Go operator's text."""
 
@@ -46,7 +49,8 @@ def condition_of(job: TFJob, condition: str) -> JobCondition | None:
 def ended_by_limit(failed: JobCondition) -> bool:
     """Return whether a limit of the spec (time, time without progress, restarts) ended the job, not a replica."""
     limits = (ACTIVE_TOO_LONG, BACKOFF_LIMIT_REACHED)
-    return failed.reason == PROGRESS_DEADLINE_EXCEEDED or any(limit in failed.message for limit in limits)
+    reasons = (PROGRESS_DEADLINE_EXCEEDED, START_DEADLINE_EXCEEDED)
+    return failed.reason in reasons or any(limit in failed.message for limit in limits)
 
 
 def has_condition(job: TFJob, condition: str) -> bool:

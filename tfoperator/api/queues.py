@@ -49,7 +49,10 @@ _FIELDS_NOT_COPIED: Mapping[type, Collection[str]] = {
         "min_succeeded_workers", "max_failed_workers", "cluster_arguments", "evaluator_in_cluster", "network",
         "checkpoint", "tensor_board", "progress",
     ),
-    RunPolicy: ("restart_scope", "restart_mode", "progress_deadline_seconds", "on_stall", "on_straggler"),
+    RunPolicy: (
+        "start_deadline_seconds", "restart_scope", "restart_mode", "progress_deadline_seconds", "on_stall",
+        "on_straggler",
+    ),
 }  # fmt: skip
 """Fields of ours that the Go operator's types lack, by which MultiKueue copies a job."""
 

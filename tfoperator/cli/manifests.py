@@ -11,6 +11,7 @@ from tfoperator.api.conversion import Conversion, check, older_version
 from tfoperator.api.conversion.result import Note
 from tfoperator.api.loading import Manifest, load_manifests
 from tfoperator.api.problems import Severity
+from tfoperator.api.references import Reference, references_of_containers, references_of_volumes
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.api.validation.limits import MANAGED_BY_OPERATOR
 from tfoperator.cli.terminal.errors import CliError
@@ -141,8 +142,51 @@ def check_runnable(manifests: Sequence[Manifest], namespace: str = "default") ->
         if is_tfjob(manifest.obj)
         for field, what in _obstacles(manifest.obj.get("spec") or {})
     ]
+    missing = [*_missing_objects(manifests, namespace)]
+    found += [f"{place}: {said}" for place, kind, said in missing if kind != _CLAIM]
     if found:
         raise CliError("\n".join(found), "Nothing was started.")
+    for place, _, said in missing:
+        note(f"{place}: note: {said}")
+
+
+_CLAIM = "PersistentVolumeClaim"
+
+
+def _missing_objects(manifests: Sequence[Manifest], namespace: str) -> Iterator[tuple[str, str, str]]:
+    """Yield place, kind and message for each object that a job's pods need, and that no file has.
+
+    On this machine nothing else makes one: without a ConfigMap or a Secret the pods would wait for ever. An empty
+    directory stands for a claim.
+    """
+    known = {
+        (str(one.obj.get("kind")), metadata_text(one.obj, "namespace") or namespace, metadata_text(one.obj, "name"))
+        for one in manifests
+    }
+    told: set[tuple[str, str, str]] = set()
+    for manifest in manifests:
+        if not is_tfjob(manifest.obj):
+            continue
+        where = metadata_text(manifest.obj, "namespace") or namespace
+        for kind, replica in ((manifest.obj.get("spec") or {}).get("tfReplicaSpecs") or {}).items():
+            pod = ((replica or {}).get("template") or {}).get("spec") or {}
+            path = f"spec.tfReplicaSpecs[{kind}].template.spec"
+            for one in (*references_of_volumes(pod), *references_of_containers(pod)):
+                key = (one.kind, where, one.name)
+                if key in known or key in told:
+                    continue
+                told.add(key)
+                field = f"{path}.{one.field}"
+                yield manifest.place(field), one.kind, f"{field}: {_missing(one)}"
+
+
+def _missing(one: Reference) -> str:
+    if one.kind == _CLAIM:
+        return f"{one} is in no file: a directory of the run, empty at first, stands for it"
+    return (
+        f"{one} is in no file, so its pods would wait for ever. Add it to this file or give the file that has it, "
+        "or make the reference optional (optional: true)"
+    )
 
 
 def _wrong_places(manifests: Sequence[Manifest], namespace: str) -> Iterator[str]:

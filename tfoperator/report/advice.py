@@ -161,6 +161,11 @@ def _about_codes(facts: JobFacts, exit_codes: Sequence[int | None], words: Seque
             f"Correct {'what the log says' if words else 'the program'} and run it again. To have a failed replica "
             f"started again instead, {_AGAIN[facts.typed]}."
         )
+    if not exit_codes and facts.late:
+        return (
+            "Remove what kept the replicas from starting, which the message names, or raise "
+            "spec.runPolicy.startDeadlineSeconds if they only need longer."
+        )
     if not exit_codes and facts.outcome == "Failed":
         return "Look at the conditions and events of the job."
     return ""

@@ -18,6 +18,10 @@ POD_GONE = "its pod is gone"
 """The `detail` of a replica of which only its kept logs remain."""
 
 
+NO_POD = "it has no pod, and the job does not say why. Next: look whether the operator runs"
+"""The `detail` of a replica without a pod, of which no condition has a reason."""
+
+
 class Typed(StrEnum):
     """What a person has given: advice is in its words."""
 
@@ -63,9 +67,9 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
 class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about one replica: `name` is such as worker-1, `runs` are in order of time, the last one last.
 
-    `detail` is the reason for waiting, if it waits. `restarts` includes runs without other facts, and `disruptions` of
-    them followed on disruptions. `memory_limit` is in bytes. `stacks` is the location of the stacks of its Python
-    threads, `no_stacks` the reason (a sentence) if they were requested and are missing.
+    `detail` is the reason why it waits, with a next step. `restarts` includes runs without other facts, and
+    `disruptions` of them followed on disruptions. `memory_limit` is in bytes. `stacks` is the location of the stacks of
+    its Python threads, `no_stacks` the reason (a sentence) if they were requested and are missing.
     """
 
     name: str
@@ -86,15 +90,24 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
         return self.runs[-1] if self.runs else None
 
 
+class TakenReplica(msgspec.Struct, frozen=True):
+    """A disruption: which replica was taken from the job, by what (with the node's name), and when that was said."""
+
+    replica: str
+    cause: str
+    when: datetime
+
+
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a job and its replicas.
 
-    `outcome` is one word: Running, Succeeded, Failed, TimedOut, Interrupted. `message` is that of the condition with
-    this outcome. `stalled` is the message of the condition Stalled while that is true, and `behind` are the replicas
-    that it names. `overdue`: it failed since its `activeDeadlineSeconds` were over. `backoff_limit` is the job's.
-    `full_disk` is a folder of the run on a disk that is full; empty if there is room, or that is unknown. `apart` are
-    replicas that train, and of which none opened the port at which TF_CONFIG says that the others find it. `usage` says
-    what the job's time went to, if it has ended.
+    `outcome` is one word: Running, Pending, Succeeded, Failed, TimedOut, Interrupted. `message` is that of the
+    condition with this outcome. `stalled` is the message of the condition Stalled while that is true, and `behind`
+    are the replicas that it names. `overdue`: it failed since its `activeDeadlineSeconds` were over; `late`: since
+    its `startDeadlineSeconds` were. `backoff_limit` is the job's. `full_disk` is a folder of the run on a disk that
+    is full; empty if there is room, or that is unknown. `apart` are replicas that train, and of which none opened
+    the port at which TF_CONFIG says that the others find it. `usage` says what the job's time went to, if it has
+    ended. `taken` are the replicas that were taken from the job, with what did.
     """
 
     namespace: str
@@ -104,9 +117,11 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     stalled: str = ""
     behind: tuple[str, ...] = ()
     overdue: bool = False
+    late: bool = False
     backoff_limit: int | None = None
     full_disk: str = ""
     apart: tuple[str, ...] = ()
     typed: Typed = Typed.MANIFEST
     usage: str = ""
+    taken: tuple[TakenReplica, ...] = ()
     replicas: tuple[ReplicaFacts, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -11,6 +11,7 @@ import msgspec
 from tfoperator.api.job_conditions import (
     ACTIVE_TOO_LONG,
     PROGRESS_DEADLINE_EXCEEDED,
+    START_DEADLINE_EXCEEDED,
     condition_of,
     final_condition,
     has_condition,
@@ -21,8 +22,9 @@ from tfoperator.api.templates import is_absent
 from tfoperator.api.usage_text import usage_text
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
 from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.kube.event import Event
 from tfoperator.kube.objects import Pod
-from tfoperator.report.facts import FinalState, JobFacts, ReplicaFacts, RunFacts
+from tfoperator.report.facts import FinalState, JobFacts, ReplicaFacts, RunFacts, TakenReplica
 
 _STATED_BEHIND = re.compile(r"[Bb]ehind: ([a-z]+-\d+(?:, [a-z]+-\d+)*)")
 
@@ -76,13 +78,43 @@ def facts_of_job(job: TFJob) -> JobFacts:
         namespace=job.metadata.namespace,
         name=job.metadata.name,
         outcome=end.type if end is not None else "Running" if running else "Pending",
-        message=end.message if end is not None else "",
+        message=end.message if end is not None else _held_because(job),
         stalled=told,
         behind=tuple(behind[1].split(", ")) if behind is not None else (),
         overdue=end is not None and end.type == ConditionType.FAILED and ACTIVE_TOO_LONG in end.message,
+        late=end is not None and end.reason == START_DEADLINE_EXCEEDED,
         backoff_limit=job.spec.policy.backoff_limit,
         usage="" if usage is None or usage.phase else usage_text(usage, usage.time),
     )
+
+
+_HELD = ((ConditionType.SUSPENDED, "True"), (ConditionType.ADMITTED, "False"), (ConditionType.RESTARTING, "True"))
+"""Conditions whose message says why a job does not go on as a whole; the reasons of replicas are told with these."""
+
+
+def is_held(job: TFJob) -> bool:
+    """Return whether the job is suspended or waits in its queue: then it has no pods."""
+    return any((found := condition_of(job, kind)) is not None and found.status == status for kind, status in _HELD[:2])
+
+
+def _held_because(job: TFJob) -> str:
+    for kind, status in _HELD:
+        found = condition_of(job, kind)
+        if found is not None and found.status == status:
+            return found.message
+    return ""
+
+
+_TAKEN = re.compile(r"(?P<type>[A-Za-z]+)-(?P<index>\d+) \((?P<cause>(?:[^()]|\([^()]*\))*)\)")
+_DISRUPTION = re.compile(r"taken from it: (?P<one>.*)|because of (?P<all>.*) That is a disruption", re.DOTALL)
+
+
+def taken_replicas(events: Iterable[Event]) -> Iterator[TakenReplica]:
+    """Yield the replicas that were taken from a job, as the operator's events about its restarts name them."""
+    for event in events:
+        match = _DISRUPTION.search(event.message) if event.reason == "TFJobRestarting" else None
+        for one in () if match is None else _TAKEN.finditer(match["one"] or match["all"]):
+            yield TakenReplica(f"{one['type'].lower()}-{one['index']}", one["cause"], event.last_seen)
 
 
 def _limit(template: msgspec.Raw) -> int | None:

@@ -88,7 +88,8 @@ def make_report(facts: JobFacts) -> Report:
     """Return the report on a job, whatever its outcome; a job that has succeeded may have restarts to report."""
     failed = failed_runs(facts.replicas)
     failures = tuple(_folded(failed))
-    restarts = list(_restarts(facts.replicas))
+    taken = [Restart(one.replica, f"was taken: {one.cause}", one.when) for one in facts.taken]
+    restarts = sorted((*_restarts(facts.replicas), *taken), key=_moment)
     report = Report(
         namespace=facts.namespace,
         name=facts.name,
@@ -182,13 +183,16 @@ def _last_line(replica: ReplicaFacts) -> str:
 
 
 def _restarts(replicas: Iterable[ReplicaFacts]) -> list[Restart]:
-    found = [
+    return [
         Restart(replica.name, _cause(replica, run), run.ended)
         for replica in replicas
         for run in replica.runs[:-1]
         if run.exit_code is not None
     ]
-    return sorted(found, key=lambda one: one.when or datetime.min.replace(tzinfo=UTC))
+
+
+def _moment(restart: Restart) -> datetime:
+    return restart.when or datetime.min.replace(tzinfo=UTC)
 
 
 def _cause(replica: ReplicaFacts, run: RunFacts) -> str:

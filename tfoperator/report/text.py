@@ -23,7 +23,8 @@ _STATES = {
 }
 _PLURAL = {"waits": "wait", "runs": "run", "has": "have", "was": "were", "never": "never"}
 _PLURAL_DETAIL = {POD_GONE: "their pods are gone"}
-_MAX_LINE_LENGTH = 500
+_MAX_LINE_LENGTH = 1000
+_NOT_ENDED = ("Running", "Pending")
 _GIB = 1 << 30
 _NUMBERED = re.compile(r"^(?P<type>.+)-(?P<index>\d+)$")
 
@@ -122,7 +123,9 @@ def _traceback(found: Traceback) -> Iterator[str]:
 
 def _others(report: Report) -> Iterator[str]:
     untold = report.outcome in ("TimedOut", "Failed") and not report.failures  # only the last line of each is known
-    if not report.others or not (report.failures or report.stalled or report.outcome == "TimedOut" or untold):
+    waits = report.outcome in _NOT_ENDED and any(one.detail or one.state is FinalState.WAITING for one in report.others)
+    told = report.failures or report.stalled or report.outcome == "TimedOut" or untold or waits
+    if not report.others or not told:
         return
     yield "The others:" if report.failures else "The replicas:"
     for other in report.others:
@@ -137,7 +140,8 @@ def _other(other: Others) -> str:
         verb, space, rest = words.partition(" ")
         words = f"{_PLURAL[verb]}{space}{rest}"
     said = _PLURAL_DETAIL.get(other.detail, other.detail) if len(other.replicas) > 1 else other.detail
-    detail = f" ({said})" if said else ""
+    waits = other.state in (FinalState.WAITING, FinalState.RUNNING)
+    detail = (f": {said}" if waits else f" ({said})") if said else ""
     line = f"; last line: {other.last_line}" if other.last_line else ""
     return f"{names_in_short(other.replicas)} {words}{detail}{line}"
 

@@ -26,7 +26,7 @@ from tfoperator.sdk.queues import JobQueue, cluster_of, job_queue
 from tfoperator.sdk.reports.culprit import Culprit, find_culprit
 from tfoperator.sdk.reports.job_report import job_facts
 from tfoperator.sdk.stacks import ReplicaStacks, take_stacks
-from tfoperator.sdk.states import ReplicaFilter
+from tfoperator.sdk.states import ReplicaFilter, is_prepared
 from tfoperator.sdk.usage import PodUsage, measured_pods
 from tfoperator.sdk.waiting import checked_conditions, is_reached, late
 
@@ -152,7 +152,10 @@ class JobReader(JobAccess):
         job = self.get_job(name, namespace)
         pods = self._pods_of(job, ReplicaFilter())
         archived = self._archived(name, namespace, job.metadata.uid, ReplicaFilter())
-        report = make_report(job_facts(job, pods, archived, self._client))
+        # Only what a report may need them for is worth a list of the namespace's events.
+        told = job.status.disruptions or any(is_prepared(pod, job, self._clock.now()) for pod in pods)
+        events = self.get_job_events(name, namespace) if told else []
+        report = make_report(job_facts(job, pods, archived, self._client, now=self._clock.now(), events=events))
         if is_multikueue(job):
             elsewhere = JobElsewhere(job, cluster_of(self._client, job))
             report = msgspec.structs.replace(report, advice=(f"{elsewhere}: a report made there knows more.",))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.job_conditions import has_condition, ready_by_message
+from tfoperator.api.job_conditions import condition_of, final_condition, has_condition, ready_by_message
 from tfoperator.api.names import (
     ANNOTATION_STOPPED,
     DEFAULT_CONTAINER_NAME,
@@ -19,6 +20,8 @@ from tfoperator.api.names import (
 from tfoperator.api.queues import is_multikueue
 from tfoperator.api.replica_pods import ENDED_PHASES, replica_phase
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
+from tfoperator.api.waiting import Reason, ReasonKind, reasons_in, why_it_waits
+from tfoperator.kube.event import Event
 from tfoperator.kube.objects import ContainerStateWaiting, ContainerStatus, Pod
 
 _BY_PRIORITY = (
@@ -160,17 +163,43 @@ def has_started(status: ContainerStatus | None) -> bool:
     return status.last_state is not None and status.last_state.terminated is not None
 
 
-def waiting_reason(pod: Pod) -> str:
-    """Return why the pod is not running, as far as reported: `ImagePullBackOff: message`; else empty."""
-    if waiting := waiting_state(pod):
-        return _reason(waiting.reason, waiting.message)
-    for condition in pod.status.conditions:
-        if condition.type == "PodScheduled" and condition.status == "False":
-            return _reason(condition.reason, condition.message)
-    if replica_phase(pod) not in ("Running", "Succeeded"):
-        return _reason(pod.status.reason, pod.status.message)
-    return ""
+def waiting_reason(
+    pod: Pod, job: TFJob | None = None, now: datetime | None = None, events: Iterable[Event] = ()
+) -> str:
+    """Return why the pod is not running, with a next step, in the words of the job's condition; empty if it runs.
+
+    The template of `job` names images and volumes. With `now`, a pod that has been starting for long has a reason, too;
+    the cause of a volume that is not mounted is in `events` alone.
+    """
+    reason = _reason_of(pod, job, now)
+    if reason is None:
+        return _words(pod.status.reason, pod.status.message) if replica_phase(pod) == "Failed" else ""
+    if reason.kind is not ReasonKind.PREPARED:
+        return reason.in_full()
+    told = [one for one in events if one.involved_object.name == pod.metadata.name and one.type == "Warning"]
+    newest = max(told, key=lambda one: one.last_seen, default=None)
+    return str(reason) if newest is None else f"{reason}. Its last event: {_words(newest.reason, newest.message)}"
 
 
-def _reason(reason: str, message: str) -> str:
+def is_prepared(pod: Pod, job: TFJob, now: datetime) -> bool:
+    """Return whether its node has been preparing the pod for long: only events have the cause."""
+    reason = _reason_of(pod, job, now)
+    return reason is not None and reason.kind is ReasonKind.PREPARED
+
+
+def _reason_of(pod: Pod, job: TFJob | None, now: datetime | None) -> Reason | None:
+    replica = replica_of(pod.metadata.labels)
+    spec = None if job is None or replica is None else job.spec.tf_replica_specs.get(replica[0])
+    return why_it_waits(pod, None, now, None if spec is None else spec.template)
+
+
+def reasons_without_pods(job: TFJob) -> Mapping[str, str]:
+    """Return why replicas wait that have no pod, by names such as `worker-1`, as far as the job's condition says it."""
+    running = condition_of(job, ConditionType.RUNNING)
+    if running is None or final_condition(job) is not None:
+        return {}
+    return {name.lower(): reason for name, reason in reasons_in(running.message).items()}
+
+
+def _words(reason: str, message: str) -> str:
     return f"{reason}: {message}" if reason and message else reason or message

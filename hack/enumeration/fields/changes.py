@@ -70,6 +70,7 @@ WHOLE: Json = {
         "progressDeadlineSeconds": 3600,
         "restartMode": "Recreate",
         "restartScope": "Replica",
+        "startDeadlineSeconds": 3600,
         "schedulingPolicy": {
             "minAvailable": 2,
             "minResources": {"cpu": 1},

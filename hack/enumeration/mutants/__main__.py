@@ -36,7 +36,7 @@ from hack.enumeration.mutants.results import (
 )
 
 _RECORDED = "hack.enumeration.recorded"
-_PLAN = ("tfoperator/controller/plan",)
+_PLAN = ("tfoperator/controller/plan", "tfoperator/api/lost_nodes.py")
 _LONGEST, _LONGEST_TESTS = 600, 300
 _NOT_OF_THE_PLAN = (
     "hack.enumeration.world.server",

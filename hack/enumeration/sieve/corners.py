@@ -159,7 +159,7 @@ CORNERS: tuple[Scenario, ...] = (
         of_pod("job-0-worker-2", initContainerStatuses=[waits("CrashLoopBackOff", "back-off 10s", "setup")]),
         of_pod("job-0-worker-3", containerStatuses=[waits("CreateContainerConfigError", 'secret "key" not found')]),
         says("Running", "0/5 replicas ready", "Worker-0", _WHY_NO_ROOM, "Worker-1", "ImagePullBackOff"),
-        says("Running", "Worker-2", "init container setup: CrashLoopBackOff", "1 more", status="False"),
+        says("Running", "Worker-2", "init container setup: CrashLoopBackOff", "Worker-3 waits: ", status="False"),
         unheard(
             of_pod("job-0-worker-0", conditions=[unscheduled(_NO_ROOM.replace("1 ", "2 ").replace("/3", "/4"))]),
             of_pod("job-0-worker-1", containerStatuses=[waits("ImagePullBackOff", "Back-off pulling image")]),

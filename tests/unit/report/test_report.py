@@ -94,7 +94,7 @@ def test_what_the_others_did_is_told_in_groups_with_short_names_and_several_whos
     )
     shown = text(made)
     assert "worker-1, worker-2 were stopped when the job was over; last line: step 10" in shown
-    assert "ps-0 waits (ImagePullBackOff)" in shown
+    assert "ps-0 waits: ImagePullBackOff" in shown
     assert names_in_short(["worker-1", "worker-2", "worker-3", "worker-7", "ps-0"]) == "worker-1..3, worker-7, ps-0"
     assert names_in_short(["worker-0", "worker-1", "odd"]) == "worker-0, worker-1, odd"
     gone = [replica(f"worker-{n}", FinalState.STOPPED, run(143, stopped=True), detail=POD_GONE) for n in (1, 2)]

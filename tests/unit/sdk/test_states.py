@@ -44,12 +44,19 @@ def test_a_job_is_in_the_state_that_weighs_most(seen: TFJob, state: str) -> None
 @pytest.mark.parametrize(
     ("seen", "reason"),
     [
-        (pod(waits("ImagePullBackOff", message="no")), "ImagePullBackOff: no"),
+        (
+            pod(waits("ImagePullBackOff", message="no")),
+            'container a: ImagePullBackOff: its image can\'t be pulled ("no"). Next: look with kubectl describe pod at '
+            "what the kubelet reports",
+        ),
         (pod(waits("ContainerCreating")), ""),
         (pod(conditions=[UNSCHEDULABLE]), "Unschedulable: 0/3"),
         (pod(phase="Failed", reason="Evicted"), "Evicted"),
         (pod(phase="Running", reason="x"), ""),
-        (pod(initContainerStatuses=[waits("CrashLoopBackOff")]), "CrashLoopBackOff"),
+        (
+            pod(initContainerStatuses=[waits("CrashLoopBackOff")]),
+            "init container a: CrashLoopBackOff. Next: look into its log: kubectl logs POD -c a --previous",
+        ),
     ],
 )
 def test_why_a_pod_does_not_run(seen: Pod, reason: str) -> None:

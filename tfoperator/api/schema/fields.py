@@ -177,6 +177,11 @@ _SPEC: dict[type, dict[str, Field]] = {
         "activeDeadlineSeconds": Field(
             "Seconds after its start when a job that still runs fails.", {**_SECONDS, "format": "int64"}
         ),
+        "startDeadlineSeconds": Field(
+            "Seconds after its start (or resumption) when the job fails if not all of its replicas have started; never "
+            "if unset.",
+            {"minimum": 1, "maximum": INT32_MAX},
+        ),
         "backoffLimit": Field(
             "How many restarts after failures there may be, of all together: 2 means that the third failure ends the "
             "job.",

@@ -139,6 +139,7 @@ class RunPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     clean_pod_policy: str | None = None
     ttl_seconds_after_finished: int | None = None
     active_deadline_seconds: int | None = None
+    start_deadline_seconds: int | None = None
     backoff_limit: int | None = None
     restart_scope: str | None = None
     restart_mode: str | None = None

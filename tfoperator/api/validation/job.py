@@ -194,6 +194,7 @@ def _validate_run_policy(spec: TFJobSpec) -> Iterator[Problem]:
         yield warning(
             member(path, "activeDeadlineSeconds"), "ends the job as soon as it starts; leave it out for no deadline"
         )
+    yield from check_range(member(path, "startDeadlineSeconds"), policy.start_deadline_seconds, 1, INT32_MAX)
     yield from check_range(member(path, "backoffLimit"), policy.backoff_limit, 0, INT32_MAX)
     yield from check_one_of(member(path, "restartScope"), policy.restart_scope, RestartScope)
     yield from check_one_of(member(path, "restartMode"), policy.restart_mode, RestartMode)

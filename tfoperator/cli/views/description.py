@@ -28,7 +28,7 @@ from tfoperator.cli.views.progress import behind_text, progress_text
 from tfoperator.cli.views.replica_rows import replica_row, usage_cells, usage_header
 from tfoperator.kube.objects import Pod
 from tfoperator.sdk import JobEvent, JobQueue, PodUsage
-from tfoperator.sdk.states import job_state, waiting_reason
+from tfoperator.sdk.states import job_state, reasons_without_pods, waiting_reason
 
 _REPLICA_HEADER = ("REPLICA", "STATE", "READY", "RESTARTS", "AGE", "NODE", "REASON")
 _AGE = _REPLICA_HEADER.index("AGE")  # the usage of replicas is shown before it
@@ -54,7 +54,8 @@ def print_description(
     if queue is not None and queue.multikueue:
         say(f"  {_elsewhere(job, queue)}")
     rows = [
-        (*row[:_AGE], *cells.get(row[0], usage_cells(None, used)), *row[_AGE:]) for row in _replicas(job, pods, now)
+        (*row[:_AGE], *cells.get(row[0], usage_cells(None, used)), *row[_AGE:])
+        for row in _replicas(job, pods, events, now)
     ]
     if rows:
         table((*_REPLICA_HEADER[:_AGE], *used, *_REPLICA_HEADER[_AGE:]), rows, state_column=1, indent="  ")
@@ -161,24 +162,25 @@ def _policy(job: TFJob) -> str:
     return ", ".join(f"{name}={str(value).lower() if value is True else value}" for name, value in said.items())
 
 
-def _replicas(job: TFJob, pods: Sequence[Pod], now: datetime) -> Iterator[tuple[str, ...]]:
+def _replicas(job: TFJob, pods: Sequence[Pod], events: Sequence[JobEvent], now: datetime) -> Iterator[tuple[str, ...]]:
     """Return the rows of replicas with a pod, then of those without."""
     found: set[str] = set()
+    reasons = reasons_without_pods(job)
     for pod in pods:
         row = replica_row(pod)
         found.add(row.name)
         restarts = row.restarts + _restarts_before(pod)
-        reason = row.detail or waiting_reason(pod)
+        reason = waiting_reason(pod, job, now, events) or row.detail
         ready = "yes" if row.ready else "no"
         node = pod.spec.node_name or "-"
         yield row.name, row.state, ready, str(restarts), age(pod.metadata.creation_timestamp, now), node, reason
     for kind, spec in job.spec.tf_replica_specs.items():
         if spec is not None and not is_multikueue(job):
-            yield from _without_pods(kind, spec, job.status.replica_statuses.get(kind), found)
+            yield from _without_pods(kind, spec, job.status.replica_statuses.get(kind), found, reasons)
 
 
 def _without_pods(
-    kind: str, spec: ReplicaSpec, status: ReplicaStatus | None, found: set[str]
+    kind: str, spec: ReplicaSpec, status: ReplicaStatus | None, found: set[str], reasons: Mapping[str, str]
 ) -> Iterator[tuple[str, ...]]:
     replica_type = parse_replica_type(kind)
     completed = parse_indexes(status.completed_indexes) if status is not None else frozenset()
@@ -187,7 +189,9 @@ def _without_pods(
     missing = [index for index in range(spec.desired) if f"{(replica_type or kind).lower()}-{index}" not in found]
     for index in missing[:_MISSING]:
         state = "Completed" if index in completed else "Failed" if index in failed else "No pod"
-        yield f"{kind.lower()}-{index}", state, "no", str(counts.get(str(index), 0)), "-", "-", ""
+        name = f"{kind.lower()}-{index}"
+        reason = reasons.get(name, "") if state == "No pod" else ""
+        yield name, state, "no", str(counts.get(str(index), 0)), "-", "-", reason
     if len(missing) > _MISSING:
         yield f"{kind.lower()}: {len(missing) - _MISSING} more", "No pod", "no", "-", "-", "-", ""
 

@@ -29,6 +29,7 @@ from tfoperator.controller.execute.outcome import (
     is_refusal,
     refusal,
 )
+from tfoperator.controller.execute.refusals import refusals_after
 from tfoperator.controller.kinds import NOUNS, ObjectKind, OwnedKind
 from tfoperator.controller.ledger import JobMemory
 from tfoperator.controller.plan.actions import Action, Create, Delete, Patch, PlannedEvent
@@ -151,10 +152,23 @@ class OutcomeReporter:
             failures.setdefault((_reason(verb, action), _gerund(verb, action)), []).append(error)
             if isinstance(action, Create | Patch) and is_final(error) and not outcome.refused:
                 outcome.refused = refusal(action.spec_field, NOUNS[action.kind], error)
+        self._note_refusals(job, applied, lags=lags)
         for (reason, what), errors in failures.items():
             self._events.failed(job, reason, f"Error {what}", errors)
         for kind, verb in ((Delete, "Delete"), (Create, "Create")):
             self._events.emit(job, completion_events(verb, _done(applied, kind)))
+
+    def _note_refusals(self, job: TFJob, applied: Sequence[Applied], *, lags: bool) -> None:
+        """Remember why objects could not be created, for the condition of the next plan."""
+        told = [one for one in applied if not (lags and _waits_for_quota(one.action, one.error))]
+        if not any(isinstance(one.action, Create) for one in told):
+            return
+        uid = job.metadata.uid
+        before = self._memory.not_created(uid)
+        if before or any(one.error is not None or one.message for one in told):
+            self._memory.note_not_created(uid, refusals_after(before or {}, told))
+        elif before is None:
+            self._memory.note_not_created(uid, {})
 
     def _quota_lags(self, job: TFJob, applied: Sequence[Applied]) -> bool:
         """Return whether a quota without room for replacements may still count the pods that they replace."""

@@ -3,9 +3,9 @@
 It holds the defaulted and validated spec (the same for one generation, and a job is synced far more often than
 changed); the API server's refusals, so that they become a condition instead of a loop; the warnings already given; the
 comparison with the live state that is still to be recorded; the job's usage; when the status was written, and since
-when a quota has no room; the replicas that could not be created. Refusals are forgotten with each comparison: a
-policy, or a webhook that breaks pods, may have been fixed since, and no event reports that. (The status written last is
-in `cache_lag`.)
+when a quota has no room; the replicas that could not be created, and why. Refusals of a spec are forgotten with each
+comparison: a policy, or a webhook that breaks pods, may have been fixed since, and no event reports that. (The status
+written last is in `cache_lag`.)
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from tfoperator.api.templates import hash_of, is_hash
 from tfoperator.api.v1.status import JobUsage, TFJobStatus
 from tfoperator.api.v1.types import ReplicaSpec, TFJob, TFJobSpec
 from tfoperator.base.clock import whole_second
-from tfoperator.controller.plan.observed import Comparison, Observed
+from tfoperator.controller.plan.observed import Comparison, Observed, Refusals
 
 
 class _Entry(msgspec.Struct):
     known_since: float = 0.0
     failed: Mapping[str, int] = {}
+    not_created: Refusals | None = None
     generation: int = -1
     source: TFJobSpec | None = None
     spec: TFJobSpec | None = None
@@ -156,6 +157,16 @@ class JobMemory:
         with self._lock:
             self._of(uid).failed = failed
 
+    def not_created(self, uid: str) -> Refusals | None:
+        """Return the last argument of `note_not_created`; None before the first call."""
+        with self._lock:
+            return self._of(uid).not_created
+
+    def note_not_created(self, uid: str, refusals: Refusals) -> None:
+        """Remember why the API server refuses to create objects of replicas."""
+        with self._lock:
+            self._of(uid).not_created = refusals
+
     def settle(self, uid: str, versions: frozenset[str] | None) -> None:
         """Note that the last sync found nothing to do or await, with the job's objects at these versions.
 
@@ -190,6 +201,7 @@ def _remembered(entry: _Entry, cached: TFJob, spec: TFJobSpec, now: float, edite
         uncounted_types=entry.uncounted,
         status_age=now - entry.written_at,
         usage=entry.usage,
+        not_created=entry.not_created,
     )
 
 

@@ -28,6 +28,7 @@ from datetime import datetime
 
 from tfoperator.api.job_conditions import ended_by_limit
 from tfoperator.api.left_running import left_running, left_running_text
+from tfoperator.api.lost_nodes import node_is_lost
 from tfoperator.api.names import is_parameter_server, replica_of
 from tfoperator.api.queues import MULTIKUEUE_ORIGIN_LABEL
 from tfoperator.api.replica_pods import ENDED_PHASES, outlives_training, replica_phase
@@ -37,7 +38,6 @@ from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.actions import DeleteReason, StopReason
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.held_resources import program_of, termination_of
-from tfoperator.controller.plan.lost_nodes import node_is_lost
 from tfoperator.controller.plan.observed import clean_pod_policy
 from tfoperator.controller.plan.restart import CLOCK_SKEW, any_begun
 from tfoperator.kube.objects import Pod

@@ -40,14 +40,13 @@ from tfoperator.controller.plan.progress import NOT_WATCHED, left_for_stacks, po
 from tfoperator.controller.plan.replica_states import observe_replicas, rests_on_its_pod
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, start_over
 from tfoperator.controller.plan.reporting import (
-    report_edits,
     report_end,
     report_progress,
     report_suspension,
     watch_progress,
 )
 from tfoperator.controller.plan.restart import job_restarts_so_far, overdue_seconds
-from tfoperator.controller.plan.scaling import plan_replicas
+from tfoperator.controller.plan.scaling import plan_replicas, report_edits
 from tfoperator.controller.plan.stall import judge_progress, mark_stalled
 from tfoperator.controller.plan.status import build_status, status_after_end
 from tfoperator.controller.plan.stragglers import move_replicas, report_stragglers
@@ -260,6 +259,8 @@ def _plan_active(draft: Draft, known: Situation) -> None:
     reported, before = known.observed.reported, draft.conditions.get(ConditionType.STRAGGLING)
     if (reported is not None and reported.slow) or before is not None or known.node_failures:
         report_stragglers(draft, known)
+    if (to_start := known.start_left) is not None:
+        draft.requeue_in(to_start)
     if known.left_for_stacks is not None:
         draft.stacks += pods_to_look_into(known.groups)
         draft.requeue_in(known.left_for_stacks)

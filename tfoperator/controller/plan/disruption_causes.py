@@ -6,7 +6,7 @@ limit on failures counts it. Kubernetes marks most of them by the pod's conditio
 
 from __future__ import annotations
 
-from tfoperator.controller.plan.lost_nodes import GC_REASON, TAINT_REASON, node_is_lost
+from tfoperator.api.lost_nodes import GC_REASON, TAINT_REASON, node_is_lost
 from tfoperator.controller.plan.restart import Ending, was_refused
 from tfoperator.kube.objects import Pod
 

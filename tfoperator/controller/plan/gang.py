@@ -26,11 +26,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from tfoperator.api.names import GANG_TOPOLOGY_ANNOTATION
+from tfoperator.api.v1.status import find_condition
 from tfoperator.api.v1.types import ConditionType, SchedulingPolicy
+from tfoperator.api.waiting import unschedulable_reasons
 from tfoperator.controller.plan.actions import Create, Patch, PhaseName
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
-from tfoperator.controller.plan.waiting import unschedulable_reasons
 from tfoperator.controller.pods.bodies import owner_reference
 from tfoperator.controller.pods.gang import GANG_ORDER, GangScheduler, PodGroup, PodGroupSpec
 from tfoperator.controller.pods.manifests import restarts_together
@@ -101,6 +102,15 @@ def plan_pod_group(
         draft.gang_is_stuck = bool(waits)
     draft.gang_waits = waits
     return admitted
+
+
+def report_gang(draft: Draft, reason: str, text: str) -> None:
+    """Send one event when the condition first says this about the gang: the condition prevents a second event."""
+    before = find_condition(draft.job.status.conditions, ConditionType.RUNNING)
+    now = draft.conditions.get(ConditionType.RUNNING)
+    said = before is not None and text in before.message
+    if not said and now is not None and text in now.message:
+        draft.event("Warning", reason, f"TFJob {draft.key}: {text}.")
 
 
 def _is_leaving(current: PodGroup | None, groups: Sequence[ReplicaGroup], gang: GangScheduler) -> bool:
@@ -228,7 +238,7 @@ def not_scheduled(wanted: PodGroupSpec, groups: Sequence[ReplicaGroup], known: s
     if said != waits:
         return said
     before = re.search(re.escape(waits) + ": [^;]*", known)
-    return before[0].rstrip(".") if before is not None else ""
+    return before[0].partition(". Next: ")[0].rstrip(".") if before is not None else ""
 
 
 def _is_placed(replica: Replica) -> bool:

@@ -73,6 +73,8 @@ def note_returns(group: ReplicaGroup, replica: Replica, pod: Pod) -> None:
         replica.counted = max(noted, so_far - 1)
         replica.newly_restarting = True
         replica.disruption = crash_before(pod)
+        if (end := termination_of(program_of(pod), last=True)) is not None:
+            replica.cause = str(Ending(end.exit_code, end.reason, infrastructure=False))
 
 
 def was_left_alone(pod: Pod, ending: Ending) -> bool:

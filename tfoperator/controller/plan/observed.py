@@ -10,8 +10,10 @@ import msgspec
 
 from tfoperator.api.names import replica_of
 from tfoperator.api.v1.status import JobUsage, ReplicaStatus, TFJobStatus, TrainingProgress, parse_indexes
-from tfoperator.api.v1.types import TFJob
+from tfoperator.api.v1.types import ReplicaType, TFJob
+from tfoperator.api.waiting import Reason
 from tfoperator.base.clock import epoch_seconds, seconds_between
+from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.pods.gang import PodGroup
 from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.controller.pods.options import PodOptions
@@ -19,6 +21,9 @@ from tfoperator.kube.deployments import Deployment
 from tfoperator.kube.objects import ObjectMeta, Pod, Service
 
 _NO_STATUS = ReplicaStatus()
+
+Refusals = Mapping[tuple[ReplicaType, int] | OwnedKind, Reason]
+"""Reasons why the API server refuses to create objects: of a replica, or, by its kind, one that all replicas need."""
 
 
 class Unseen(msgspec.Struct, frozen=True):
@@ -97,6 +102,8 @@ class Observed(msgspec.Struct, frozen=True):
     doesn't count. `status_age` is the number of seconds since this process wrote the status. `refused` maps each object
     that seems to be the job's, but could not be adopted or released, to the reason; no decision depends on it. `usage`
     is the job's as the last plan of this process had it, perhaps newer than the status.
+    `not_created` has the reason why the API server refused to create an object of a replica, by the replica, or by the
+    kind of an object that all replicas need; None if this process has tried to create none yet.
     `gate` is None unless the operator itself drives the job's Workload in Kueue.
     """
 
@@ -118,6 +125,7 @@ class Observed(msgspec.Struct, frozen=True):
     uncounted_types: tuple[str, ...] = ()
     status_age: float = math.inf
     refused: Mapping[str, str] = {}
+    not_created: Refusals | None = None
     gate: QueueGate | None = None
     usage: JobUsage | None = None
 

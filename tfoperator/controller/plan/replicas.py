@@ -1,8 +1,8 @@
-"""The replicas of a job in a plan: the state of each, and its effect on the counts."""
+"""The replicas of a job in a plan: the state of each, its effect on the counts, and the reason why it waits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from enum import Enum
 
@@ -11,6 +11,16 @@ import msgspec
 from tfoperator.api.names import MAX_RESTARTS, parse_replica_index
 from tfoperator.api.v1.status import ReplicaStatus, parse_indexes
 from tfoperator.api.v1.types import ReplicaSpec, ReplicaType
+from tfoperator.api.waiting import (
+    Reason,
+    ReasonKind,
+    is_refusal_text,
+    look_again,
+    reasons_in,
+    why_it_waits,
+)
+from tfoperator.controller.kinds import OwnedKind
+from tfoperator.controller.plan.observed import Refusals
 from tfoperator.controller.plan.restart import restarts_before, restarts_in_place
 from tfoperator.controller.pods.manifests import DesiredReplicas
 from tfoperator.kube.objects import Pod
@@ -19,6 +29,12 @@ GONE = "its pod is gone"
 """The cause of the restart of a replica that has no pod now."""
 
 _MAX_NAMES = 3
+_NEEDED_BY_ALL: tuple[OwnedKind, ...] = ("podgroups", "services")
+_OF_ONE_REPLICA = (ReasonKind.NAME_TAKEN, ReasonKind.NAME_LEAVING)
+"""Reasons that say nothing about the other replicas of the type."""
+_GANG_STEP = "wait for room, or ask for less"
+_RESTART = "restart ("
+"""How the reason of a replica begins that is on its way to a new pod."""
 
 
 class ReplicaState(Enum):
@@ -34,6 +50,7 @@ class ReplicaState(Enum):
     LEAVING = "its pod terminates, which counts for nothing; it waits until the pod is gone"
 
 
+STATES_WITHOUT_POD = (ReplicaState.MISSING, ReplicaState.VANISHED)
 ENDED_STATES = (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
 
 
@@ -172,14 +189,22 @@ class JobRestart(msgspec.Struct, frozen=True):
 
 def restarting_because(job: str, lost: Sequence[tuple[ReplicaGroup, Replica]]) -> str:
     """Return why a job restarts: replicas failed (the Go operator's words), or were taken from it, or both."""
-    failed = dict.fromkeys(group.type for group, one in lost if not one.disruption)
-    taken = [f"{group.type}-{one.index} ({one.disruption})" for group, one in lost if one.disruption]
-    more = f" and {len(taken) - _MAX_NAMES} more" if len(taken) > _MAX_NAMES else ""
+    failed = [(group, one) for group, one in lost if not one.disruption]
+    types = ", ".join(dict.fromkeys(group.type for group, _ in failed))
+    ends = some(f"{group.type}-{one.index}: {one.cause}" for group, one in failed)
+    taken = some(f"{group.type}-{one.index} ({one.disruption})" for group, one in lost if one.disruption)
     why = (
-        f"{', '.join(failed)} replica(s) failed" if failed else "",
-        f"replica(s) were taken from it: {', '.join(taken[:_MAX_NAMES])}{more}" if taken else "",
+        f"{types} replica(s) failed ({ends})" if failed else "",
+        f"replica(s) were taken from it: {taken}" if taken else "",
     )
     return f"job {job} is restarting because {', and '.join(filter(None, why))}."
+
+
+def some(texts: Iterable[str]) -> str:
+    """Return the first of these texts, and how many more there are."""
+    known = [*texts]
+    more = f" and {len(known) - _MAX_NAMES} more" if len(known) > _MAX_NAMES else ""
+    return ", ".join(known[:_MAX_NAMES]) + more
 
 
 def start_over(groups: Iterable[ReplicaGroup]) -> None:
@@ -211,3 +236,64 @@ def _read_counts(counts: dict[str, int]) -> dict[int, int]:
     """Restart counts as numbers; keys that are no index and counts that aren't positive are dropped."""
     read = {parse_replica_index(key): count for key, count in counts.items() if count > 0}
     return {index: min(count, MAX_RESTARTS) for index, count in read.items() if index is not None}
+
+
+def waiting_reasons(
+    groups: Iterable[ReplicaGroup], refusals: Refusals | None, now: datetime, before: str, *, gang: str | None
+) -> Iterator[tuple[str, int, Reason]]:
+    """Yield type, index and reason of each replica that waits for a known reason.
+
+    `gang` is the reason why the job's gang waits, empty if that is unknown: it is the reason of each replica without a
+    node. `before` is the message of the condition as it is. Its word counts about replicas that restart, for what took
+    a pod is known at first only, and about refusals, where this process has not tried to create anything yet.
+    """
+    told = reasons_in(before) if " wait" in before else {}
+    tried = refusals or {}
+    for group in groups:
+        of_all = next((tried[kind] for kind in _NEEDED_BY_ALL if kind in tried), None) if tried else None
+        of_all = of_all or (_refusal_of_type(group, tried) if tried else None)
+        for replica in group.replicas:
+            if replica.ready or replica.state in ENDED_STATES:
+                continue
+            known = told.get(f"{group.type}-{replica.index}", "")
+            refusal = tried.get((group.type, replica.index)) or of_all
+            if refusals is None and is_refusal_text(known):
+                refusal = Reason(ReasonKind.OTHER, known)
+            reason = _reason(group, replica, refusal, known, now)
+            if gang is not None and (reason is None or reason.kind is ReasonKind.UNSCHEDULABLE):
+                placed = replica.pod is not None and replica.pod.spec.node_name
+                reason = Reason(ReasonKind.OTHER, gang, _GANG_STEP) if gang and not placed else None
+            if reason is not None:
+                yield group.type, replica.index, reason
+
+
+def seconds_to_next_reason(groups: Iterable[ReplicaGroup], now: datetime) -> float | None:
+    """Return the seconds until time alone gives a reason to a replica that is starting; None if it never does."""
+    pending = (one.pod for group in groups for one in group.replicas if one.state is ReplicaState.PENDING)
+    left = [look_again(pod, now) for pod in pending if pod is not None and pod.spec.node_name]
+    return min((seconds for seconds in left if seconds is not None), default=None)
+
+
+def _refusal_of_type(group: ReplicaGroup, refusals: Refusals) -> Reason | None:
+    """Return the reason of a replica of the type that could not be created: the others are made from the same template.
+
+    After a refusal the operator tries no more of them for a while.
+    """
+    missing = (one.index for one in group.replicas if one.state in STATES_WITHOUT_POD)
+    found = (refusals.get((group.type, index)) for index in missing)
+    return next((one for one in found if one is not None and one.kind not in _OF_ONE_REPLICA), None)
+
+
+def _reason(group: ReplicaGroup, replica: Replica, refusal: Reason | None, known: str, now: datetime) -> Reason | None:
+    if replica.held_until is not None:
+        again = f"it was taken from the job again and again, and is made again at {replica.held_until:%H:%M:%S} UTC"
+        return Reason(ReasonKind.OTHER, again)
+    without = replica.state in STATES_WITHOUT_POD
+    if without and refusal is not None:
+        return refusal
+    if replica.state is ReplicaState.RESTARTING or (without and replica.cause):
+        why = f"{_RESTART}{replica.disruption or replica.cause})"
+        return Reason(ReasonKind.OTHER, why if replica.newly_restarting or not known.startswith(_RESTART) else known)
+    if replica.pod is None or replica.state not in (ReplicaState.PENDING, ReplicaState.RUNNING):
+        return None
+    return why_it_waits(replica.pod, None, now, None if group.spec is None else group.spec.template)

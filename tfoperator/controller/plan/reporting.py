@@ -14,8 +14,9 @@ from tfoperator.api.names import parse_replica_type
 from tfoperator.api.queues import queue_name
 from tfoperator.api.v1.status import all_conditions, find_condition, status_of
 from tfoperator.api.v1.types import ConditionType, ReplicaType
+from tfoperator.api.waiting import summary
 from tfoperator.controller.plan.draft import Draft
-from tfoperator.controller.plan.gang import ignored_topology
+from tfoperator.controller.plan.gang import ignored_topology, report_gang
 from tfoperator.controller.plan.in_place_reports import (
     report_old_kubelets,
     report_old_server,
@@ -23,15 +24,20 @@ from tfoperator.controller.plan.in_place_reports import (
 )
 from tfoperator.controller.plan.observed import QueueGate
 from tfoperator.controller.plan.progress import Stall, StallState
-from tfoperator.controller.plan.replicas import JobRestart, ReplicaGroup, ReplicaState, restarting_because
+from tfoperator.controller.plan.replicas import (
+    JobRestart,
+    ReplicaGroup,
+    ReplicaState,
+    restarting_because,
+    seconds_to_next_reason,
+    waiting_reasons,
+)
 from tfoperator.controller.plan.status import counted, readiness
 from tfoperator.controller.plan.verdict import Situation, Verdict, absent_leaders
-from tfoperator.controller.plan.waiting import waiting_summary
 from tfoperator.controller.pods.manifests import CHIEF_TYPES, restarts_in_place
 
 _MAX_EXIT_EVENTS = 5
 _MAX_LOSSES = 3
-_POD_STATES = (ReplicaState.PENDING, ReplicaState.RUNNING)
 _RUNNING_STATES = (ReplicaState.RUNNING,)
 _RESTART_STATES = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
 
@@ -118,9 +124,8 @@ def report_progress(draft: Draft, known: Situation) -> None:
     waiting = (
         f"the job has no {absent} replica now" if absent else "",
         "all replicas start again when the last old pod is gone" if restart.old else "",
-        draft.gang_waits,
         ignored := "" if draft.options.gang is None else ignored_topology(draft, draft.options.gang),
-        waiting_summary(groups, in_gang=draft.gang_waits is not None),
+        _waiting(draft, groups),
     )
     waits = "; ".join(filter(None, waiting))
     failed = sum(len(group.failed) for group in groups)
@@ -142,18 +147,19 @@ def report_progress(draft: Draft, known: Situation) -> None:
     else:
         _set_false_if_there(draft, ConditionType.READY, "TFJobNotReady", f"{counts}.")
     if draft.gang_is_stuck:
-        _report_gang(draft, "Unschedulable", draft.gang_waits or "")
+        report_gang(draft, "Unschedulable", draft.gang_waits or "")
     if ignored:
-        _report_gang(draft, "TopologyIgnored", ignored)
+        report_gang(draft, "TopologyIgnored", ignored)
 
 
-def _report_gang(draft: Draft, reason: str, text: str) -> None:
-    """Send one event when the condition first says this about the gang: the condition prevents a second event."""
-    before = find_condition(draft.job.status.conditions, ConditionType.RUNNING)
-    now = draft.conditions.get(ConditionType.RUNNING)
-    said = before is not None and text in before.message
-    if not said and now is not None and text in now.message:
-        draft.event("Warning", reason, f"TFJob {draft.key}: {text}.")
+def _waiting(draft: Draft, groups: Sequence[ReplicaGroup]) -> str:
+    """Return why replicas wait, and have the job planned again when time alone makes a reason of it."""
+    if (next_reason := seconds_to_next_reason(groups, draft.now)) is not None:
+        draft.requeue_in(next_reason)
+    running = find_condition(draft.job.status.conditions, ConditionType.RUNNING)
+    before = "" if running is None else running.message
+    reasons = waiting_reasons(groups, draft.observed.not_created, draft.now, before, gang=draft.gang_waits)
+    return summary(reasons, before)
 
 
 def watch_progress(draft: Draft, stall: Stall) -> None:
@@ -199,19 +205,6 @@ def report_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) -
     for over in (*_OVER, ConditionType.RESTARTING):
         _set_false_if_there(draft, over, reason, message)
     conditions.set(condition, "True", reason, message)
-
-
-def report_edits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
-    """Report once that what pods are made from was changed while pods made from the old run."""
-    edited = [group for group in groups if group.type in draft.observed.edited_templates]
-    types = [group.type for group in edited if _has_any(group, _POD_STATES)]
-    if types:
-        draft.event(
-            "Warning",
-            "TemplateChanged",
-            f"The pods of {', '.join(types)} are to be made otherwise, from another template for example. Pods that "
-            "exist stay as they were until they are made again; to replace all, suspend the job and resume it.",
-        )
 
 
 def _is_running(groups: Sequence[ReplicaGroup]) -> bool:

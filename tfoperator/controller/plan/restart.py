@@ -17,6 +17,7 @@ from datetime import datetime
 
 import msgspec
 
+from tfoperator.api.lost_nodes import node_is_lost
 from tfoperator.api.names import (
     ANNOTATION_DISRUPTIONS,
     ANNOTATION_JOB_RESTARTS,
@@ -28,7 +29,6 @@ from tfoperator.api.names import (
 from tfoperator.api.replica_pods import FIRST_RETRYABLE_EXIT_CODE, training_end
 from tfoperator.api.v1.types import RestartPolicy, TFJob
 from tfoperator.base.clock import seconds_between
-from tfoperator.controller.plan.lost_nodes import node_is_lost
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.kube.objects import ContainerStateTerminated, Pod, PodStatus
 

@@ -12,13 +12,20 @@ from tfoperator.base.clock import epoch_seconds
 from tfoperator.controller.plan.actions import Create, DeleteReason, PhaseName, StopReason
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.gang import gang_of, plan_pod_group
-from tfoperator.controller.plan.replicas import ENDED_STATES, JobRestart, Replica, ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.replicas import (
+    ENDED_STATES,
+    STATES_WITHOUT_POD,
+    JobRestart,
+    Replica,
+    ReplicaGroup,
+    ReplicaState,
+)
 from tfoperator.controller.plan.verdict import Situation
 from tfoperator.controller.pods.bodies import away_from
 from tfoperator.controller.pods.manifests import PodCounts, ReplicaManifests
 from tfoperator.kube.objects import Pod, Service
 
-_STATES_WITHOUT_POD = (ReplicaState.MISSING, ReplicaState.VANISHED)
+_POD_STATES = (ReplicaState.PENDING, ReplicaState.RUNNING)
 
 
 def plan_replicas(draft: Draft, known: Situation) -> None:
@@ -50,7 +57,7 @@ def plan_replicas(draft: Draft, known: Situation) -> None:
                 has_service = service is not None
                 if may_create and service is None and replica.state not in ENDED_STATES:
                     draft.create_replica_object(_creation("services", group, replica, manifests, restart))
-            if may_create and replica.state in _STATES_WITHOUT_POD and replica.held_until is None:
+            if may_create and replica.state in STATES_WITHOUT_POD and replica.held_until is None:
                 draft.create_replica_object(_creation("pods", group, replica, manifests, restart))
                 creates_pods = True
             # A gang scheduler may still count the old pod: with one, its end is awaited.
@@ -65,6 +72,19 @@ def plan_replicas(draft: Draft, known: Situation) -> None:
     # The remaining pods belong to no wanted replica.
     for unwanted in sorted(services, reverse=True):
         draft.delete("services", services[unwanted], DeleteReason.SCALE_DOWN)
+
+
+def report_edits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
+    """Report once that what pods are made from was changed while pods made from the old run."""
+    edited = [group for group in groups if group.type in draft.observed.edited_templates]
+    types = [group.type for group in edited if any(one.state in _POD_STATES for one in group.replicas)]
+    if types:
+        draft.event(
+            "Warning",
+            "TemplateChanged",
+            f"The pods of {', '.join(types)} are to be made otherwise, from another template for example. Pods that "
+            "exist stay as they were until they are made again; to replace all, suspend the job and resume it.",
+        )
 
 
 def _plan_job_service(draft: Draft, groups: Sequence[ReplicaGroup], manifests: ReplicaManifests) -> None:

@@ -8,7 +8,7 @@ the first number is out of reach.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from typing import NamedTuple
@@ -16,18 +16,34 @@ from typing import NamedTuple
 import msgspec
 
 from tfoperator.api.int_or_percent import allowed, required
-from tfoperator.api.job_conditions import ACTIVE_TOO_LONG, BACKOFF_LIMIT_REACHED, PROGRESS_DEADLINE_EXCEEDED
+from tfoperator.api.job_conditions import (
+    ACTIVE_TOO_LONG,
+    BACKOFF_LIMIT_REACHED,
+    PROGRESS_DEADLINE_EXCEEDED,
+    START_DEADLINE_EXCEEDED,
+)
 from tfoperator.api.v1.disruptions import DisruptionBackoff
-from tfoperator.api.v1.types import OnStall, ReplicaType, SuccessPolicy, TFJob
+from tfoperator.api.v1.status import UsagePhase, find_condition
+from tfoperator.api.v1.types import ConditionType, OnStall, ReplicaType, SuccessPolicy, TFJob
+from tfoperator.api.waiting import Reason, ReasonKind, summary
 from tfoperator.base.clock import seconds_between
+from tfoperator.controller.plan.held_resources import program_of, termination_of
 from tfoperator.controller.plan.in_place import end_before_wait
 from tfoperator.controller.plan.observed import Observed, PlanOptions
 from tfoperator.controller.plan.progress import NOT_WATCHED, Stall
-from tfoperator.controller.plan.replicas import JobRestart, Replica, ReplicaGroup, ReplicaState
-from tfoperator.controller.plan.restart import is_unseen
+from tfoperator.controller.plan.replicas import (
+    JobRestart,
+    Replica,
+    ReplicaGroup,
+    ReplicaState,
+    some,
+    waiting_reasons,
+)
+from tfoperator.controller.plan.restart import Ending, is_unseen
 from tfoperator.controller.pods.manifests import CHIEF_TYPES
 
 _MAX_CAUSES = 3
+_TRAINED = (UsagePhase.TRAINING, UsagePhase.LOST, UsagePhase.STALLED)
 _LEADER_TYPES = (*CHIEF_TYPES, ReplicaType.WORKER)
 
 
@@ -78,6 +94,32 @@ class Situation(msgspec.Struct):
         deadline, start = self.job.spec.policy.active_deadline_seconds, self.start
         return None if deadline is None or start is None else max(deadline, 0) - seconds_between(start, self.now)
 
+    @property
+    def start_left(self) -> float | None:
+        """Seconds until `startDeadlineSeconds` is over; None without one, or if every replica has started.
+
+        A restart shows that a replica had started, and so does one of the whole job. A replica that is added later has
+        no deadline: its pod is made after it, or the job has trained without it.
+        """
+        deadline, start = self.job.spec.policy.start_deadline_seconds, self.start
+        if deadline is None or start is None or self.restart.number:
+            return None
+        left = max(deadline, 1) - seconds_between(start, self.now)
+        return left if any(True for _ in self.unstarted(left)) else None
+
+    def unstarted(self, left: float) -> Iterator[tuple[ReplicaGroup, Replica]]:
+        """Yield the replicas that have not started yet and should have, or should in the `left` seconds."""
+        usage = self.observed.usage or self.job.status.usage
+        has_trained = usage is not None and (usage.phase in _TRAINED or bool(usage.seconds.get(UsagePhase.TRAINING)))
+        for group in self.groups:
+            for one in group.replicas:
+                if one.restarts or one.state not in (ReplicaState.MISSING, ReplicaState.PENDING):
+                    continue
+                made = None if one.pod is None else one.pod.metadata.creation_timestamp
+                late = has_trained if made is None else seconds_between(made, self.now) <= -left
+                if not late:
+                    yield group, one
+
 
 class Verdict(NamedTuple):
     """The stage of a job, and why it has failed; `reason` is that of its condition Failed, if not the usual one."""
@@ -104,12 +146,16 @@ def judge(known: Situation) -> Verdict:
         failure = _job_failed_because(job, BACKOFF_LIMIT_REACHED)
         if stalled:
             return Verdict(Stage.FAILED, f"{failure}. {stalled}", PROGRESS_DEADLINE_EXCEEDED)
-        return Verdict(Stage.FAILED, failure)
+        last = some(known.restart.causes or _last_failures(groups))
+        return Verdict(Stage.FAILED, f"{failure}: {last}" if last else failure)
     if known.suspended:
         return Verdict(Stage.SUSPENDED)
     left = known.deadline_left
     if left is not None and left <= 0 and known.left_for_stacks is None:
         return Verdict(Stage.FAILED, _job_failed_because(job, ACTIVE_TOO_LONG))
+    left = known.start_left
+    if left is not None and left <= 0:
+        return Verdict(Stage.FAILED, _not_started_message(known, left), START_DEADLINE_EXCEEDED)
     if stalled and stall.ends_as is OnStall.FAIL:
         return Verdict(Stage.FAILED, stalled, PROGRESS_DEADLINE_EXCEEDED)
     return Verdict(Stage.ACTIVE)
@@ -164,6 +210,18 @@ def _has_too_many_failures(known: Situation) -> bool:
     return limit < together + sum(group.restarts - group.disruptions for group in known.groups) + due
 
 
+def _last_failures(groups: Sequence[ReplicaGroup]) -> Iterator[str]:
+    """Yield the replicas with their last failures: those whose failure is new, else those that have failed before."""
+    replicas = [(group, one) for group in groups for one in group.replicas]
+    new = [(group, one) for group, one in replicas if one.newly_restarting and not one.disruption]
+    for group, one in new:
+        yield f"{group.type}-{one.index}: {one.cause or 'it was started again'}"
+    for group, one in () if new else replicas:
+        end = termination_of(program_of(one.pod)) or termination_of(program_of(one.pod), last=True)
+        if end is not None and end.exit_code != 0 and not is_unseen(end):
+            yield f"{group.type}-{one.index}: {Ending(end.exit_code, end.reason, infrastructure=False)}"
+
+
 def _restarts_after_failure(replica: Replica) -> bool:
     """Return whether the replica's kubelet is about to restart its container because it has failed."""
     end = end_before_wait(replica.pod)
@@ -207,6 +265,22 @@ def _replicas_failed_message(job: TFJob, group: ReplicaGroup) -> str:
         f"TFJob {job.metadata.namespace}/{job.metadata.name} has failed because {len(failed)} {group.type} replica(s) "
         f"failed. {'; '.join(causes)}{more}"
     ).rstrip()
+
+
+def _not_started_message(known: Situation, left: float) -> str:
+    """Return which replicas have not started in time, and why not, as far as that is known."""
+    late = {(group.type, one.index) for group, one in known.unstarted(left)}
+    observed = known.observed
+    running = find_condition(observed.job.status.conditions, ConditionType.RUNNING)
+    before = "" if running is None else running.message
+    found = waiting_reasons(known.groups, observed.not_created, known.now, before, gang=None)
+    reasons: list[tuple[str, int, Reason]] = [one for one in found if one[:2] in late]
+    told = {one[:2] for one in reasons}
+    unknown = Reason(ReasonKind.OTHER, "its pod has not started")
+    reasons += [(kind, index, unknown) for kind, index in sorted(late - told)]
+    allowed_seconds = known.job.spec.policy.start_deadline_seconds
+    cause = f"not all of its replicas have started within the {allowed_seconds} seconds of startDeadlineSeconds"
+    return f"{_job_failed_because(known.job, cause)}: {summary(reasons, before)}"
 
 
 def _job_failed_because(job: TFJob, cause: str) -> str:

@@ -6,19 +6,22 @@ import logging
 import math
 import signal
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
 
 import msgspec
 
+from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.names import (
     DEFAULT_CONTAINER_NAME,
     replica_name,
     replica_of,
 )
+from tfoperator.api.queues import is_multikueue
 from tfoperator.api.replica_pods import replica_phase, stopped_with_replica
+from tfoperator.api.v1.status import parse_indexes
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.controlchars import shown_lines
 from tfoperator.kube.client import Client
@@ -27,9 +30,25 @@ from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, P
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod
 from tfoperator.logs.archive.reader import read_archived
 from tfoperator.logs.archive.runs import runs_of_container
-from tfoperator.report.facts import POD_GONE, TAIL_BYTES, TAIL_LINES, FinalState, JobFacts, ReplicaFacts, RunFacts
-from tfoperator.report.job import facts_of_job, facts_of_replica
-from tfoperator.sdk.states import container_status, pod_order, waiting_reason
+from tfoperator.report.facts import (
+    NO_POD,
+    POD_GONE,
+    TAIL_BYTES,
+    TAIL_LINES,
+    FinalState,
+    JobFacts,
+    ReplicaFacts,
+    RunFacts,
+)
+from tfoperator.report.job import facts_of_job, facts_of_replica, is_held, taken_replicas
+from tfoperator.sdk.events import JobEvent
+from tfoperator.sdk.states import (
+    container_status,
+    pod_order,
+    reasons_without_pods,
+    waiting_reason,
+    wanted_replicas,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -41,11 +60,21 @@ _STOPPED_REASON = "DeadlineExceeded"
 """A pod's reason when the operator, or its own deadline, ended it."""
 
 
-def job_facts(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod], client: Client | None) -> JobFacts:
+def job_facts(
+    job: TFJob,
+    pods: Sequence[Pod],
+    archived: Iterable[ArchivedPod],
+    client: Client | None,
+    *,
+    now: datetime | None = None,
+    events: Sequence[JobEvent] = (),
+) -> JobFacts:
     """Return the facts about the job: two runs of each present pod, and those in the archive.
 
     One or two logs per pod are read; without a client none: facts from statuses alone need no request. An unavailable
-    log is empty: its node is gone, or this user may not read logs.
+    log is empty: its node is gone, or this user may not read logs. The `events` of the job and its pods have the cause
+    of a volume that is not mounted, and what took replicas from the job. Without `now` the facts are about replicas
+    that have, or had, a pod.
     """
     present = {pod.metadata.uid for pod in pods}
     old: dict[str, list[ArchivedPod]] = {}
@@ -59,18 +88,40 @@ def job_facts(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod], 
         else:
             old.setdefault(replica_name(record.as_pod()), []).append(record)
     with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="read-log") as pool:
-        replicas = list(pool.map(partial(_replica, client, job, old, kept), pods))
+        replicas = list(pool.map(partial(_replica, client, job, old, kept, now, events), pods))
     known = {replica.name for replica in replicas}
     gone = sorted(
         (records[-1] for name, records in old.items() if name not in known), key=lambda r: pod_order(r.as_pod())
     )
     replicas += [_archived_replica(client, job, old[replica_name(record.as_pod())]) for record in gone]
     replicas = [msgspec.structs.replace(replica, stacks=stacks.get(replica.name, "")) for replica in replicas]
-    return msgspec.structs.replace(facts_of_job(job), replicas=tuple(replicas))
+    replicas += _without_pods(job, {replica.name for replica in replicas}) if now is not None else ()
+    return msgspec.structs.replace(facts_of_job(job), replicas=tuple(replicas), taken=tuple(taken_replicas(events)))
+
+
+def _without_pods(job: TFJob, known: Set[str]) -> Iterator[ReplicaFacts]:
+    """Yield the facts about replicas without a pod that wait, if the job is to have pods now."""
+    if is_multikueue(job) or final_condition(job) is not None or is_held(job):
+        return
+    reasons = reasons_without_pods(job)
+    for kind, wanted in wanted_replicas(job).items():
+        status = job.status.replica_statuses.get(kind)
+        ended = frozenset[int]() if status is None else parse_indexes(status.completed_indexes)
+        ended |= frozenset[int]() if status is None else parse_indexes(status.failed_indexes)
+        for index in range(wanted):
+            name = f"{kind.lower()}-{index}"
+            if index not in ended and name not in known:
+                yield ReplicaFacts(name=name, detail=reasons.get(name, NO_POD))
 
 
 def _replica(
-    client: Client | None, job: TFJob, old: dict[str, list[ArchivedPod]], kept: dict[str, ArchivedPod], pod: Pod
+    client: Client | None,
+    job: TFJob,
+    old: dict[str, list[ArchivedPod]],
+    kept: dict[str, ArchivedPod],
+    now: datetime | None,
+    events: Sequence[JobEvent],
+    pod: Pod,
 ) -> ReplicaFacts:
     before, decisive = _archived_runs(client, old.get(replica_name(pod), ())), _decisive(pod)
     runs = [*before]
@@ -79,7 +130,8 @@ def _replica(
         runs += _archived_runs(client, [kept[pod.metadata.uid]], first)
     runs += _runs(client, pod, decisive)
     state = _state(pod)
-    detail = waiting_reason(pod) if state is FinalState.WAITING else ""
+    waits = state in (FinalState.WAITING, FinalState.RUNNING)
+    detail = waiting_reason(pod, job, now, events) if waits else ""
     restarts = _restarts(job, pod, max(len(runs) - 1, 0))
     return facts_of_replica(job, pod, state=state, runs=runs, restarts=restarts, detail=detail)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from tfoperator.api.names import LABEL_JOB_NAME, LABEL_TENSORBOARD, MANAGED_SELECTOR, replica_name
@@ -170,6 +171,10 @@ class Board:
         """Return the pods of its replicas."""
         pods = self._pods.lister.by_index(CONTROLLER_UID_INDEX, job.metadata.uid)
         return [pod for pod in pods if LABEL_TENSORBOARD not in pod.metadata.labels]
+
+    def now(self) -> datetime:
+        """Return the time by the clock of this process, which pods are judged by."""
+        return self._clock.now()
 
     def events(self, job: TFJob) -> list[Event]:
         """Return the events of the job and its parts, the oldest first."""

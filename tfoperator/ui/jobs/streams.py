@@ -111,11 +111,11 @@ def _sections(cluster: Cluster, job: TFJob | None) -> Mapping[str, Any]:
     board = cluster.board
     if job is None:
         return {"job": None} if board.synced else {}
-    uid = job.metadata.uid
+    uid, events = job.metadata.uid, board.events(job)
     return {
         "job": job_detail(job, cluster.queues.get(uid), board.history.phases(uid), local=board.local),
-        "replicas": replica_rows(job, board.pods(job), board.history.pods(uid)),
-        "events": event_rows(board.events(job)),
+        "replicas": replica_rows(job, board.pods(job), board.history.pods(uid), events, board.now()),
+        "events": event_rows(events),
         "curves": board.history.metrics(uid),
     }
 

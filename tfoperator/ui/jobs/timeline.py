@@ -74,7 +74,7 @@ def observe(pod: SeenPod, replica: str, before: PodRecord | None, now: datetime)
         created=meta.creation_timestamp or now,
         runs=runs,
         restarts=status.restart_count if status is not None else 0,
-        waits="" if was_stopped(pod) else _waits(pod, status),
+        waits="" if was_stopped(pod) else _waits(pod, status, now),
     )
 
 
@@ -146,6 +146,6 @@ def _why(run: TimelineRun) -> str:
     return f"{said}: {run.message}" if run.message else said
 
 
-def _waits(pod: SeenPod, status: ContainerStatus | None) -> str:
+def _waits(pod: SeenPod, status: ContainerStatus | None, now: datetime) -> str:
     waiting = status.state.waiting if status is not None and status.state is not None else None
-    return waiting_reason(pod) or (waiting.reason if waiting is not None else "")
+    return waiting_reason(pod, now=now) or (waiting.reason if waiting is not None else "")

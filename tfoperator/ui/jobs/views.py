@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,6 +19,7 @@ from tfoperator.sdk.states import (
     job_state,
     pod_order,
     ready_text,
+    reasons_without_pods,
     replica_state,
     restart_count,
     waiting_reason,
@@ -87,11 +89,15 @@ def job_detail(
         ],
         "tensorBoard": _tensorboard(job, local),
         "time": None if job.status.usage is None else job_time(job.status.usage, phases),
-        "hasReport": job.status.restarts > 0 or any(has_condition(job, kind) for kind in _REPORTED_CONDITIONS),
+        "hasReport": job.status.restarts > 0
+        or any(has_condition(job, kind) for kind in _REPORTED_CONDITIONS)
+        or bool(reasons_without_pods(job)),
     }
 
 
-def replica_rows(job: TFJob, pods: Sequence[SeenPod], records: Mapping[str, PodRecord]) -> list[dict[str, Any]]:
+def replica_rows(
+    job: TFJob, pods: Sequence[SeenPod], records: Mapping[str, PodRecord], events: Sequence[Event], now: datetime
+) -> list[dict[str, Any]]:
     """Return every replica that has or had a pod, and those without one, in the usual order of replicas."""
     lives = by_replica(records)
     rows = []
@@ -102,15 +108,21 @@ def replica_rows(job: TFJob, pods: Sequence[SeenPod], records: Mapping[str, PodR
         if name not in named or pod.metadata.deletion_timestamp is None:
             named[name] = pod
     for name, pod in named.items():
-        rows.append(_replica(name, pod) | {"spans": _spans(lives.pop(name, []))})
+        why = waiting_reason(pod, job, now, events)
+        rows.append(_replica(name, pod, why) | {"spans": _spans(lives.pop(name, []))})
+    reasons = reasons_without_pods(job)
     for name, life in sorted(lives.items()):
-        rows.append({"name": name, "state": "Gone", "pod": life[-1].name, "spans": _spans(life)})
+        gone = {"name": name, "state": "Gone", "pod": life[-1].name, "spans": _spans(life)}
+        rows.append(gone | {"why": short(reasons.get(name, ""))})
     known = {row["name"] for row in rows}
     for kind, spec in job.spec.tf_replica_specs.items():
         wanted = spec.desired if spec is not None else 0
         missing = [f"{kind.lower()}-{i}" for i in range(min(wanted, 1000)) if f"{kind.lower()}-{i}" not in known]
         state = "Elsewhere" if is_multikueue(job) else "No pod"
-        rows += [{"name": name, "state": state, "pod": "", "spans": []} for name in missing]
+        rows += [
+            {"name": name, "state": state, "pod": "", "spans": [], "why": short(reasons.get(name, ""))}
+            for name in missing
+        ]
     return rows
 
 
@@ -130,7 +142,7 @@ def event_rows(events: Iterable[Event]) -> list[dict[str, Any]]:
     ]
 
 
-def _replica(name: str, pod: SeenPod) -> dict[str, Any]:
+def _replica(name: str, pod: SeenPod, why: str) -> dict[str, Any]:
     status = container_status(pod)
     main = next((c for c in pod.spec.containers if status is not None and c.name == status.name), None)
     main = main or next(iter(pod.spec.containers), None)
@@ -145,7 +157,7 @@ def _replica(name: str, pod: SeenPod) -> dict[str, Any]:
         "ready": bool(statuses) and all(one.ready for one in statuses),
         "restarts": status.restart_count if status is not None else 0,
         "exitCode": ended.exit_code if ended is not None else None,
-        "why": short(waiting_reason(pod) or pod.status.message or (ended.message if ended is not None else "")),
+        "why": short(why or pod.status.message or (ended.message if ended is not None else "")),
         "node": pod.spec.node_name,
         "image": main.image if main is not None else "",
         "limits": (resources.limits if resources is not None else None) or {},

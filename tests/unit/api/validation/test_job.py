@@ -83,6 +83,8 @@ def test_bad_replicas_are_refused(replicas: dict[str, Any], found: str) -> None:
         ({"activeDeadlineSeconds": -5}, "activeDeadlineSeconds: must be 0 or more, but is -5"),
         ({"activeDeadlineSeconds": 2**31}, "activeDeadlineSeconds: must be 2147483647 or less"),
         ({"activeDeadlineSeconds": 10**100}, "activeDeadlineSeconds: must be 2147483647 or less"),
+        ({"startDeadlineSeconds": 0}, "startDeadlineSeconds: must be 1 or more, but is 0"),
+        ({"startDeadlineSeconds": 2**31}, "startDeadlineSeconds: must be 2147483647 or less"),
         ({"backoffLimit": -1}, "backoffLimit: must be 0 or more, but is -1"),
         ({"managedBy": "me"}, "managedBy: must be kubeflow.org/training-operator or kueue"),
         ({"schedulingPolicy": {"minAvailable": -1}}, "schedulingPolicy.minAvailable: must be 0"),

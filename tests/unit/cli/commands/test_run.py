@@ -109,6 +109,65 @@ def test_two_objects_of_one_name_are_refused_before_anything_is_started(folder: 
     check_runnable([Manifest(one, "job.yaml", number) for number, one in enumerate(objects)])
 
 
+def mounting(*volumes: dict[str, Any], **container: Any) -> str:
+    job = json.loads(tfjob("one", Worker=replica("true")))
+    pod = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
+    pod["volumes"] = [{"name": f"v{number}", **volume} for number, volume in enumerate(volumes)]
+    pod["containers"][0] |= container
+    return json.dumps(job)
+
+
+POD = "spec.tfReplicaSpecs[Worker].template.spec"
+
+
+@pytest.mark.parametrize(
+    ("job", "field", "what"),
+    [
+        (mounting({"configMap": {"name": "code"}}), "volumes[0].configMap.name", "ConfigMap code"),
+        (
+            mounting({"projected": {"sources": [{"secret": {"name": "token"}}]}}),
+            "volumes[0].projected.sources[0].secret.name",
+            "Secret token",
+        ),
+        (
+            mounting(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "token", "key": "a"}}}]),
+            "containers[0].env[0].valueFrom.secretKeyRef.name",
+            "Secret token",
+        ),
+        (
+            mounting(envFrom=[{"configMapRef": {"name": "code"}}]),
+            "containers[0].envFrom[0].configMapRef.name",
+            "ConfigMap code",
+        ),
+    ],
+)
+def test_an_object_that_pods_need_and_no_file_has_is_named_before_anything_is_started(
+    folder: Path, run: Run, job: str, field: str, what: str
+) -> None:
+    said = run("run", write(job), code=2)
+    assert f"{POD}.{field}: {what} is in no file, so its pods would wait for ever. Add it to this file" in said.err
+    assert not (folder / ".tfoperator").exists()
+
+
+def test_objects_in_a_file_optional_ones_and_those_of_every_namespace_are_not_missing_and_a_claim_is_noted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    job = mounting(
+        {"configMap": {"name": "code"}},
+        {"configMap": {"name": "kube-root-ca.crt"}},
+        {"secret": {"secretName": "token", "optional": True}},
+        {"persistentVolumeClaim": {"claimName": "data"}},
+    )
+    code = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "code"}}
+    check_runnable([Manifest(one, "job.yaml", number) for number, one in enumerate([json.loads(job), code])])
+    said = capsys.readouterr().err
+    assert said.count("note:") == 1
+    assert "PersistentVolumeClaim data is in no file: a directory of the run, empty at first, stands for it" in said
+    elsewhere = {**code, "metadata": {"name": "code", "namespace": "other"}}
+    with pytest.raises(CliError, match="ConfigMap code is in no file"):
+        check_runnable([Manifest(one, "job.yaml", number) for number, one in enumerate([json.loads(job), elsewhere])])
+
+
 @pytest.mark.parametrize("namespace", ["../../x", "", "A", "a" * 64, "x\udcff"])
 def test_a_namespace_that_there_can_not_be_is_refused_before_anything_is_started(
     folder: Path, run: Run, namespace: str

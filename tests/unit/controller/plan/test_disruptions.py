@@ -149,7 +149,8 @@ def test_an_eviction_for_using_more_than_was_asked_for_is_the_pods_own_doing(pol
     seen = planned(running(policy, run_policy={"backoffLimit": 1}), OTHER, lost, now=after(60))
     assert numbers(seen) == (1, 0)
     assert seen.created_pods == ["Worker-1"], "on another node there may be room, under Never, too"
-    assert "restarting because Worker replica(s) failed" in seen.condition(C.RESTARTING).message
+    said = seen.condition(C.RESTARTING).message
+    assert "because Worker replica(s) failed (Worker-1: Evicted: it used more than it asked for)." in said
     assert planned(running(policy), OTHER, lost, now=after(60)).is_true(C.FAILED), "the limit sees it"
 
 
@@ -176,7 +177,9 @@ def test_a_status_of_the_version_before_counts_its_restarts_as_failures() -> Non
     seen = planned(job, OTHER, make_pod("Worker-1", deleted=NOW, restarts_before=1))
     assert (numbers(seen), seen.is_true(C.FAILED)) == ((2, 1), False)
     failed = planned(job, OTHER, make_pod("Worker-1", "Failed", exit_code=1, restarts_before=1))
-    assert failed.is_true(C.FAILED)
+    assert failed.condition(C.FAILED).message == (
+        "Job mnist has failed because it has reached the specified backoff limit: Worker-1: exited with code 1"
+    )
 
 
 def test_what_a_pod_knows_of_its_disruptions_outlives_a_lost_status() -> None:

@@ -366,7 +366,10 @@ def test_the_gang_lacks_what_its_pods_lack_and_the_reason_outlives_echoes() -> N
     sibling = "pre-filter pod mnist-worker-0 cannot find enough sibling pods, current pods number: 1"
     assert message(refused(job, sibling, "")) == ""
     told = refused(job, echo, "0/1 nodes are available: 1 Insufficient cpu.")
-    assert message(told).endswith("0/2 replicas ready; the gang of 2 pods (cpu 2) waits for room: Insufficient cpu.")
+    assert message(told).endswith(
+        "0/2 replicas ready; Worker-0 and Worker-1 wait: the gang of 2 pods (cpu 2) waits for room: Insufficient cpu. "
+        "Next: wait for room, or ask for less."
+    )
     assert told.reasons == ["Unschedulable"]
     echoed = refused(with_status(job, told.status), echo, echo)
     assert not echoed.write_status

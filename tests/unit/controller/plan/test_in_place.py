@@ -123,7 +123,7 @@ def test_the_failure_that_ends_it_is_not_counted(limit: int, state: ContainerSta
     policy, mode = ("ExitCode", "InPlace") if here else ("OnFailure", "Recreate")
     job = started(in_place(policy, restartMode=mode, backoffLimit=limit))
     ended = planned(job, make_pod("Worker-0"), pod(state, ENDED, restarts=restarts))
-    assert ended.is_true(ConditionType.FAILED)
+    assert ended.condition(ConditionType.FAILED).message.endswith("backoff limit: Worker-1: exited with code 130")
     assert ended.status.restarts == limit
     assert sorted(ended.stopped_pods) == ["Worker-0", "Worker-1"]
 

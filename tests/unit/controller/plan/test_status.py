@@ -61,7 +61,9 @@ def test_a_retryable_failure_restarts_the_job(policy: str) -> None:
     assert state(result) == C.RESTARTING
     restarting = result.condition(C.RESTARTING)
     assert restarting.reason == "TFJobRestarting"
-    assert restarting.message == "job mnist is restarting because Chief replica(s) failed."
+    assert (
+        restarting.message == "job mnist is restarting because Chief replica(s) failed (Chief-0: exited with code 130)."
+    )
     assert not result.is_true(C.RUNNING)
     assert C.RESTARTING in result.transitions
 

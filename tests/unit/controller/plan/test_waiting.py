@@ -1,9 +1,31 @@
+import re
+
+import msgspec
 import pytest
 
-from tests.unit.controller.builders import NOW, OPTIONS, make_job, make_pod, planned, started, waiting
+from tests.unit.controller.builders import (
+    NOW,
+    OPTIONS,
+    after,
+    make_job,
+    make_pod,
+    plan_for,
+    planned,
+    services_of,
+    started,
+    waiting,
+    with_status,
+)
+from tfoperator.api.v1.status import JobCondition, ReplicaStatus
+from tfoperator.api.v1.types import ConditionType, ReplicaType
+from tfoperator.api.waiting import Reason, ReasonKind
+from tfoperator.api.waiting import summary as reasons_text
+from tfoperator.controller.plan.observed import Observed, Refusals
 from tfoperator.controller.plan.replica_states import observe_replicas
-from tfoperator.controller.plan.waiting import unschedulable_reasons, waiting_summary
+from tfoperator.controller.plan.replicas import waiting_reasons
 from tfoperator.kube.objects import Pod, PodCondition
+
+NOT_PULLED = "ImagePullBackOff: image example.com/train:1 can't be pulled"
 
 
 def unschedulable(message: str) -> Pod:
@@ -17,7 +39,13 @@ def pending(reason: str, message: str = "") -> Pod:
 
 
 def summary(*pods: Pod, replicas: int = 1) -> str:
-    return waiting_summary(observe_replicas(make_job({"Worker": replicas}), pods, NOW, OPTIONS), in_gang=False)
+    groups = observe_replicas(make_job({"Worker": replicas}), pods, NOW, OPTIONS)
+    return without_steps(reasons_text(waiting_reasons(groups, {}, NOW, "", gang=None)))
+
+
+def without_steps(text: str) -> str:
+    """The reasons without the steps that they suggest."""
+    return re.sub(r"\. Next: [^;]*", "", text)
 
 
 @pytest.mark.parametrize(
@@ -26,8 +54,11 @@ def summary(*pods: Pod, replicas: int = 1) -> str:
         (make_pod("Worker-0"), ""),
         (make_pod("Worker-0", "Pending"), ""),
         (pending("ContainerCreating"), ""),
-        (pending("ErrImagePull", "rpc error: no such image"), "Worker-0 waits: ImagePullBackOff"),
-        (pending("ImagePullBackOff", 'Back-off pulling image "x"'), "Worker-0 waits: ImagePullBackOff"),
+        (
+            pending("ErrImagePull", "rpc error: no such image"),
+            f"Worker-0 waits: {NOT_PULLED}: its registry does not have it",
+        ),
+        (pending("ImagePullBackOff", 'Back-off pulling image "x"'), f"Worker-0 waits: {NOT_PULLED}"),
         (
             pending("CreateContainerConfigError", 'secret "s" not found'),
             'Worker-0 waits: CreateContainerConfigError: secret "s" not found',
@@ -40,12 +71,15 @@ def summary(*pods: Pod, replicas: int = 1) -> str:
             "Worker-0 waits: Unschedulable: Insufficient cpu, node(s) had untolerated taint {a: b}",
         ),
         (unschedulable("waiting for the gang"), "Worker-0 waits: Unschedulable: waiting for the gang"),
-        (unschedulable("minCount (3) cannot be satisfied: 1 scheduled, 1 remaining"), "Worker-0 waits: Unschedulable"),
+        (
+            unschedulable("minCount (3) cannot be satisfied: 1 scheduled, 1 remaining"),
+            "Worker-0 waits: Unschedulable: not enough of its gang has room",
+        ),
         (unschedulable(""), "Worker-0 waits: Unschedulable"),
         (make_pod("Worker-0", "Pending", conditions=(PodCondition("Ready", "False", "ContainersNotReady"),)), ""),
         (
             make_pod("Worker-0", "Pending", init_containers=(waiting("CrashLoopBackOff", container="fetch"),)),
-            "Worker-0 waits: init container fetch: CrashLoopBackOff",
+            "Worker-0 waits: init container fetch: CrashLoopBackOff since 12:00:00 UTC",
         ),
         (
             make_pod("Worker-0", "Running", containers=(waiting("CrashLoopBackOff", container="proxy"),)),
@@ -67,59 +101,107 @@ def test_equal_reasons_are_told_together_and_long_lists_cut() -> None:
         for i in range(7)
     ]
     assert summary(*pods, replicas=7) == (
-        "Worker-0 and Worker-1 wait: A; Worker-2, Worker-3, Worker-4 and 2 more wait: ImagePullBackOff"
+        f"Worker-0 and Worker-1 wait: A; Worker-2, Worker-3, Worker-4, Worker-5 and Worker-6 wait: {NOT_PULLED}"
     )
-    assert summary(*pods[2:5], replicas=5) == "Worker-2, Worker-3 and Worker-4 wait: ImagePullBackOff"
-    many = [make_pod(f"Worker-{i}", "Pending", containers=(waiting(f"R{i}"),)) for i in range(5)]
-    assert summary(*many, replicas=5).endswith("Worker-2 waits: R2; 2 more for other reasons")
-    assert len(summary(unschedulable("x" * 5000))) < 200
+    assert summary(*pods[2:5], replicas=5) == f"Worker-2, Worker-3 and Worker-4 wait: {NOT_PULLED}"
+    many = [make_pod(f"Worker-{i}", "Pending", containers=(waiting(f"R{i}"),)) for i in range(10)]
+    assert summary(*many, replicas=10).endswith("Worker-7 waits: R7; 2 more for other reasons")
+    assert len(summary(unschedulable("x" * 5000))) < 300
 
 
 def test_a_job_that_does_not_run_says_why_without_disturbing_its_state() -> None:
     result = planned(started(make_job({"Worker": 2})), pending("ImagePullBackOff"))
     running, created = result.status.conditions
     assert (running.type, running.status, running.reason) == ("Running", "False", "TFJobPending")
-    assert running.message == ("TFJob ns/mnist does not run yet. 0/2 replicas ready; Worker-0 waits: ImagePullBackOff.")
+    assert running.message == (
+        f"TFJob ns/mnist does not run yet. 0/2 replicas ready; Worker-0 waits: {NOT_PULLED}. Next: look with kubectl "
+        "describe pod at what the kubelet reports."
+    )
     assert (created.type, created.message) == ("Created", "TFJob mnist is created.")
 
 
-PREEMPTION = (
-    ". preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling., "
-    "PodGroup ns/x gets rejected due to Pod x-worker-0 is unschedulable even after PostFilter."
-)
+QUOTA = Reason(ReasonKind.QUOTA, "ResourceQuota q has no room for its pod", "ask for less")
+TAKEN = Reason(ReasonKind.NAME_TAKEN, "Pod ns/mnist-worker-1 is in the way", "delete it")
 
 
-@pytest.mark.parametrize(
-    ("message", "obstacles"),
-    [
-        ("", []),
-        (
-            "0/3 nodes are available: 1 Insufficient cpu, 2 Insufficient memory.",
-            ["Insufficient cpu", "Insufficient memory"],
-        ),
-        ("0/1 nodes are unavailable: 1 Insufficient cpu.", ["Insufficient cpu"]),
-        ("something of a scheduler of your own.", ["something of a scheduler of your own"]),
-        (
-            "0/1 nodes are available: resource gap: map[cpu:{{5000 -3} {<nil>}  DecimalSI} "
-            "nvidia.com/gpu:{{2 0} {<nil>} 2 DecimalSI}]" + PREEMPTION,
-            ["Insufficient cpu", "Insufficient nvidia.com/gpu"],
-        ),
-        (
-            "0/1 nodes are available: pre-filter pod x-worker-0 cannot find enough sibling pods, "
-            "current pods number: 2, minMember of group: 3" + PREEMPTION,
-            [],
-        ),
-        ("0/1 nodes are available: podGroup ns/x failed recently" + PREEMPTION, []),
-        ("rejection in Unreserve", []),
-        ('pod "x-worker-0" rejected while waiting on permit: rejected due to timeout after waiting 5s', []),
-        ("pod group is not ready, 1 Bound, 1 minAvailable, 2 Pending; Pending: 2 Unschedulable", []),
-        (
-            "2/3 tasks in gang unschedulable: pod group is not ready, 3 Pending, 3 minAvailable; Pending: 3 x. "
-            "Origin reason is x-worker-0: 0/1 nodes are unavailable: 1 node(s) had untolerated taint.",
-            ["node(s) had untolerated taint"],
-        ),
-        ("Pod ns/x-worker-0 can possibly be assigned to node-1", []),
-    ],
-)
-def test_what_a_scheduler_says_is_reduced_to_what_is_lacking(message: str, obstacles: list[str]) -> None:
-    assert unschedulable_reasons(message) == obstacles
+def running_message(refusals: Refusals | None, *pods: Pod, replicas: int = 4, before: str = "") -> str:
+    job = started(make_job({"PS": 1, "Worker": replicas}))
+    if before:
+        conditions = (*job.status.conditions, JobCondition(type="Running", status="False", message=before))
+        job = with_status(job, msgspec.structs.replace(job.status, conditions=conditions))
+    seen = Observed(job, pods, services_of(job), not_created=refusals)
+    plan = plan_for(seen)
+    return plan.condition(ConditionType.RUNNING).message if plan.has_condition(ConditionType.RUNNING) else ""
+
+
+def test_a_refusal_is_the_reason_of_every_replica_of_its_type_that_has_no_pod() -> None:
+    pods = (make_pod("PS-0", "Pending"), make_pod("Worker-0", "Pending"))
+    said = running_message({(ReplicaType.WORKER, 2): QUOTA}, *pods)
+    assert f"Worker-1, Worker-2 and Worker-3 wait: {QUOTA}" in said
+    assert "PS-0 wait" not in said
+
+
+def test_a_name_that_is_taken_holds_up_its_own_replica_alone() -> None:
+    said = running_message({(ReplicaType.WORKER, 1): TAKEN}, make_pod("PS-0", "Pending"))
+    assert f"; Worker-1 waits: {TAKEN}." in said
+
+
+def test_an_object_that_all_replicas_need_holds_up_all() -> None:
+    said = running_message({"services": QUOTA})
+    assert f"PS-0, Worker-0, Worker-1, Worker-2 and Worker-3 wait: {QUOTA}" in said
+
+
+def test_a_replica_with_a_pod_has_no_refusal_any_more() -> None:
+    pods = [make_pod(f"Worker-{index}", "Pending") for index in range(4)]
+    assert running_message({(ReplicaType.WORKER, 2): QUOTA}, make_pod("PS-0", "Pending"), *pods) == ""
+
+
+def test_a_new_leader_keeps_the_refusals_that_the_condition_names_until_it_has_tried_itself() -> None:
+    before = f"TFJob ns/mnist does not run yet. 0/5 replicas ready; Worker-1 and Worker-2 wait: {QUOTA}."
+    assert f"Worker-1 and Worker-2 wait: {QUOTA}." in running_message(None, before=before)
+    assert "Quota" not in running_message({}, before=before)
+
+
+def test_an_image_keeps_its_cause_when_the_kubelet_names_it_in_every_other_message_only() -> None:
+    job = started(make_job({"Worker": 1}))
+    first = planned(job, pending("ErrImagePull", 'failed to pull image "x": not found'))
+    again = planned(with_status(job, first.status), pending("ImagePullBackOff", 'Back-off pulling image "x"'))
+    assert again.status.conditions == first.status.conditions
+    init = [
+        make_pod("Worker-0", "Pending", init_containers=(waiting("ErrImagePull", text, container="fetch"),))
+        for text in ("not found", "")
+    ]
+    first = planned(job, init[0])
+    assert planned(with_status(job, first.status), init[1]).status.conditions == first.status.conditions
+
+
+def test_a_job_is_looked_at_again_when_its_pod_has_been_prepared_for_long() -> None:
+    prepared = make_pod(
+        "Worker-0",
+        "Pending",
+        node="n1",
+        containers=(waiting("ContainerCreating"),),
+        conditions=(PodCondition("PodReadyToStartContainers", "False"),),
+    )
+    job = started(make_job({"Worker": 1}))
+    soon = planned(job, prepared, now=after(1))
+    assert soon.requeue_after == 3
+    assert not soon.has_condition(ConditionType.RUNNING)
+    late = planned(job, prepared, now=after(4))
+    assert late.requeue_after is None
+    assert (
+        "Worker-0 waits: PodIsPrepared: its node prepares the pod since 12:00:00 UTC"
+        in late.condition(ConditionType.RUNNING).message
+    )
+
+
+def test_a_replica_that_was_taken_waits_for_its_restart_with_the_cause() -> None:
+    pod = make_pod(
+        "Worker-0",
+        node="n1",
+        deleted=NOW,
+        conditions=(PodCondition("DisruptionTarget", "True", "EvictionByEvictionAPI"),),
+    )
+    job = started(make_job({"Worker": 2}), replica_statuses={"Worker": ReplicaStatus(started_indexes="0-1")})
+    said = planned(job, pod, make_pod("Worker-1")).condition(ConditionType.RUNNING).message
+    assert "restart (evicted from node n1 through the API, as a drain does: EvictionByEvictionAPI)" in said

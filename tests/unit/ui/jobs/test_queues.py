@@ -9,6 +9,7 @@ from tests.support.clock import FakeClock
 from tests.support.fake_api import FakeApi
 from tests.support.kueue_objects import no_quota, workload
 from tests.support.stage import Stage, condition
+from tests.unit.controller.builders import NOW
 from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE, QUEUE_LABEL
 from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.api.workloads import WORKLOADS
@@ -50,7 +51,7 @@ def test_a_job_of_multikueue_does_not_wait_for_an_operator() -> None:
     runs = decode_tfjob(msgspec.json.encode(made))
     assert job_row(runs, known)["message"] == "it runs (on cluster far)"
     assert (job_row(runs, known)["ready"], job_row(runs, known)["restarts"]) == ("-", None)
-    assert {row["state"] for row in replica_rows(runs, [], {})} == {"Elsewhere"}
+    assert {row["state"] for row in replica_rows(runs, [], {}, [], NOW)} == {"Elsewhere"}
 
 
 def test_pages_hear_of_a_queue_when_it_changes_and_nobody_is_asked_without_one(clock: FakeClock) -> None:

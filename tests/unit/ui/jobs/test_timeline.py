@@ -59,7 +59,11 @@ def shown(record: PodRecord) -> list[tuple[str, float, float | None, str]]:
 
 def test_spans_say_what_a_pod_waits_for_how_it_ended_and_whether_the_end_of_its_job_stopped_it() -> None:
     found = shown(life(pod(state=waiting("ImagePullBackOff", "no such image"), phase="Pending")))
-    assert found == [("pending", 0, None, "ImagePullBackOff: no such image")]
+    [(state, start, end, why)] = found
+    assert (state, start, end) == ("pending", 0, None)
+    assert why.startswith(
+        'ImagePullBackOff: its image can\'t be pulled: its registry does not have it ("no such image")'
+    )
     found = shown(life(pod(state=running(5)), pod(state=ended(5, 60, 0, "Completed"), phase="Succeeded")))
     assert found == [("pending", 0, 5, ""), ("succeeded", 5, 60, "exit code 0")]
     end = {"state": ended(5, 60, 143), "last": ended(0, 4, 3), "phase": "Failed"}
@@ -89,7 +93,8 @@ def test_restarts_keep_runs_that_the_pod_has_forgotten() -> None:
 
 def test_a_life_goes_on_has_unknown_runs_before_the_first_look_and_ends_with_the_pod() -> None:
     waits = life(pod(1, waiting("CrashLoopBackOff", "back-off 10s"), ended(5, 20, 3)))
-    assert shown(waits)[-1] == ("waiting", 20, None, "CrashLoopBackOff: back-off 10s")
+    said = "CrashLoopBackOff: exit code 3. Next: look into its log: kubectl logs POD -c tensorflow --previous"
+    assert shown(waits)[-1] == ("waiting", 20, None, said)
     late = life(pod(4, running(90), ended(60, 80, 1)))
     assert shown(late)[0] == ("pending", 0, 60, "earlier runs were not seen")
     deleted = msgspec.structs.replace(life(pod(state=running(5))), gone=at(70))

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from tests.support.stage import Stage, condition, train
+from tests.unit.controller.builders import NOW
 from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.kube.resources import PODS
 from tfoperator.ui.jobs.objects import decode_pod
@@ -72,7 +73,7 @@ def test_replicas_are_in_the_order_of_people_with_those_that_lack_a_pod() -> Non
     for index in (3, 11):
         stage.remove(PODS, "default", f"mnist-worker-{index}")
     pods = [decode_pod(msgspec.json.encode(pod)) for pod in stage.objects(PODS)]
-    rows = replica_rows(decode_tfjob(msgspec.json.encode(job)), pods, {})
+    rows = replica_rows(decode_tfjob(msgspec.json.encode(job)), pods, {}, [], NOW)
     assert [row["name"] for row in rows[:4]] == ["worker-0", "worker-1", "worker-2", "worker-4"]
     assert [(row["name"], row["state"]) for row in rows[-2:]] == [("worker-3", "No pod"), ("worker-11", "No pod")]
 
@@ -83,5 +84,14 @@ def test_restarts_of_a_sidecar_are_none_of_the_replica() -> None:
     [pod] = stage.objects(PODS)
     counts = [{"name": name, "restartCount": count} for name, count in (("proxy", 4), ("tensorflow", 1))]
     shown = decode_pod(msgspec.json.encode(pod | {"status": pod["status"] | {"containerStatuses": counts}}))
-    [row] = replica_rows(decode_tfjob(msgspec.json.encode(job)), [shown], {})
+    [row] = replica_rows(decode_tfjob(msgspec.json.encode(job)), [shown], {}, [], NOW)
     assert row["restarts"] == 1
+
+
+def test_a_replica_without_a_pod_has_the_reason_of_the_condition() -> None:
+    reason = "QuotaExceeded: ResourceQuota few has no room for its pod. Next: ask for less"
+    waits = condition("Running", f"TFJob a/b does not run yet. 0/2 replicas ready; Worker-1 waits: {reason}.", "False")
+    stage = Stage()
+    job = decode_tfjob(msgspec.json.encode(stage.job("mnist", status={"conditions": [waits]})))
+    assert [row["why"] for row in replica_rows(job, [], {}, [], NOW)] == ["", reason]
+    assert job_detail(job)["hasReport"]

@@ -9,6 +9,8 @@ import yaml
 from tests.support.cli import Cli
 from tests.support.served import ServedWorld
 from tests.unit.cli.conftest import Tell
+from tfoperator.kube.objects import decode_nothing
+from tfoperator.kube.resources import PODS
 
 
 def test_it_tells_everything_that_helps_to_understand_a_job(tell: Tell, world: ServedWorld) -> None:
@@ -25,7 +27,10 @@ def test_it_tells_everything_that_helps_to_understand_a_job(tell: Tell, world: S
     assert {"Labels: team=vision", "State: Running - 2 of 5 replicas run", "Asked for: 1 PS, 4 Worker"} < set(text)
     for begin, end in (
         ("worker-0 Running yes 2 ", "last exit code 137"),
-        ("worker-1 ImagePullBackOff no 0 ", "for a reason"),
+        (
+            "worker-1 ImagePullBackOff no 0 ",
+            'can\'t be pulled ("for a reason"). Next: look with kubectl describe pod at what the kubelet reports',
+        ),
         ("worker-2 Completed no 3 ", ""),
         ("worker-3 No pod no 0 ", ""),
         ("ps-0 No pod ", ""),
@@ -62,6 +67,64 @@ def test_what_runs_on_after_a_success_is_named_with_how_to_end_it(tell: Tell, wo
     text = " ".join(tell("describe", "mnist").out.split())
     assert "Still runs: 1 pod still runs (evaluator-0) and may finish" in text
     assert "set spec.runPolicy.cleanPodPolicy to Running" in text
+
+
+QUOTA = "QuotaExceeded: ResourceQuota few has no room for its pod. Next: ask for less"
+
+
+def test_replicas_that_can_not_be_made_have_the_reason_of_the_condition_in_every_view(
+    tell: Tell, world: ServedWorld
+) -> None:
+    world.submit(PS=1, Worker=3)
+    message = f"TFJob default/mnist does not run yet. 0/4 replicas ready; Worker-1 and Worker-2 wait: {QUOTA}."
+    conditions = [{"type": "Created", "status": "True"}, {"type": "Running", "status": "False", "message": message}]
+    world.status({"conditions": conditions})
+    world.pod("worker-0", phase="Pending", waiting="InvalidImageName")
+    rows = [" ".join(line.split()) for line in tell("describe", "mnist", code=0).out.splitlines()]
+    assert f"worker-1 No pod no 0 - - {QUOTA}" in rows
+    assert f"worker-2 No pod no 0 - - {QUOTA}" in rows
+    report = tell("report", "mnist", code=0).out
+    assert "Nothing has gone wrong" not in report
+    assert f"worker-1, worker-2 wait: {QUOTA}" in report
+    assert "worker-0 waits: InvalidImageName: for a reason. Next: correct the image's name" in report
+    assert "ps-0 waits: it has no pod, and the job does not say why. Next: look whether the operator runs" in report
+
+
+def test_a_report_names_what_took_a_replica_and_a_job_that_runs_well_has_nothing_to_report(
+    tell: Tell, world: ServedWorld
+) -> None:
+    world.submit(Worker=2)
+    world.becomes("Running", message="runs")
+    world.pod("worker-0")
+    world.pod("worker-1")
+    assert "Nothing has gone wrong." in tell("report", "mnist", code=0).out
+    world.status({"disruptions": 1, "restarts": 1})
+    taken = (
+        "job mnist is restarting because replica(s) were taken from it: "
+        "Worker-1 (node n2 is lost: DeletionByTaintManager)."
+    )
+    world.event("TFJob", "mnist", "TFJobRestarting", taken, warning=True)
+    report = tell("report", "mnist", code=0).out
+    assert "worker-1: was taken: node n2 is lost: DeletionByTaintManager" in report
+
+
+def test_a_pod_that_waits_for_a_volume_shows_the_last_word_of_its_kubelet(tell: Tell, world: ServedWorld) -> None:
+    world.submit(Worker=1)
+    status = {
+        "phase": "Pending",
+        "startTime": "2026-01-01T00:00:00Z",
+        "conditions": [{"type": "PodReadyToStartContainers", "status": "False"}],
+        "containerStatuses": [{"name": "tensorflow", "state": {"waiting": {"reason": "ContainerCreating"}}}],
+    }
+    name = world.pod("worker-0", phase="Pending")
+    world.client.patch(PODS, world.namespace, name, {"status": status}, decode_nothing, subresource="status")
+    world.event("Pod", "mnist-worker-0", "FailedMount", 'configmap "settings" not found', warning=True)
+    for command in ("describe", "report"):
+        out = " ".join(tell(command, "mnist", code=0).out.split())
+        assert (
+            "PodIsPrepared: its node prepares the pod since 00:00:00 UTC. Next: look with kubectl describe pod" in out
+        )
+        assert 'Its last event: FailedMount: configmap "settings" not found' in out
 
 
 def rows(text: str) -> list[list[str]]:

@@ -19,10 +19,10 @@ def node_is_lost(pod: Pod) -> bool:
     if status.phase == "Unknown" or status.reason == "NodeLost":
         return True
     disruptions = {c.reason for c in status.conditions if c.type == "DisruptionTarget" and c.status == "True"}
-    return GC_REASON in disruptions or (TAINT_REASON in disruptions and (_is_silent(status) or not _runs(status)))
+    return GC_REASON in disruptions or (TAINT_REASON in disruptions and (node_is_silent(status) or not _runs(status)))
 
 
-def _is_silent(status: PodStatus) -> bool:
+def node_is_silent(status: PodStatus) -> bool:
     """Return whether the pod is marked as not ready, although its kubelet last reported all containers as ready.
 
     A kubelet itself marks a pod like that only where a readiness gate is closed.

@@ -1,0 +1,73 @@
+"""The ConfigMaps, Secrets and claims that a pod needs before its containers start. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+_ROOT_CERTIFICATES = "kube-root-ca.crt"
+"""The ConfigMap that every namespace has."""
+
+_SOURCES = (
+    ("configMap", "ConfigMap", "name"),
+    ("secret", "Secret", "secretName"),
+    ("secret", "Secret", "name"),  # of a projected volume
+    ("persistentVolumeClaim", "PersistentVolumeClaim", "claimName"),
+)
+_VALUES = (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret"))
+_ENVIRONMENTS = (("configMapRef", "ConfigMap"), ("secretRef", "Secret"))
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """An object that a pod names in a field (`volumes[0].configMap.name`), and can't start without."""
+
+    kind: str
+    name: str
+    field: str
+
+    def __str__(self) -> str:
+        """Return `ConfigMap settings`."""
+        return f"{self.kind} {self.name}"
+
+
+def references_of_volumes(pod: Mapping[str, Any]) -> Iterator[Reference]:
+    """Yield the objects that the volumes of a pod's spec need. Optional ones are left out: no pod waits for them."""
+    for number, volume in enumerate(_dicts(pod.get("volumes"))):
+        path = f"volumes[{number}]"
+        sources = [(path, volume)]
+        for position, source in enumerate(_dicts(_dict(volume.get("projected")).get("sources"))):
+            sources.append((f"{path}.projected.sources[{position}]", source))
+        for where, source in sources:
+            for member, kind, key in _SOURCES:
+                yield from _named(kind, _dict(source.get(member)), key, f"{where}.{member}")
+
+
+def references_of_containers(pod: Mapping[str, Any]) -> Iterator[Reference]:
+    """Yield the objects that the variables of a pod's containers come from, but for optional ones."""
+    for group in ("initContainers", "containers"):
+        for number, container in enumerate(_dicts(pod.get(group))):
+            path = f"{group}[{number}]"
+            for position, variable in enumerate(_dicts(container.get("env"))):
+                source = _dict(variable.get("valueFrom"))
+                for member, kind in _VALUES:
+                    where = f"{path}.env[{position}].valueFrom.{member}"
+                    yield from _named(kind, _dict(source.get(member)), "name", where)
+            for position, source in enumerate(_dicts(container.get("envFrom"))):
+                for member, kind in _ENVIRONMENTS:
+                    yield from _named(kind, _dict(source.get(member)), "name", f"{path}.envFrom[{position}].{member}")
+
+
+def _named(kind: str, source: Mapping[str, Any], key: str, path: str) -> Iterator[Reference]:
+    name = source.get(key)
+    if isinstance(name, str) and name and source.get("optional") is not True and name != _ROOT_CERTIFICATES:
+        yield Reference(kind, name, f"{path}.{key}")
+
+
+def _dict(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _dicts(value: object) -> list[Mapping[str, Any]]:
+    return [one if isinstance(one, dict) else {} for one in value] if isinstance(value, list) else []

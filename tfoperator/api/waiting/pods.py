@@ -1,0 +1,232 @@
+"""The reason why a pod that exists does not run, from its status.
+
+The kubelet's messages change with every attempt: back-off times, the two reasons of a failing image pull. Only the text
+that a person needs is kept.
+
+The cause why volumes are not mounted (an object that does not exist) is in no status, but in the kubelet's events
+alone. So a pod whose node has prepared it for some seconds says since when, and which objects it mounts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+
+from tfoperator.api.lost_nodes import node_is_lost, node_is_silent
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.waiting.reason import NOT_PULLED, Reason, ReasonKind, words
+from tfoperator.api.waiting.scheduling import why_no_node
+from tfoperator.api.waiting.templates import images_of, mounts_of
+from tfoperator.base.clock import seconds_between
+from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
+
+STARTS_SOON = 4.0
+"""Seconds for which a pod may be prepared, or an init container may run, before a person is told. Sandboxes take one or
+two, and a reason is to be known within five."""
+
+_STARTING_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})
+"""Reasons of every starting container, which are not reported."""
+
+_PULLS = frozenset({"ErrImagePull", "ImagePullBackOff"})
+_CRASHES = frozenset({"CrashLoopBackOff", "RunContainerError"})
+"""Reasons that alternate with a back-off while nothing changes."""
+
+_REASONS_WITH_MESSAGE = frozenset({"CreateContainerConfigError", "CreateContainerError", "InvalidImageName"})
+"""Reasons whose message names the cause (a missing secret, a bad name) and stays the same at every attempt."""
+
+_NO_CREDENTIALS = re.compile(r"unauthorized|denied|authoriz|authenticat|forbidden|no basic auth|\b40[13]\b", re.I)
+_NO_IMAGE = re.compile(r"not found|notfound|manifest unknown|does not exist|name unknown|no such image", re.I)
+_NO_REGISTRY = re.compile(
+    r"no such host|connection refused|i/o timeout|deadline exceeded|dial tcp|network is unreachable|x509|tls", re.I
+)
+
+
+def why_it_waits(
+    pod: Pod | None, refusal: Reason | None, now: datetime | None, template: msgspec.Raw | None = None
+) -> Reason | None:
+    """Return why a replica does not run; None if it runs, is merely starting, has ended, or nothing is known.
+
+    `pod` is its pod, None if it has none; then the API server's `refusal` to create one counts. `template` is the
+    one that the pod was made from, if it is known. Without `now`, what only time makes a reason is left out.
+    """
+    if pod is None:
+        return refusal
+    if node_is_lost(pod):
+        return Reason(
+            ReasonKind.NODE_LOST,
+            f"{_node(pod)} is lost",
+            "wait: its pod is deleted by force, and made again on another node",
+        )
+    if pod.status.phase == "Running" and node_is_silent(pod.status):
+        return Reason(
+            ReasonKind.NODE_SILENT,
+            f"the kubelet of {_node(pod)} does not answer",
+            "wait until the node is back, or is given up and its pods move (five minutes, if nothing else is set), or "
+            "delete the node",
+        )
+    if pod.status.phase not in ("", "Pending", "Running"):
+        return None
+    known = why_no_node(pod) or _of_containers(pod, template)
+    return known if known is not None or now is None else _of_preparation(pod, now, template)
+
+
+def look_again(pod: Pod, now: datetime) -> float | None:
+    """Return after how many seconds `why_it_waits` may say more about the pod, with no change of it; None if never."""
+    begun = _preparation_began(pod) or _init_began(pod)
+    left = None if begun is None else STARTS_SOON - seconds_between(begun, now)
+    return left if left is not None and left > 0 else None
+
+
+def _node(pod: Pod) -> str:
+    return f"node {pod.spec.node_name}" if pod.spec.node_name else "its node"
+
+
+def _of_containers(pod: Pod, template: msgspec.Raw | None) -> Reason | None:
+    status = pod.status
+    for container, init in _in_order(pod):
+        reason = _of_failing(container, template) or (_of_failed_init(container) if init else None)
+        if reason is not None:
+            since = status.start_time if init else None
+            where = f"init container {container.name}: " if init else _where(container)
+            if not where:
+                return reason
+            said = msgspec.structs.replace(reason, next_step="")
+            return Reason(ReasonKind.OTHER, f"{where}{said}", reason.next_step, since, reason.detail)
+    return None
+
+
+def _where(container: ContainerStatus) -> str:
+    return "" if container.name == DEFAULT_CONTAINER_NAME else f"container {container.name}: "
+
+
+def _in_order(pod: Pod) -> Iterator[tuple[ContainerStatus, bool]]:
+    for container in pod.status.init_container_statuses:
+        yield container, True
+    for container in pod.status.container_statuses:
+        yield container, False
+
+
+def _of_failing(container: ContainerStatus, template: msgspec.Raw | None) -> Reason | None:
+    """Return why a container waits that does not merely start."""
+    waiting = container.state.waiting if container.state else None
+    if waiting is None or waiting.reason in _STARTING_REASONS:
+        return None
+    image = "" if template is None else images_of(template).get(container.name, "")
+    if waiting.reason in _PULLS:
+        return _of_pull(waiting.message, image)
+    if waiting.reason in _CRASHES:
+        return _of_crash(container.name, container.last_state.terminated if container.last_state is not None else None)
+    if waiting.reason == "ErrImageNeverPull":
+        said = f"{waiting.reason}: image {image or 'of the container'} is not on its node"
+        return Reason(ReasonKind.OTHER, said, "load the image onto the node, or set another imagePullPolicy")
+    said = f": {words(waiting.message)}" if waiting.reason in _REASONS_WITH_MESSAGE and waiting.message else ""
+    return Reason(ReasonKind.OTHER, f"{waiting.reason}{said}", _remedy(waiting.reason, waiting.message))
+
+
+def _remedy(reason: str, message: str) -> str:
+    """Return what helps against a kubelet's reason."""
+    if reason == "CreateContainerConfigError" and "not found" in message:
+        return "create the object, or correct its name in the replica's template"
+    if reason == "CreateContainerConfigError":
+        return "correct what it names in the replica's template, or the object"
+    if reason == "InvalidImageName":
+        return "correct the image's name in the replica's template"
+    return "look with kubectl describe pod at what the kubelet reports"
+
+
+def _of_pull(message: str, image: str) -> Reason:
+    """Return why an image is not pulled, as far as the message has it: that of older back-offs has nothing.
+
+    The general text is the beginning of the others, by which a condition keeps the one that it had.
+    """
+    said = f"image {image} {NOT_PULLED}" if image else f"its image {NOT_PULLED}"
+    if _NO_CREDENTIALS.search(message):
+        why, remedy = (
+            ": the registry denies access, so it needs credentials or does not exist",
+            "give the pod imagePullSecrets, or correct the image's name",
+        )
+    elif _NO_IMAGE.search(message):
+        why, remedy = ": its registry does not have it", "correct the image's name, or push the image"
+    elif _NO_REGISTRY.search(message):
+        why, remedy = (
+            ": its registry can't be reached",
+            "correct the registry's name, or have the node's way to it repaired",
+        )
+    else:
+        why, remedy = "", "look with kubectl describe pod at what the kubelet reports"
+    return Reason(ReasonKind.IMAGE, said + why, remedy, detail=words(message))
+
+
+def _of_crash(name: str, last: ContainerStateTerminated | None) -> Reason:
+    code = "" if last is None else f"exit code {last.exit_code}"
+    detail = f" ({last.reason})" if last is not None and last.reason not in ("", "Error", "Completed") else ""
+    return Reason(ReasonKind.CRASHES, f"{code}{detail}", f"look into its log: kubectl logs POD -c {name} --previous")
+
+
+def _of_failed_init(container: ContainerStatus) -> Reason | None:
+    """Return that an init container fails, while it runs once more or has just failed: the text of its back-off."""
+    ends = [state.terminated for state in (container.state, container.last_state) if state is not None]
+    ended = next((one for one in ends if one is not None), None)
+    if container.ready or ended is None or ended.exit_code == 0:
+        return None
+    return _of_crash(container.name, ended)
+
+
+def _of_preparation(pod: Pod, now: datetime, template: msgspec.Raw | None) -> Reason | None:
+    began = _preparation_began(pod)
+    if began is not None and seconds_between(began, now) >= STARTS_SOON:
+        names = () if template is None else mounts_of(template)
+        mounts = f", which mounts {', '.join(names)}," if names else ""
+        return Reason(
+            ReasonKind.PREPARED,
+            f"its node prepares the pod{mounts}",
+            "look with kubectl describe pod whether a volume can't be mounted because its object is missing, or "
+            "the network can't be set up",
+            began,
+        )
+    began = _init_began(pod)
+    if began is not None and seconds_between(began, now) >= STARTS_SOON:
+        name = next(c.name for c in reversed(pod.status.init_container_statuses) if _runs(c))
+        return Reason(
+            ReasonKind.INIT_RUNS,
+            f"init container {name} runs",
+            f"look into its log if it should have ended: kubectl logs POD -c {name}",
+            began,
+        )
+    return None
+
+
+def _preparation_began(pod: Pod) -> datetime | None:
+    """Return when its node took the pod, if the node is still about to mount its volumes and set up its network."""
+    status = pod.status
+    if status.phase != "Pending" or not pod.spec.node_name or not status.container_statuses:
+        return None
+    ready = next((c.status for c in status.conditions if c.type == "PodReadyToStartContainers"), "")
+    statuses = (*status.init_container_statuses, *status.container_statuses)
+    return status.start_time if ready == "False" and all(map(_is_untouched, statuses)) else None
+
+
+def _is_untouched(container: ContainerStatus) -> bool:
+    return container.restart_count == 0 and container.state is not None and container.state.waiting is not None
+
+
+def _init_began(pod: Pod) -> datetime | None:
+    """Return since when the init container runs that the others wait for; None if there is none."""
+    status = pod.status
+    if status.phase != "Pending" or not all(_waits_for_init(one) for one in status.container_statuses):
+        return None
+    running = next((one for one in reversed(status.init_container_statuses) if _runs(one)), None)
+    state = None if running is None else running.state
+    return state.running.started_at if state is not None and state.running is not None else None
+
+
+def _runs(container: ContainerStatus) -> bool:
+    return container.state is not None and container.state.running is not None
+
+
+def _waits_for_init(container: ContainerStatus) -> bool:
+    waiting = container.state.waiting if container.state else None
+    return waiting is not None and waiting.reason in _STARTING_REASONS

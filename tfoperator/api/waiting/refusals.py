@@ -1,0 +1,155 @@
+"""The reason in an API server's refusal to create a replica's object.
+
+API servers name most causes in the message alone. Each pattern here is the wording of Kubernetes' own admission
+plugins, from 1.24 to 1.37. What changes from one try to the next (the name of the pod, the amount that is used) is
+left out.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tfoperator.api.waiting.reason import Reason, ReasonKind, words
+from tfoperator.kube.errors import ApiError, BadRequestError, ForbiddenError, InvalidError, KubeError
+
+_FORBIDDEN = re.compile(r"^\S+ \"[^\"]*\" is forbidden: ", re.DOTALL)
+_QUOTA = re.compile(r"exceeded quota: (?P<quota>[^,\s]+), requested: (?P<asks>\S+), used: \S+, limited: (?P<has>\S+)")
+_QUOTA_NEEDS = re.compile(r"failed quota: (?P<quota>[^:\s]+): must specify (?P<what>.+)", re.DOTALL)
+_LIMIT = re.compile(r"(?:maximum|minimum) \S+ usage per \w+ is|max limit to request ratio per \w+ is")
+_LIMITS = re.compile(r", (?=(?:maximum|minimum) \S+ usage per |\S+ max limit to request ratio per )")
+_SECURITY = re.compile(r"violates PodSecurity \"(?P<level>[^\"]+)\": (?P<what>.+)", re.DOTALL)
+_WEBHOOK = re.compile(
+    r"admission webhook \"(?P<who>[^\"]+)\" denied the request(?: without explanation|: (?P<what>.*))?", re.DOTALL
+)
+_POLICY = re.compile(
+    r"ValidatingAdmissionPolicy '(?P<who>[^']+)' with binding '[^']*' denied request(?:: (?P<what>.*))?", re.DOTALL
+)
+_WEBHOOK_FAILS = re.compile(r"failed calling webhook \"(?P<who>[^\"]+)\"")
+_ACCOUNT = re.compile(r"error looking up service account (?P<who>\S+): .*not found")
+_PRIORITY = re.compile(r"no PriorityClass with name (?P<who>\S+) was found")
+_RUNTIME_CLASS = re.compile(r"RuntimeClass \"(?P<who>[^\"]+)\" not found")
+_NO_RIGHT = re.compile(r"User \"[^\"]*\" cannot create resource \"(?P<what>[^\"]+)\"")
+
+_WHOSE = {"pod": "its pod", "service": "its service"}
+
+
+def refused_by(noun: str, error: KubeError) -> Reason | None:
+    """Return why a creation was refused; None for an error that says nothing about the request, such as an outage.
+
+    `noun` is the kind of the object (`pod`, `service`, `PodGroup`).
+    """
+    if not isinstance(error, ApiError):
+        return None
+    what, said = _WHOSE.get(noun, f"the {noun} of its job"), error.status.message
+    for find in (_by_resources, _by_policy, _by_name):
+        if (reason := find(what, said)) is not None:
+            return reason
+    if found := _WEBHOOK_FAILS.search(said):
+        return Reason(
+            ReasonKind.WEBHOOK_FAILS,
+            f"the admission webhook {words(found['who'])}, which has to admit {what}, does not answer",
+            "have the webhook repaired, or its configuration removed",
+        )
+    if not isinstance(error, ForbiddenError | InvalidError | BadRequestError):
+        return None
+    if found := _NO_RIGHT.search(said):
+        return Reason(
+            ReasonKind.NO_RIGHTS,
+            f"the operator has no right to create {words(found['what'])} in this namespace",
+            "have the operator's ClusterRole applied again, and look whether it serves this namespace",
+        )
+    return Reason(
+        ReasonKind.REFUSED,
+        f"the API server refuses {what}: {words(_FORBIDDEN.sub('', said))}",
+        "change what it names in the job, or have the rule changed",
+    )
+
+
+def refused_because_taken(message: str, *, leaves: bool) -> Reason:
+    """Return the reason of a replica whose name belongs to another object; `message` says which one, and the remedy.
+
+    `leaves`: the object is being deleted, and has been for too long.
+    """
+    said, _, remedy = message.partition(". ")
+    if leaves:
+        return Reason(ReasonKind.NAME_LEAVING, words(said), "remove its finalizer, or delete it by force")
+    return Reason(ReasonKind.NAME_TAKEN, words(said), words(remedy[:1].lower() + remedy[1:]))
+
+
+def same_words(one: Reason, other: Reason) -> bool:
+    """Return whether two reasons differ at most in numbers, in words with digits (such as an id), and in their order.
+
+    Then the older one stays in the condition: the difference is no news.
+    """
+    return one.kind is other.kind and _plain_words(one.message) == _plain_words(other.message)
+
+
+def _plain_words(text: str) -> list[str]:
+    return sorted(word for word in re.split(r"[\s,:()\[\]]+", text) if word and not any(map(str.isdigit, word)))
+
+
+def _by_resources(what: str, said: str) -> Reason | None:
+    if found := _QUOTA.search(said):
+        return Reason(
+            ReasonKind.QUOTA,
+            f"ResourceQuota {found['quota']} has no room for {what}: it needs {words(found['asks'])}, and the quota "
+            f"allows {words(found['has'])} in all",
+            "wait until other pods end, ask for less, or have the quota raised",
+        )
+    if found := _QUOTA_NEEDS.search(said):
+        return Reason(
+            ReasonKind.QUOTA,
+            f"ResourceQuota {found['quota']} counts what {what} does not state: {words(found['what'])}",
+            "state these resources in the replica's template, or have a LimitRange give defaults",
+        )
+    if _LIMIT.search(said):
+        limits = sorted(_LIMITS.split(_FORBIDDEN.sub("", said).strip("[] .")))
+        return Reason(
+            ReasonKind.LIMIT_RANGE,
+            f"a LimitRange of the namespace refuses {what}: {words(', '.join(limits))}",
+            "change the resources in the replica's template, or have the LimitRange changed",
+        )
+    return None
+
+
+def _by_policy(what: str, said: str) -> Reason | None:
+    if found := _SECURITY.search(said):
+        return Reason(
+            ReasonKind.POD_SECURITY,
+            f"the namespace's pod security level {found['level']} refuses {what}: {words(found['what'], 600)}",
+            "set in the replica's template what it names, or have the namespace's level changed (its label "
+            "pod-security.kubernetes.io/enforce)",
+        )
+    if found := _WEBHOOK.search(said) or _POLICY.search(said):
+        why = f": {words(found['what'])}" if found["what"] else ", without a reason"
+        who = "the admission policy" if "Policy" in said[: found.end()] else "the admission webhook"
+        return Reason(
+            ReasonKind.DENIED,
+            f"{who} {words(found['who'])} refuses {what}{why}",
+            "change the job as it asks for, or turn to those who run it",
+        )
+    return None
+
+
+def _by_name(what: str, said: str) -> Reason | None:
+    """Return the reason where the pod names an object that is not there."""
+    if found := _ACCOUNT.search(said):
+        namespace, _, name = found["who"].rpartition("/")
+        return Reason(
+            ReasonKind.NO_SERVICE_ACCOUNT,
+            f"{what} runs under ServiceAccount {name}, which namespace {namespace} does not have",
+            "create the ServiceAccount, or correct serviceAccountName in the replica's template",
+        )
+    if found := _PRIORITY.search(said):
+        return Reason(
+            ReasonKind.NO_PRIORITY_CLASS,
+            f"{what} names PriorityClass {found['who']}, which the cluster does not have",
+            "create the PriorityClass, or correct priorityClassName",
+        )
+    if found := _RUNTIME_CLASS.search(said):
+        return Reason(
+            ReasonKind.NO_RUNTIME_CLASS,
+            f"{what} names RuntimeClass {found['who']}, which the cluster does not have",
+            "create the RuntimeClass, or correct runtimeClassName in the replica's template",
+        )
+    return None

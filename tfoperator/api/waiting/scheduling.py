@@ -1,0 +1,98 @@
+"""The reason why no node takes a pod, from the words of its scheduler, with a text that changes only with the reason.
+
+A scheduler's message counts the nodes to which each reason applies. Those of gang schedulers also name pods and count
+the gang's members, and most only say that another pod of the gang had no room, which is no news.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tfoperator.api.waiting.reason import Reason, ReasonKind, words
+from tfoperator.kube.objects import Pod, PodCondition
+
+_PREEMPTION = re.compile(r"\.?\s*preemption:.*", re.DOTALL)
+_ECHO_OF_MISSING = re.compile(r"(?<=not found)\. not found\.?$")
+"""Kubernetes' scheduler says twice that a claim is missing."""
+_NODES_AVAILABLE = re.compile(r"^\d+/\d+ nodes are (?:un)?available: ")
+_LEADING_COUNT = re.compile(r"^\d+ ")
+
+_ORIGIN_PREFIX = re.compile(r".*Origin reason is\s*(?:\S+)?: ", re.DOTALL)
+"""Volcano's prefix of the message about one pod, after its summary of the gang."""
+
+_RESOURCE_GAP = re.compile(r"resource gap: map\[(.*?)\](?:\.|$)", re.DOTALL)
+_RESOURCE = re.compile(r"([\w./-]+):\{")
+"""The coscheduling plugin prints Go's structs: `resource gap: map[cpu:{{5000 -3} {<nil>}  DecimalSI}]`."""
+
+_GANG_ECHO = re.compile(
+    r"pod group is not ready|tasks in gang unschedulable|can possibly be assigned|all nodes are unavailable$"  # Volcano
+    r"|cannot find enough sibling pods|failed recently|optimistic rejection|gets rejected due to|PodGroup not found"
+    r"|rejected due to timeout|rejection in Unreserve"
+    r"|minCount|pod group is unschedulable"  # Kubernetes' own scheduler
+)
+"""Messages which say that something other than this pod keeps the gang waiting."""
+
+_REMEDIES = (
+    (
+        re.compile(r"persistentvolumeclaim \"[^\"]*\" not found"),
+        "create the PersistentVolumeClaim, or correct its name in the replica's template",
+    ),
+    (
+        re.compile(r"unbound immediate PersistentVolumeClaims"),
+        "look with kubectl describe pvc why no volume is bound to the claim",
+    ),
+    (re.compile(r"Insufficient |Too many pods"), "wait until other pods end, ask for less, or have nodes added"),
+    (
+        re.compile(r"node affinity|node selector|nodeSelector|node\(s\) didn't match"),
+        "correct nodeSelector and affinity in the replica's template, or have a node labelled",
+    ),
+    (re.compile(r"untolerated taint"), "add a toleration to the replica's template, or have the taint removed"),
+    (re.compile(r"unschedulable|cordoned"), "have a node uncordoned, or nodes added"),
+    (re.compile(r"no nodes available"), "have nodes added"),
+)
+"""What helps, by the words of a scheduler, the most important first."""
+
+_MAX_REMEDIES = 2
+
+
+def unschedulable_reasons(message: str) -> list[str]:
+    """Return the sorted reasons that a scheduler names, without numbers of nodes; none if it only repeats others."""
+    text = _ECHO_OF_MISSING.sub("", _ORIGIN_PREFIX.sub("", _PREEMPTION.sub("", message)).strip())
+    gap = _RESOURCE_GAP.search(text)
+    if gap is not None:
+        return sorted({f"Insufficient {name}" for name in _RESOURCE.findall(gap[1])})
+    if _GANG_ECHO.search(text):
+        return []
+    reasons = _NODES_AVAILABLE.sub("", text)
+    if reasons == text:
+        return [text.rstrip(".")] if text else []
+    return sorted({_LEADING_COUNT.sub("", part.strip()).rstrip(".") for part in reasons.split(", ")})
+
+
+def why_no_node(pod: Pod) -> Reason | None:
+    """Return why a scheduler has given the pod no node; None if it has, or has not looked at the pod yet."""
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return _reason(condition)
+    return None
+
+
+def remedy_for(obstacles: str) -> str:
+    """Return what helps where a scheduler names these obstacles; empty if that is unknown."""
+    return ", and ".join([remedy for pattern, remedy in _REMEDIES if pattern.search(obstacles)][:_MAX_REMEDIES])
+
+
+def _reason(condition: PodCondition) -> Reason:
+    if condition.reason == "SchedulingGated":
+        return Reason(
+            ReasonKind.GATED,
+            "a scheduling gate keeps it from the scheduler",
+            "wait for, or look at, the controller that set spec.schedulingGates of its pod",
+        )
+    obstacles = unschedulable_reasons(condition.message)
+    said = words(", ".join(obstacles))
+    if condition.reason not in ("", ReasonKind.UNSCHEDULABLE):
+        return Reason(ReasonKind.OTHER, f"{condition.reason}: {said}".rstrip(": "), remedy_for(said))
+    if not obstacles and condition.message:
+        return Reason(ReasonKind.UNSCHEDULABLE, "not enough of its gang has room", "look at what the others wait for")
+    return Reason(ReasonKind.UNSCHEDULABLE, said, remedy_for(said))

@@ -1,0 +1,37 @@
+"""The parts of a replica's template that explain why a pod made from it does not start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import msgspec
+
+from tfoperator.api.references import references_of_volumes
+from tfoperator.api.templates import NotKept, readable_spec
+
+_MAX_NAMES = 5
+_CACHED = 64
+"""Templates whose facts are kept: only those of jobs that wait are asked for."""
+
+
+def images_of(template: msgspec.Raw) -> Mapping[str, str]:
+    """Return the image of each container by its name; none if the template can't be read."""
+    return _facts(bytes(template))[0]
+
+
+def mounts_of(template: msgspec.Raw) -> tuple[str, ...]:
+    """Return the objects that the pod's volumes need, such as `ConfigMap a`, but for optional ones; a few of many."""
+    return _facts(bytes(template))[1]
+
+
+@lru_cache(_CACHED)
+def _facts(data: bytes) -> tuple[Mapping[str, str], tuple[str, ...]]:
+    try:
+        spec = readable_spec(msgspec.Raw(data))
+    except NotKept:
+        return {}, ()
+    members = (spec.get("initContainers"), spec.get("containers"))
+    containers = [one for member in members if isinstance(member, list) for one in member if isinstance(one, dict)]
+    images = {str(one.get("name")): str(one.get("image", "")) for one in containers}
+    return images, tuple(dict.fromkeys(map(str, references_of_volumes(spec))))[:_MAX_NAMES]

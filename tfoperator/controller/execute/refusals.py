@@ -1,0 +1,37 @@
+"""The reasons why replicas' objects could not be created, kept from one try to the next. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfoperator.api.waiting import Reason, refused_because_taken, refused_by, same_words
+from tfoperator.controller.execute.outcome import Applied, Result
+from tfoperator.controller.kinds import NOUNS
+from tfoperator.controller.plan.actions import Create
+from tfoperator.controller.plan.observed import Refusals
+
+
+def refusals_after(before: Refusals, applied: Sequence[Applied]) -> Refusals:
+    """Return the reasons to remember after these actions: those of objects that are there now are forgotten.
+
+    A reason that differs from the earlier one in numbers or ids alone is no news, and the earlier one stays. An error
+    that says nothing about the request, such as an outage, changes nothing.
+    """
+    after = dict(before)
+    for one in applied:
+        action = one.action
+        if not isinstance(action, Create) or not action.required or action.kind == "tfjobs":
+            continue
+        key = action.kind if action.replica is None else action.replica
+        if one.result in (Result.DONE, Result.OURS) or (one.result is Result.LEAVING and not one.message):
+            after.pop(key, None)
+        elif (reason := _reason(one, action)) is not None:
+            known = before.get(key)
+            after[key] = known if known is not None and same_words(known, reason) else reason
+    return after
+
+
+def _reason(one: Applied, action: Create) -> Reason | None:
+    if one.message:
+        return refused_because_taken(one.message, leaves=one.result is Result.LEAVING)
+    return None if one.error is None else refused_by(NOUNS[action.kind], one.error)
