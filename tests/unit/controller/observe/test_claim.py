@@ -68,8 +68,9 @@ def test_a_pod_of_an_earlier_job_decides_nothing_until_it_is_deleted(
     harness.submit_and_sync(Worker=2)
     harness.sync(times=3)
     assert owners(harness) == []
-    conditions = [one["type"] for one in harness.status()["conditions"]]
-    assert conditions == ["Created"]
+    conditions = {one["type"]: one["status"] for one in harness.status()["conditions"]}
+    assert conditions == {"Created": "True", "Running": "False"}
+    assert f"it {why}" in harness.condition("Running")["message"]
     [told] = harness.recorder.told("FailedCreatePod")
     assert told.startswith("Pod ns/job-worker-0 is in the way: it " + why)
     assert "Delete or rename it" in told
