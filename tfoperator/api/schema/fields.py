@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from tfoperator.api import templates
 from tfoperator.api.int_or_percent import PERCENT_PATTERN, POSITIVE_PERCENT_PATTERN
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, MAX_NAME_LENGTH, OnStraggler, RestartMode
+from tfoperator.api.pods.types import TEMPLATE, VOLUME_SOURCE
 from tfoperator.api.schema.cel_rules import REPLICA_RULES, cel_rule, told_of_one
-from tfoperator.api.schema.pod_template_fields import POD_TEMPLATE_FIELDS
+from tfoperator.api.schema.pod_template_fields import POD_TEMPLATE_FIELDS, POD_TEMPLATE_MEMBERS
 from tfoperator.api.schema.status_fields import STATUS_FIELDS
 from tfoperator.api.schema.structs import Field, Table
 from tfoperator.api.v1 import status, types
@@ -125,6 +128,8 @@ _SPEC: dict[type, dict[str, Field]] = {
             f"The pod that each replica is made from; its container named {DEFAULT_CONTAINER_NAME} trains. PS may go "
             "without: it gets the stock parameter server, if the operator has an image for that.",
             view=templates.PodTemplate,
+            kubernetes=TEMPLATE,
+            members=POD_TEMPLATE_MEMBERS,
         ),
     },
     types.Checkpoint: {
@@ -132,6 +137,9 @@ _SPEC: dict[type, dict[str, Field]] = {
             "A volume of a pod's spec, without name: {persistentVolumeClaim: {claimName: checkpoints}}.",
             {"minProperties": 1},
             view=templates.VolumeSource,
+            kubernetes=VOLUME_SOURCE,
+            members={("name",): {"description": "It has no effect here: the operator names the volume."}},
+            brief=True,
         ),
         "mountPath": Field(
             "Where containers see the job's directory; TFOPERATOR_CHECKPOINT_DIR names it, too.",
@@ -144,23 +152,33 @@ _SPEC: dict[type, dict[str, Field]] = {
             {"minLength": 1, "maxLength": MAX_LOG_DIR_LENGTH},
         ),
         "image": Field("Image with TensorBoard; the operator's if unset."),
-        "volumes": Field("Volumes of its pod, as in a pod's spec.", {"maxItems": MAX_VOLUMES, "items": _NAMED_VOLUME}),
-        "volumeMounts": Field("Where its container sees them.", {"maxItems": MAX_VOLUMES, "items": _MOUNT}),
+        "volumes": Field(
+            "Volumes of its pod, as in a pod's spec.",
+            {"maxItems": MAX_VOLUMES, "items": _NAMED_VOLUME},
+            kubernetes="[]Volume",
+            brief=True,
+        ),
+        "volumeMounts": Field(
+            "Where its container sees them.", {"maxItems": MAX_VOLUMES, "items": _MOUNT}, kubernetes="[]VolumeMount"
+        ),
         "env": Field(
             "Variables of its container; TENSORBOARD_HOST and TENSORBOARD_PORT are the operator's.",
             {"maxItems": MAX_VARIABLES, "items": _named("variable", MAX_PATH_LENGTH)},
+            kubernetes="[]EnvVar",
         ),
         "imagePullSecrets": Field(
             "Secrets to pull its image.",
             {"maxItems": MAX_VOLUMES, "items": _named("secret", MAX_OBJECT_NAME_LENGTH)},
+            kubernetes="[]LocalObjectReference",
         ),
         "nodeSelector": Field("Labels of nodes on which it may run."),
         "securityContext": Field(
             "Security context of its pod; what is unset: runAsNonRoot: true, runAsUser: 65532, "
-            "seccompProfile: {type: RuntimeDefault}."
+            "seccompProfile: {type: RuntimeDefault}.",
+            kubernetes="PodSecurityContext",
         ),
         "serviceAccountName": Field("Service account of its pod, without a token."),
-        "resources": Field("Resources of its container."),
+        "resources": Field("Resources of its container.", kubernetes="ResourceRequirements"),
         "serviceType": Field(
             "How it is reached, at port 80: ClusterIP; NodePort or LoadBalancer where administrators allow it.",
             {"enum": _enum(types.TensorBoardServiceType)},
@@ -293,4 +311,9 @@ TABLE = Table(
         templates.TemplatePort: {"required": ["containerPort"]},
     },
     open_structs=frozenset(POD_TEMPLATE_FIELDS),
+    pods=True,
 )
+"""The table of the CRD."""
+
+OPEN_TABLE = msgspec.structs.replace(TABLE, pods=False)
+"""The same with open pod templates: for API servers that are newer than the table of Kubernetes' types."""

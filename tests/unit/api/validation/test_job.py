@@ -102,7 +102,16 @@ def test_a_bad_run_policy_is_refused(policy: dict[str, Any], found: str) -> None
     assert str(problem).startswith(f"spec.runPolicy.{found}")
 
 
-@pytest.mark.parametrize("own", [{"restartPolicy": "Always"}, {"restartPolicyRules": [{"action": "Restart"}]}])
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"restartPolicy": "Always"},
+        {
+            "restartPolicy": "Never",
+            "restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}],
+        },
+    ],
+)
 def test_rules_of_a_templates_own_contradict_those_of_restarts_in_place(own: dict[str, Any]) -> None:
     containers = [{"name": "tensorflow", "image": "x", **own}]
     worker = {"restartPolicy": "ExitCode", "template": {"spec": {"containers": containers}}}
