@@ -87,6 +87,20 @@ def versions_patch_yaml() -> str:
     return to_yaml([patch])
 
 
+_SPEC_PATH = "/spec/versions/{}/schema/openAPIV3Schema/properties/spec"
+
+
+def open_templates_patch_yaml(*, older: bool = False) -> str:
+    """Return a JSON patch, as YAML, that opens the pod templates of the CRD of v1: for kustomize.
+
+    With `older` it is for v1alpha2, the second version of the CRD that has all.
+    """
+    number = 1 if older else 0
+    version = crd(all_versions=True, open_templates=True)["spec"]["versions"][number]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    return to_yaml([[{"op": "replace", "path": _SPEC_PATH.format(number), "value": spec}]])
+
+
 def _version(name: str, schema: Schema, statuses: str, *, storage: bool) -> dict[str, Any]:
     return {
         "name": name,

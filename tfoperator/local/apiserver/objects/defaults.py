@@ -12,7 +12,6 @@ from tfoperator.api.pods.rules.resources import HUGE_PAGES, container_sums
 from tfoperator.api.quantity import format_quantity
 from tfoperator.local.apiserver.members import Json
 
-
 _POD_RESOURCES = ("cpu", "memory")
 """What a whole pod can have a limit for, besides huge pages."""
 

@@ -37,7 +37,7 @@ def test_every_field_of_a_pod_has_its_type_also_where_nobody_reads_it() -> None:
 
 def test_null_items_of_a_pods_lists_and_maps_are_the_zero_values_of_their_types() -> None:
     resources = {"limits": {"cpu": None}}
-    pod = {"spec": {"containers": [None, {"args": [None, "x"], "resources": resources}], "volumes": None}}
+    pod = {"spec": {"containers": [None, {"args": [None, "x"], "resources": resources}]}}
     check_types(RESOURCES["Pod"], pod)
     assert pod == {"spec": {"containers": [{}, {"args": ["", "x"], "resources": {"limits": {"cpu": "0"}}}]}}
 
