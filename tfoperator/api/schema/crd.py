@@ -23,19 +23,19 @@ from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJobSpec
 
 _PRINTER_COLUMNS = (
     ("State", "string", ".status.conditions[-1:].type", 0, "The latest condition."),
-    ("Ready", "string", ".status.ready", 1, "Replicas that are ready, of all."),
-    ("Restarts", "integer", ".status.restarts", 1, "How often replicas were started again."),
-    ("Disruptions", "integer", ".status.disruptions", 1, "How many restarts followed on a disruption."),
+    ("Ready", "string", ".status.ready", 1, "Number of replicas that are ready, and of all."),
+    ("Restarts", "integer", ".status.restarts", 1, "Number of restarts after failures."),
+    ("Disruptions", "integer", ".status.disruptions", 1, "Number of restarts after disruptions."),
     (
         "Progress",
         "string",
         ".status.progress.completion",
         0,
-        "How much of the training is done.",
+        "Share of the training that is done.",
     ),
-    ("ETA", "string", ".status.progress.eta", 0, "How long the rest will take."),
-    ("Goodput", "string", ".status.usage.goodput", 1, "The share of the time that trained."),
-    ("Stalled", "string", '.status.conditions[?(@.type=="Stalled")].status', 1, "Whether it makes no progress."),
+    ("ETA", "string", ".status.progress.eta", 0, "Estimated time until the end."),
+    ("Goodput", "string", ".status.usage.goodput", 1, "Share of the time in which the job trained."),
+    ("Stalled", "string", '.status.conditions[?(@.type=="Stalled")].status', 1, "Whether the job makes no progress."),
     ("Age", "date", ".metadata.creationTimestamp", 0, ""),
 )
 
