@@ -11,7 +11,7 @@ import yaml
 from hack import generate
 from hack.fields import GO_OPERATOR, SINCE, field_rows
 from tfoperator.api.pods import types
-from tfoperator.api.schema.crd import crd, openapi_schema, versions_patch_yaml
+from tfoperator.api.schema.crd import crd, open_templates_patch_yaml, openapi_schema, versions_patch_yaml
 from tfoperator.api.schema.fields import TABLE
 from tfoperator.api.schema.pod_schemas import without_descriptions
 from tfoperator.api.schema.structs import Table, struct_schema
@@ -41,6 +41,14 @@ def test_the_generated_files_are_up_to_date_and_the_patch_of_the_webhook_overlay
     assert generate.main(["--check"]) == 0
     patched = jsonpatch.apply_patch(crd(), yaml.safe_load(versions_patch_yaml()))
     assert patched == crd(all_versions=True)
+
+
+def test_the_patches_of_the_components_open_the_templates() -> None:
+    one = jsonpatch.apply_patch(crd(), yaml.safe_load(open_templates_patch_yaml()))
+    assert one == crd(open_templates=True)
+    both = jsonpatch.apply_patch(crd(all_versions=True), yaml.safe_load(open_templates_patch_yaml()))
+    both = jsonpatch.apply_patch(both, yaml.safe_load(open_templates_patch_yaml(older=True)))
+    assert both == crd(all_versions=True, open_templates=True)
 
 
 @pytest.mark.parametrize(
