@@ -119,7 +119,7 @@ def fill_nulls(value: object, kind: str) -> None:
     if prefix and isinstance(value, list | dict):
         for key, item in enumerate(value) if isinstance(value, list) else list(value.items()):
             if item is None:
-                value[key] = _ZERO.get(name, {})  # type: ignore[index]
+                value[key] = _ZERO.get(name, {})
     for child, child_kind, _ in _parts(value, kind, ""):
         fill_nulls(child, child_kind)
 

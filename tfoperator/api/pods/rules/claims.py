@@ -17,7 +17,7 @@ from tfoperator.api.pods.rules.faults import (
     text,
     texts,
 )
-from tfoperator.api.pods.rules.labels import annotations, labels, selector
+from tfoperator.api.pods.rules.labels import annotation_faults, label_faults, selector
 from tfoperator.api.quantity import parse_signed_quantity
 
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
@@ -27,8 +27,8 @@ _ALONE = "ReadWriteOncePod"
 def claim_template_faults(at: str, template: Json) -> Faults:
     """Yield the faults of the template of a claim that is made for each pod."""
     metadata = part(template, "metadata")
-    yield from annotations(f"{at}.metadata.annotations", part(metadata, "annotations"))
-    yield from labels(f"{at}.metadata.labels", part(metadata, "labels"))
+    yield from annotation_faults(f"{at}.metadata.annotations", part(metadata, "annotations"))
+    yield from label_faults(f"{at}.metadata.labels", part(metadata, "labels"))
     for field, value in metadata.items():
         # An empty list counts as set, as API servers compare it; an empty text does not.
         if field not in ("annotations", "labels") and value is not None and value not in ("", 0):

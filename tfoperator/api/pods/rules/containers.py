@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -127,7 +127,7 @@ def _port_faults(at: str, container: Json) -> Faults:
         yield from choice(f"{field}.protocol", text(port, "protocol", "TCP"), ("SCTP", "TCP", "UDP"))
 
 
-def _host_port_faults(path: str, containers: list[Json] | tuple[Json, ...]) -> Faults:
+def _host_port_faults(path: str, containers: Sequence[Json]) -> Faults:
     taken: set[str] = set()
     for index, container in enumerate(containers):
         for position, port in enumerate(items(container, "ports")):

@@ -25,14 +25,14 @@ _MAX_ANNOTATIONS = 256 * 1024
 _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
-def labels(field: str, found: Json) -> Faults:
+def label_faults(field: str, found: Json) -> Faults:
     """Yield the faults of keys and values of labels, or of a selector that names labels."""
     for key, value in found.items():
         yield from by_rule(field, key, name_rules.qualified_name)
         yield from by_rule(field, value or "", name_rules.label_value)
 
 
-def annotations(field: str, found: Json) -> Faults:
+def annotation_faults(field: str, found: Json) -> Faults:
     """Yield the faults of the keys and the size of annotations, and of those that Kubernetes reads in a pod."""
     for key in found:
         yield from by_rule(field, key.lower(), name_rules.qualified_name)
@@ -45,7 +45,7 @@ def annotations(field: str, found: Json) -> Faults:
 
 def selector(field: str, found: Json | None) -> Faults:
     """Yield the faults of a label selector."""
-    yield from labels(f"{field}.matchLabels", part(found, "matchLabels"))
+    yield from label_faults(f"{field}.matchLabels", part(found, "matchLabels"))
     for position, expression in enumerate(items(found, "matchExpressions")):
         at = f"{field}.matchExpressions[{position}]"
         yield from requirement(at, expression)

@@ -22,7 +22,7 @@ from tfoperator.api.pods.rules.faults import (
     texts,
     within,
 )
-from tfoperator.api.pods.rules.labels import labels, requirement, selector
+from tfoperator.api.pods.rules.labels import label_faults, requirement, selector
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -32,7 +32,7 @@ _ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
 
 def placement_faults(spec: Json, path: str, pod_labels: Collection[str]) -> Faults:
     """Yield the faults of all that decides on the node of the pod with these labels, whose spec is at `path`."""
-    yield from labels(f"{path}.nodeSelector", part(spec, "nodeSelector"))
+    yield from label_faults(f"{path}.nodeSelector", part(spec, "nodeSelector"))
     affinity, at = part(spec, "affinity"), f"{path}.affinity"
     yield from _node_affinity_faults(f"{at}.nodeAffinity", part(affinity, "nodeAffinity"))
     for kind in ("podAffinity", "podAntiAffinity"):

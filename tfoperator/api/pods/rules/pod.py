@@ -24,7 +24,7 @@ from tfoperator.api.pods.rules.faults import (
     texts,
     within,
 )
-from tfoperator.api.pods.rules.labels import annotations, labels
+from tfoperator.api.pods.rules.labels import annotation_faults, label_faults
 from tfoperator.api.pods.rules.placement import placement_faults
 from tfoperator.api.pods.rules.resources import consistency_faults, resource_faults
 from tfoperator.api.pods.rules.security import host_user_faults, pod_security_faults
@@ -48,7 +48,7 @@ def pod_faults(pod: Json, path: str = "") -> Faults:
     """
     spec, prefix = part(pod, "spec"), f"{path}." if path else ""
     at = f"{prefix}spec"
-    yield from annotations(f"{prefix}metadata.annotations", part(part(pod, "metadata"), "annotations"))
+    yield from annotation_faults(f"{prefix}metadata.annotations", part(part(pod, "metadata"), "annotations"))
     yield from _spec_faults(pod, at, text(part(pod, "metadata"), "name"))
     for group in ("containers", "initContainers"):
         for position, container in enumerate(items(spec, group)):
@@ -64,8 +64,8 @@ def pod_faults(pod: Json, path: str = "") -> Faults:
 def template_faults(template: Json, path: str) -> Faults:
     """Yield what an API server refuses of the template of pods at `path`, as a Deployment has it."""
     metadata = part(template, "metadata")
-    yield from labels(f"{path}.labels", part(metadata, "labels"))
-    yield from annotations(f"{path}.annotations", part(metadata, "annotations"))
+    yield from label_faults(f"{path}.labels", part(metadata, "labels"))
+    yield from annotation_faults(f"{path}.annotations", part(metadata, "annotations"))
     yield from _spec_faults(template, f"{path}.spec", "")
     if part(template, "spec").get("ephemeralContainers"):
         yield forbidden(f"{path}.spec.ephemeralContainers", "must not be set in a template")
