@@ -114,7 +114,11 @@ def _unknown_in(value: dict[str, Any], known: Collection[str], path: str) -> Ite
 def _unknown(path: str, name: str, known: Iterable[str]) -> Problem:
     """Return the warning about one unknown member, with the best guess at the intended one."""
     hint = _hint(path, name, sorted(known))
-    return Problem(member(path, name), f"is unknown and will be ignored{hint}", Severity.WARNING)
+    return Problem(
+        member(path, name),
+        f"is unknown: kubectl refuses it, other clients ignore it{hint}",
+        Severity.WARNING,
+    )
 
 
 def _hint(path: str, name: str, siblings: list[str]) -> str:

@@ -298,7 +298,10 @@ def test_what_would_leave_the_job_without_a_tensorboard_is_an_error(board: Any, 
             GOOD | {"env": [{"name": "TENSORBOARD_PORT", "value": "80"}]},
             "spec.tensorBoard.env[0]: TENSORBOARD_PORT is the operator's",
         ),
-        (GOOD | {"logdir": "/x"}, "spec.tensorBoard.logdir: is unknown and will be ignored; did you mean logDir?"),
+        (
+            GOOD | {"logdir": "/x"},
+            "spec.tensorBoard.logdir: is unknown: kubectl refuses it, other clients ignore it; did you mean logDir?",
+        ),
     ],
 )
 def test_a_tensorboard_that_may_not_be_what_was_meant_is_a_warning(board: dict[str, Any], warning: str) -> None:

@@ -102,7 +102,9 @@ def test_nulls_in_a_template_are_absent_metadata_of_servers_is_known_and_the_pod
     job["metadata"] |= {"managedFields": [], "selfLink": "", "generation": 1, "creationTimestamp": None}
     assert validate_manifest(job) == ()
     job["metadata"]["lables"] = {}
-    assert warnings(job) == ["metadata.lables: is unknown and will be ignored; did you mean labels?"]
+    assert warnings(job) == [
+        "metadata.lables: is unknown: kubectl refuses it, other clients ignore it; did you mean labels?"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -195,7 +197,9 @@ IN_POD_SPEC = "it belongs in spec.tfReplicaSpecs[...].template.spec"
 )
 def test_an_unknown_member_is_a_warning_with_a_hint(manifest: dict[str, Any], field: str, hint: str) -> None:
     assert errors(validate_manifest(manifest)) == ()
-    assert warnings(manifest) == [f"{field}: is unknown and will be ignored{'; ' * bool(hint)}{hint}"]
+    assert warnings(manifest) == [
+        f"{field}: is unknown: kubectl refuses it, other clients ignore it{'; ' * bool(hint)}{hint}"
+    ]
 
 
 def test_an_unknown_member_is_found_at_every_depth() -> None:
@@ -207,7 +211,11 @@ def test_an_unknown_member_is_found_at_every_depth() -> None:
     }
     manifest = with_template(changes | {"spec.containers.0.resources": {"limits": limits}})
     manifest["spec"] |= {"checkpoint": {"volume": {"nfs": {"serve": ""}}}, "tensorBoard": {"env": [{"nam": "A"}]}}
-    unknown = [line.split(": is unknown and will be ignored; ") for line in warnings(manifest) if "unknown" in line]
+    unknown = [
+        line.split(": is unknown: kubectl refuses it, other clients ignore it; ")
+        for line in warnings(manifest)
+        if "unknown" in line
+    ]
     assert {field.removeprefix(f"{WORKER}.template."): hint for field, hint in unknown} == {
         "metadata.lable": "did you mean labels?",
         "spec.volumes[0].mountPath": f"{IN_CONTAINERS}.volumeMounts[...]",
