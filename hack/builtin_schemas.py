@@ -64,7 +64,7 @@ def type_of(field: dict[str, Any]) -> str:
     if "allOf" in field:
         return type_of(field["allOf"][0])
     if "$ref" in field:
-        name = field["$ref"].rpartition("/")[2]
+        name = str(field["$ref"].rpartition("/")[2])
         return _PLAIN.get(name, name.rpartition(".")[2])
     if field["type"] == "array":
         return LIST + type_of(field["items"])

@@ -184,7 +184,7 @@ class ActionRunner:
         if isinstance(found, NotFoundError):
             return Applied(action, Result.LEAVING)
         if not isinstance(found, ObjectMeta):
-            return Applied(action, Result.FAILED, found or error)
+            return Applied(action, Result.FAILED, found if isinstance(found, KubeError) else error)
         try:
             return found_instead(self._claims, job, self._resources[action.kind], action, found, self._clock.now())
         except KubeError as second:

@@ -162,15 +162,14 @@ class OutcomeReporter:
 
     def _report_dropped(self, job: TFJob, applied: Sequence[Applied]) -> None:
         """Report, once, the fields of the pods that the API server does not know: it made the pods without them."""
-        found: dict[str, Action] = {}
+        dropped: dict[str, Create] = {}
         for one in applied:
-            for text in one.warnings if one.action.kind == "pods" else ():
-                found.setdefault(text, one.action)
-        dropped = {text: action for text, action in found.items() if text.startswith(_DROPPED)}
+            for text in one.warnings:
+                if isinstance(one.action, Create) and one.action.kind == "pods" and text.startswith(_DROPPED):
+                    dropped.setdefault(text.removeprefix(_DROPPED).strip('"'), one.action)
         if not dropped:
             return
-        action = next(iter(dropped.values()))
-        named = ", ".join(text.removeprefix(_DROPPED).strip('"') for text in dropped)
+        action, named = next(iter(dropped.values())), ", ".join(dropped)
         message = (
             f"The API server does not know these fields, and made pod {action.name} without them: {named}. Correct "
             f"their names in {action.spec_field}; `tfoperator validate` finds them."
