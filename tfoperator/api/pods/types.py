@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 
@@ -157,8 +158,10 @@ def _demand(value: object, kind: str) -> str:
     """Return the demand of a type on the outermost value where that does not meet it, else an empty string."""
     if kind.startswith(LIST):
         return "" if isinstance(value, list) else "a list"
-    if kind in (STRING, TIME):
+    if kind == STRING:
         return "" if isinstance(value, str) else "a string"
+    if kind == TIME:
+        return "" if _is_time(value) else "a time such as 2026-01-31T12:00:00Z"
     if kind == BOOLEAN:
         return "" if isinstance(value, bool) else "true or false"
     if kind in _INTEGERS:
@@ -172,6 +175,13 @@ def _demand(value: object, kind: str) -> str:
 
 def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_time(value: object) -> bool:
+    try:
+        return isinstance(value, str) and datetime.fromisoformat(value).tzinfo is not None
+    except ValueError:
+        return False
 
 
 def _is_quantity(value: object) -> bool:

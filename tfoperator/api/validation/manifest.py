@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from tfoperator.api.pods.types import TEMPLATE, pod_types, unknown_fields
+from tfoperator.api.pods.types import TEMPLATE, VOLUME_SOURCE, pod_types, unknown_fields, wrong_types
 from tfoperator.api.problems import Problem, Severity, member, shown
 from tfoperator.api.structure import drop_wrong, members, type_problems, unknown_members
 from tfoperator.api.templates import is_absent
@@ -49,6 +49,9 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
         # What both find is said once, in the words of the first.
         known = {problem.field for problem in problems if problem.severity is Severity.ERROR}
         problems += [problem for problem in shape_problems(template, path) if problem.field not in known]
+    known = {problem.field for problem in problems}
+    for path, value, kind in _pod_parts(manifest):
+        problems += [problem for problem in wrong_types(value, kind, path) if problem.field not in known]
     return (*problems, *warnings)
 
 
@@ -77,17 +80,19 @@ def _unknown_warnings(manifest: Mapping[str, Any]) -> Iterator[Problem]:
         yield from _unknown_in(metadata, {*members(ObjectMeta), *_UNREAD_METADATA}, "metadata")
     for path, template in _templates(manifest):
         yield from _unknown_in_pod(template, TEMPLATE, path)
+    for path, value, kind in _pod_parts(manifest):
+        yield from _unknown_in_pod(value, kind, path)
+
+
+def _pod_parts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
+    """Yield what a checkpoint and a TensorBoard take over from a pod: the path, the value, and its type."""
     types = pod_types()
-    parts = {
-        **types["Container"].fields,
-        **types["PodSpec"].fields,
-        "volume": "VolumeSource",
-    }  # what they take over from a pod, by name
+    parts = {**types["Container"].fields, **types["PodSpec"].fields, "volume": VOLUME_SOURCE}
     for path in ("checkpoint", "tensorBoard"):
         owner = manifest["spec"].get(path) if isinstance(manifest.get("spec"), dict) else None
         for name, value in owner.items() if isinstance(owner, dict) else ():
             if kind := parts.get(name):
-                yield from _unknown_in_pod(value, kind, f"spec.{path}.{name}")
+                yield f"spec.{path}.{name}", value, kind
 
 
 def _templates(manifest: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -126,6 +126,20 @@ def test_gpus_beside_an_image_of_tensorflow_without_cuda(image: str, warned: boo
         )
 
 
+def test_what_a_checkpoint_and_a_tensorboard_take_over_from_a_pod_has_the_types_of_a_pod() -> None:
+    checkpoint = {"volume": {"persistentVolumeClaim": {"claimName": 5}}, "mountPath": "/c"}
+    volumes = [{"name": "v", "nfs": {"server": "s", "path": "/", "readOnly": "no"}}]
+    board = {"logDir": "/l", "resources": {"limits": {"cpu": "much"}}, "volumes": volumes, "env": "A=B"}
+    found = errors(validate_manifest(tfjob({"Worker": {}}, checkpoint=checkpoint, tensorBoard=board)))
+    assert {one.field for one in found} == {
+        "spec.checkpoint.volume.persistentVolumeClaim.claimName",
+        "spec.tensorBoard.volumes[0].nfs.readOnly",
+        "spec.tensorBoard.resources.limits[cpu]",
+        "spec.tensorBoard.env",
+    }
+    assert len(found) == 4
+
+
 def test_a_wrong_type_hides_no_other_mistake() -> None:
     manifest = tfjob(
         {"Worker": {"replicas": "2", "restartPolicy": "never"}, "PS": {"replicas": 0.5, "template": "train.py"}},

@@ -32,6 +32,7 @@ from tfoperator.api.pods.rules.resources import resource_faults
 from tfoperator.api.pods.rules.security import container_security_faults
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+_NEEDS_POLICY = "restartPolicyRules need it"
 _MAX_RULES = 20
 _MAX_EXIT_CODES = 255
 
@@ -56,6 +57,7 @@ def containers_faults(spec: Json, path: str, of_pod: OfPod) -> Faults:
         at = f"{path}.containers[{position}]"
         yield from _container_faults(at, container, of_pod)
         yield from _unique_name(at, container, names)
+        names.add(text(container, "name"))
         yield from lifecycle_faults(at, container, of_pod.grace)
         yield from probe_faults(at, container)
         yield from _restart_faults(at, container)
@@ -63,7 +65,10 @@ def containers_faults(spec: Json, path: str, of_pod: OfPod) -> Faults:
     for position, container in enumerate(items(spec, "initContainers")):
         at = f"{path}.initContainers[{position}]"
         yield from _container_faults(at, container, of_pod)
-        yield from _restart_faults(at, container)
+        if container.get("restartPolicy") is not None:
+            yield from _restart_faults(at, container)
+        elif container.get("restartPolicyRules"):
+            yield required(f"{at}.restartPolicy", _NEEDS_POLICY)
         yield from _unique_name(at, container, names)
         # With each alone, an API server names the first, whichever it is.
         yield from _host_port_faults(f"{path}.initContainers", [container])
@@ -74,7 +79,7 @@ def _unique_name(at: str, container: Json, names: set[str]) -> Faults:
     own = text(container, "name")
     if own in names:
         yield duplicate(f"{at}.name", own)
-    elif own or ".containers[" in at:
+    elif own:
         names.add(own)
 
 
@@ -160,9 +165,7 @@ def _restart_faults(at: str, container: Json) -> Faults:
     if policy is not None:
         yield from choice(f"{at}.restartPolicy", policy, ("Always", "Never", "OnFailure"))
     elif rules:
-        yield required(f"{at}.restartPolicy", "restartPolicyRules need it")
-        if ".initContainers[" in at:
-            return
+        yield required(f"{at}.restartPolicy", _NEEDS_POLICY)
     if len(rules) > _MAX_RULES:
         yield Fault(f"{at}.restartPolicyRules", Kind.TOO_MANY, len(rules), f"must have at most {_MAX_RULES} items")
     for position, rule in enumerate(rules):
