@@ -115,6 +115,17 @@ def test_what_contradicts_itself_in_a_pod_is_refused_with_its_fields(
     assert {cause.field for cause in caught.value.causes} == {f"spec.containers[0].{field}" for field in fields}
 
 
+def test_quantities_of_a_pod_that_are_numbers_become_texts(space: Space) -> None:
+    resources = {"limits": {"cpu": 0.5, "memory": 1000}, "requests": {"cpu": 0.25}}
+    volumes = [{"name": "v", "emptyDir": {"sizeLimit": 1.5}}]
+    made = space.create(
+        PODS, pod("p", containers=[{"name": "c", "image": "x", "resources": resources}], volumes=volumes)
+    )
+    found = made["spec"]["containers"][0]["resources"]
+    assert found == {"limits": {"cpu": "500m", "memory": "1k"}, "requests": {"cpu": "250m", "memory": "1k"}}
+    assert made["spec"]["volumes"][0]["emptyDir"] == {"sizeLimit": "1500m"}
+
+
 def test_a_pod_with_an_image_that_no_kubelet_can_name_is_taken(space: Space) -> None:
     for image in ("gcr.io/${PROJECT_ID}/x", "<project>/x", "Example:1"):
         made = space.create(PODS, pod(f"p{len(image)}", containers=[{"name": "c", "image": image}]))

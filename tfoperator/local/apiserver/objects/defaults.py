@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterable
 
 from tfoperator.api.pods.rules.resources import HUGE_PAGES, container_sums
-from tfoperator.api.quantity import format_quantity
+from tfoperator.api.quantity import format_quantity, parse_signed_quantity
 from tfoperator.local.apiserver.members import Json
 
 _POD_RESOURCES = ("cpu", "memory")
@@ -67,6 +67,8 @@ def _default_pod_spec(spec: Json) -> None:
 def _default_pod_resources(spec: Json) -> None:
     """Set limits and requests of the whole pod from those of its containers, and its requests from its limits."""
     resources = spec["resources"]
+    for kind in ("limits", "requests"):
+        _write_quantities(resources.get(kind))
     given = {kind: resources.get(kind) or {} for kind in ("limits", "requests")}
     if not any(given.values()):
         return
@@ -87,6 +89,8 @@ def _default_pod_resources(spec: Json) -> None:
 def _default_volume(volume: Json) -> None:
     if all(source is None for kind, source in volume.items() if kind != "name"):
         volume["emptyDir"] = {}
+    if (volume.get("emptyDir") or {}).get("sizeLimit") is not None:
+        _write_quantities(volume["emptyDir"])
     for kind in ("configMap", "secret", "projected", "downwardAPI"):
         if volume.get(kind) is not None:
             _set(volume[kind], "defaultMode", 420)
@@ -110,6 +114,14 @@ def containers_of(spec: Json) -> Iterable[Json]:
     yield from spec.get("containers") or ()
 
 
+def _write_quantities(amounts: Json | None) -> None:
+    """Write quantities that are numbers as texts, in place, as API servers do: 0.5 becomes 500m."""
+    for name, value in (amounts or {}).items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            number = parse_signed_quantity(value)
+            amounts[name] = format_quantity(number) if number >= 0 else str(value)  # type: ignore[index]
+
+
 def _set(target: Json, field: str, value: object) -> None:
     """Set a member that is absent, null or an empty text, which is the same for Go programs."""
     if target.get(field) in (None, ""):
@@ -122,6 +134,8 @@ def _default_container(container: Json) -> None:
     _set(container, "terminationMessagePolicy", "File")
     _set(container, "resources", {})
     resources = container["resources"]
+    for kind in ("limits", "requests"):
+        _write_quantities(resources.get(kind))
     if limits := resources.get("limits"):
         # A limit without a request is also the request, as the scheduler assumes.
         resources["requests"] = {**limits, **(resources.get("requests") or {})}
