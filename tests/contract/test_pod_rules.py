@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from hack import gobuild
 from hack.controlplane import control_plane
 from tests.support.random_templates import templates
 from tfoperator.local.apiserver.server import EmbeddedApiServer
@@ -81,6 +82,10 @@ def same(real: tuple[int, set[str]], ours: tuple[int, set[str]]) -> bool:
     return nameless or any(path == first or path.startswith(f"{first}.") for path in ours[1])
 
 
+@pytest.mark.skipif(
+    gobuild.kubernetes_version() != next(iter(gobuild.KUBERNETES_MODULES)),
+    reason="the rules and fields of pods are those of the newest Kubernetes",
+)
 def test_random_templates_get_the_same_verdict_and_the_same_fields_from_both_servers() -> None:
     codes: Counter[int] = Counter()
     with both() as (real, embedded):
