@@ -1,6 +1,6 @@
 """Writes the schemas of the built-in kinds that the embedded API server has: their fields, without Kubernetes' texts.
 
-Writes the fields of a pod template, at every depth, too, which `tfoperator validate` knows.
+Writes the types of a pod template, at every depth, too: for the CRD, and for all checks of pods.
 
 python hack/builtin_schemas.py     reads the module that `make controlplane` fetches, and writes one schema per line
 """
@@ -8,7 +8,6 @@ python hack/builtin_schemas.py     reads the module that `make controlplane` fet
 from __future__ import annotations
 
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from hack import gobuild
-from tfoperator.api.validation.pod_fields import POD_FIELDS
+from tfoperator.api.pods.types import INT_OR_STRING, LIST, MAP, OBJECT, QUANTITY, TEMPLATE, TIME, TYPES
 from tfoperator.local.apiserver.display.openapi import BUILTIN_SCHEMAS, names_of, reachable
 from tfoperator.local.apiserver.resource_types import BUILTIN
 
@@ -40,21 +39,38 @@ def kinds(schemas: dict[str, Any]) -> str:
     return document(without_texts(reachable(schemas, names_of(schemas, BUILTIN).values())))
 
 
-def pod_fields(schemas: dict[str, Any]) -> str:
-    """The fields of a pod template and of all types in it, each with its type: `Probe`, or `[]EnvVar` for a list.
+_PLAIN = {
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": QUANTITY,
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": INT_OR_STRING,
+    "io.k8s.apimachinery.pkg.apis.meta.v1.Time": TIME,
+    "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1": OBJECT,
+}
 
-    The type is "" for what has no fields: strings, numbers, lists and maps of them. There are no maps of others.
-    """
-    found = reachable(schemas, [CORE + "PodTemplateSpec"])
-    types = {name.rpartition(".")[2]: one["properties"] for name, one in found.items() if "properties" in one}
 
-    def type_of(field: Any) -> str:
-        reference = re.search(r'"[^"]+[.](\w+)"}', json.dumps(field))
-        if not reference or reference[1] not in types:
-            return ""
-        return f"[]{reference[1]}" if field.get("type") == "array" else reference[1]
+def pod_template_types(schemas: dict[str, Any]) -> str:
+    """All types of a pod template: the type of each field, and the names of those that must be there."""
+    found = reachable(schemas, [CORE + TEMPLATE])
+    types = {
+        name.rpartition(".")[2]: {"fields": {field: type_of(of) for field, of in one["properties"].items()}}
+        | ({"required": sorted(one["required"])} if one.get("required") else {})
+        for name, one in found.items()
+        if "properties" in one
+    }
+    return document(types)
 
-    return document({name: {field: type_of(one) for field, one in of.items()} for name, of in types.items()})
+
+def type_of(field: dict[str, Any]) -> str:
+    """The type of a field in the words of `tfoperator.api.pods.types`: `[]EnvVar`, `{}quantity`, `int32`."""
+    if "allOf" in field:
+        return type_of(field["allOf"][0])
+    if "$ref" in field:
+        name = str(field["$ref"].rpartition("/")[2])
+        return _PLAIN.get(name, name.rpartition(".")[2])
+    if field["type"] == "array":
+        return LIST + type_of(field["items"])
+    if field["type"] == "object":
+        return MAP + type_of(field["additionalProperties"])
+    return str(field["format"] if field["type"] == "integer" else field["type"])
 
 
 def document(members: dict[str, Any]) -> str:
@@ -84,7 +100,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     schemas = published(folder)
-    for target, text in ((BUILTIN_SCHEMAS, kinds(schemas)), (POD_FIELDS, pod_fields(schemas))):
+    for target, text in ((BUILTIN_SCHEMAS, kinds(schemas)), (TYPES, pod_template_types(schemas))):
         target.write_text(text, encoding="utf-8")
     return 0
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from tfoperator.api.schema.crd import crd_yaml, versions_patch_yaml
+from tfoperator.api.schema.crd import crd, crd_yaml, versions_patch_yaml
 
 MANIFESTS = Path(__file__).resolve().parent.parent / "manifests"
 CHART = MANIFESTS / "helm" / "tfoperator"
@@ -48,9 +48,18 @@ def chart_files() -> dict[Path, str]:
     return {
         files / "crd.yaml": _HEADER.format("tfoperator/api") + crd_yaml(),
         files / "crd-versions.yaml": _HEADER.format("tfoperator/api") + _dump(versions),
+        files / "crd-open-templates.yaml": _HEADER.format("tfoperator/api") + _dump(_open_specs()),
         files / "rbac.yaml": _HEADER.format("the roles in manifests/") + _dump(roles()),
         files / "rules.yaml": _HEADER.format("manifests/components/monitoring/rules.yaml") + _dump(alerts),
         files / "dashboard.json": (monitoring / "dashboard.json").read_text(),
+    }
+
+
+def _open_specs() -> dict[str, Any]:
+    """The schema of the spec with open pod templates, by version."""
+    return {
+        version["name"]: version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        for version in crd(all_versions=True, open_templates=True)["spec"]["versions"]
     }
 
 

@@ -55,7 +55,8 @@ _HEAD = """\
 `kubeflow.org/v1`. `[*]` stands for a replica type (PS, Worker, Chief, Master, Evaluator) or for each item of a list.
 *Since* says `v1` for what the Go operator has, too, else the release of tfoperator that brought the field;
 [tfjob.md](tfjob.md) explains those of `spec`. A dash means that nothing is assumed where the field is absent.
-`metadata` is every object's, and a `template` takes whatever a Kubernetes PodTemplateSpec does.
+`metadata` is every object's. A `template` is a PodTemplateSpec of Kubernetes: its fields are in
+`kubectl explain tfjob.spec.tfReplicaSpecs.template`.
 """
 
 
@@ -71,7 +72,8 @@ class FieldRow(NamedTuple):
 
 def field_rows() -> Iterator[FieldRow]:
     """Every field below `spec` and `status`, in the CRD's order, a parent before its members."""
-    members = openapi_schema()["properties"]
+    # Kubernetes' own fields are not listed: with open templates the schema has none.
+    members = openapi_schema(open_templates=True)["properties"]
     filled = _defaults()
     for name in ("spec", "status"):
         yield from _rows(members[name], name, filled)

@@ -18,7 +18,7 @@ if __package__ in (None, ""):
 
 from hack.chart import chart_files
 from hack.fields import fields_markdown
-from tfoperator.api.schema.crd import crd_yaml, versions_patch_yaml
+from tfoperator.api.schema.crd import crd_yaml, open_templates_patch_yaml, versions_patch_yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = (
@@ -31,6 +31,9 @@ def generated() -> dict[Path, str]:
     return {
         ROOT / "manifests/base/crd.yaml": HEADER + crd_yaml(),
         ROOT / "manifests/components/webhook/crd-versions.yaml": HEADER + versions_patch_yaml(),
+        ROOT / "manifests/components/open-templates/crd-spec.yaml": HEADER + open_templates_patch_yaml(),
+        ROOT / "manifests/components/webhook-open-templates/crd-spec.yaml": HEADER
+        + open_templates_patch_yaml(older=True),
         ROOT / "docs/fields.md": fields_markdown(),
         **chart_files(),
     }

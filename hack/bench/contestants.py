@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ OURS_PER_JOB, FLOOR_PER_JOB = "ours-per-job", "floor-per-job"
 """With one headless service per job."""
 OURS_COUNTED = "ours-counted"
 """With its function calls counted, by thread (`profiled_operator`): none of its other figures means anything."""
+OURS_OPEN = "ours-open"
+"""With the CRD that leaves pod templates open: what their fields cost the API server is the difference."""
 CALLS_FILE = Path("build/bench/profiles/operator-calls.txt")
 
 _REPOSITORY = Path(__file__).resolve().parent.parent.parent
@@ -234,6 +237,7 @@ CONTESTANTS = {
             OURS_PER_JOB, "tfoperator, PerJob", crd, _ours, ("--default-network=PerJob",), per_job=True, on_request=True
         ),
         Contestant(FLOOR_PER_JOB, "floor, PerJob", crd, None, per_job=True, on_request=True),
+        Contestant(OURS_OPEN, "tfoperator, open templates", partial(crd, open_templates=True), _ours, on_request=True),
         Contestant(OURS_COUNTED, f"tfoperator, its calls counted in {CALLS_FILE}", crd, _ours_counted, on_request=True),
     )
 }

@@ -19,7 +19,7 @@ WIDE = 30
 COLOURS = dict(
     zip(
         CONTESTANTS,
-        ("#7a8794", "#b9c2ca", "#1f77b4", "#d8c27a", "#74b3e0", "#ece0b8", "#5b5b5b"),
+        ("#7a8794", "#b9c2ca", "#1f77b4", "#d8c27a", "#74b3e0", "#ece0b8", "#9467bd", "#5b5b5b"),
         strict=True,
     )
 )

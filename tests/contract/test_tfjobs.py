@@ -83,7 +83,10 @@ def test_unknown_fields_are_dropped_with_a_warning_or_refused_by_those_who_want_
 def test_the_pod_template_is_kept_whole(space: Space) -> None:
     template = {
         "metadata": {"labels": {"a": "b"}},
-        "spec": {"containers": [{**CONTAINER, "whatever": {"comes": ["next"]}}], "nodeSelector": {"gpu": "yes"}},
+        "spec": {
+            "containers": [{**CONTAINER, "resources": {"limits": {"nvidia.com/gpu": 1}}}],
+            "nodeSelector": {"gpu": "yes"},
+        },
     }
     worker = space.create(TFJOBS, with_worker(template=template))["spec"]["tfReplicaSpecs"]["Worker"]
     assert worker["template"] == template

@@ -65,6 +65,12 @@ def with_worker(name: str, worker: Any) -> Json:
 
 TEMPLATE = tfjob("x", Worker=1)["spec"]["tfReplicaSpecs"]["Worker"]["template"]
 
+
+def with_container(name: str, **members: Any) -> Json:
+    container = {**TEMPLATE["spec"]["containers"][0], **members}
+    return with_worker(name, {"replicas": 1, "template": {"spec": {"containers": [container]}}})
+
+
 ODD: dict[str, tuple[Json, str]] = {
     "nothing": ({**tfjob("nothing"), "spec": {}}, "spec.tfReplicaSpecs"),
     "null": (with_worker("null", None), "spec.tfReplicaSpecs"),
@@ -76,6 +82,9 @@ ODD: dict[str, tuple[Json, str]] = {
     "0-name": (tfjob("0-name", Worker=1), "metadata.name"),
     "policy": (tfjob("policy", Worker=1, run_policy={"backoffLimit": -1}), "backoffLimit"),
     "share": (tfjob("share", Worker=1, spec={"maxFailedWorkers": "many"}), "maxFailedWorkers"),
+    "numbers": (with_container("numbers", args=[1, 2.5]), "args"),
+    "text": (with_container("text", command="python train.py"), "command"),
+    "half": (with_container("half", resources={"limits": {"nvidia.com/gpu": 0.5}}), "nvidia.com/gpu"),
     "fog": (with_worker("fog", {"replicas": "two"}), "replicas"),
 }
 """By name: the job, and a word that its condition has to have. The status of `fog` makes no sense, and is replaced."""

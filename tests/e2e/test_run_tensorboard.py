@@ -70,7 +70,8 @@ def test_the_page_and_the_curves_can_be_seen_while_the_example_trains(tmp_path: 
         "securityContext": {"fsGroup": 1000},
         "imagePullSecrets": [{"name": "registry"}],
     }
-    (tmp_path / "tfjob.yaml").write_text(yaml.safe_dump(job))
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader"}}
+    (tmp_path / "tfjob.yaml").write_text(yaml.safe_dump_all([account, job]))
     run_dir = tmp_path / "run"
     with Cli(ROOT).start("run", str(tmp_path / "tfjob.yaml"), "--logs-dir", str(run_dir)) as process:
         process.until("TensorBoard starts at http://127.0.0.1:", within=LIMIT)

@@ -35,6 +35,7 @@ from tfoperator.kube.verbs import (
     PatchType,
     Replacement,
     Request,
+    Warned,
     WatchEvent,
     WatchEventType,
 )
@@ -124,6 +125,7 @@ class FakeApi(ApiClient):
         self._watches: list[tuple[Resource, str, Selection, FakeWatch]] = []
         self._muted: set[str] = set()
         self._reactions: list[Callable[[Call], None]] = []
+        self._warnings: dict[str, tuple[str, ...]] = {}
 
     # What tests use.
 
@@ -144,6 +146,10 @@ class FakeApi(ApiClient):
             raise error
 
         self.react(reaction)
+
+    def warn(self, resource: Resource, *texts: str) -> None:
+        """Warn about every creation of this resource from now on."""
+        self._warnings[resource.plural] = texts
 
     def lose_answer(self, resource: Resource, namespace: str, name: str, error: Exception) -> None:
         """Carry out the deletion of this object, and answer it with `error`."""
@@ -258,7 +264,8 @@ class FakeApi(ApiClient):
         answer: Answer = (
             self.make(request, decode_partial).metadata if looked_up else self.make(request, decode_nothing)
         )
-        return answer
+        texts = self._warnings.get(request.resource.plural) if isinstance(request, Creation) else None
+        return Warned(texts) if texts else answer
 
     def make(self, request: Request, decode: Callable[[bytes], Any]) -> Any:
         match request:

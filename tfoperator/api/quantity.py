@@ -19,8 +19,19 @@ _MAX_NUMBER = Fraction(2**63 - 1)
 
 
 def parse_quantity(value: object) -> Fraction:
-    """Return a quantity's number. Raises ValueError for anything else, and for numbers below zero."""
-    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    """Return a quantity's number. Raises ValueError for anything else, also for a float and below zero."""
+    number = parse_signed_quantity(None if isinstance(value, float) else value)
+    if number < 0:
+        raise ValueError("must be 0 or more")
+    return number
+
+
+def parse_signed_quantity(value: object) -> Fraction:
+    """Return a quantity's number, which an API server may also read from a fraction, and below zero.
+
+    Raises ValueError for anything else.
+    """
+    text = str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
     found = _NUMBER.fullmatch(text) if text.isascii() and len(text) <= _MAX_LENGTH else None
     if found is None:
         raise ValueError("must be a quantity such as 4, 500m or 8Gi")
@@ -31,9 +42,8 @@ def parse_quantity(value: object) -> Fraction:
     elif suffix:
         power = _DECIMAL_EXPONENTS[suffix] if suffix in _DECIMAL_EXPONENTS else int(suffix[1:])
         number *= Fraction(10) ** power
-    if sign == "-" and number:
-        raise ValueError("must be 0 or more")
-    return min(number, _MAX_NUMBER)
+    number = min(number, _MAX_NUMBER)
+    return -number if sign == "-" else number
 
 
 def is_binary(value: object) -> bool:

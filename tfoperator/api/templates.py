@@ -1,7 +1,7 @@
 """A replica's pod template, two ways: a small typed view for reading, and plain data for making pods.
 
 A cached TFJob keeps its templates as undecoded JSON (see `v1.types`). Decode one when it is needed and drop it
-afterwards. The view describes the members that are read here; the CRD's schema types only these, the rest stays open.
+afterwards. The view describes the members that are read here; with open templates the CRD's schema has only these.
 """
 
 from __future__ import annotations

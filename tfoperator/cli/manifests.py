@@ -142,6 +142,7 @@ def check_runnable(manifests: Sequence[Manifest], namespace: str = "default") ->
         if is_tfjob(manifest.obj)
         for field, what in _obstacles(manifest.obj.get("spec") or {})
     ]
+    found += _missing_accounts(manifests, namespace)
     missing = [*_missing_objects(manifests, namespace)]
     found += [f"{place}: {said}" for place, kind, said in missing if kind != _CLAIM]
     if found:
@@ -187,6 +188,39 @@ def _missing(one: Reference) -> str:
         f"{one} is in no file, so its pods would wait for ever. Add it to this file or give the file that has it, "
         "or make the reference optional (optional: true)"
     )
+
+
+_DEFAULT_ACCOUNT = "default"
+"""The service account that every namespace has."""
+
+
+def _missing_accounts(manifests: Sequence[Manifest], namespace: str) -> Iterator[str]:
+    """Return the jobs that name a service account which is not among the objects: API servers refuse their pods."""
+
+    def home(obj: Mapping[str, Any]) -> str:
+        return metadata_text(dict(obj), "namespace") or namespace
+
+    objects = [manifest.obj for manifest in manifests]
+    there = {(home(one), metadata_text(one, "name")) for one in objects if one.get("kind") == "ServiceAccount"}
+    for manifest in manifests:
+        for field, account in _accounts(manifest.obj.get("spec") or {}) if is_tfjob(manifest.obj) else ():
+            if account != _DEFAULT_ACCOUNT and (home(manifest.obj), account) not in there:
+                yield (
+                    f"{manifest.place(field)}: {field}: {title(manifest)} would never start: the ServiceAccount "
+                    f"{account} is in none of the files; add it, or remove the field"
+                )
+
+
+def _accounts(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Return the service accounts that a job names, each with its field."""
+    owners = {
+        f"spec.tfReplicaSpecs[{key}].template.spec": ((replica or {}).get("template") or {}).get("spec")
+        for key, replica in (spec.get("tfReplicaSpecs") or {}).items()
+    }
+    for path, owner in {**owners, "spec.tensorBoard": spec.get("tensorBoard")}.items():
+        account = (owner or {}).get("serviceAccountName") or (owner or {}).get("serviceAccount")
+        if isinstance(account, str):
+            yield f"{path}.serviceAccountName", account
 
 
 def _wrong_places(manifests: Sequence[Manifest], namespace: str) -> Iterator[str]:

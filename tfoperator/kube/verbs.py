@@ -175,8 +175,15 @@ class Lookup(msgspec.Struct, frozen=True):
 
 Request = Creation | Deletion | Change | Replacement | Lookup
 
-Answer = ObjectMeta | None | KubeError
-"""The result of a request: the metadata that was looked up, None for a successful write, or the error."""
+
+class Warned(msgspec.Struct, frozen=True):
+    """A successful write about which the server warns: of fields that it does not know and has dropped, for example."""
+
+    texts: tuple[str, ...]
+
+
+Answer = ObjectMeta | Warned | None | KubeError
+"""The result of a request: the metadata that was looked up, None or Warned for a successful write, or the error."""
 
 
 class ApiClient(ABC):

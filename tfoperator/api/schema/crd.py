@@ -1,8 +1,8 @@
 """The CustomResourceDefinition of TFJob, made from the types.
 
-Its schema is as large as it is useful (every write costs the API server in proportion): all of our own fields, and of
-the pod template the containers' names, images and ports; the rest of the template stays open and is checked when pods
-are created.
+Its schema has all fields of a job, and those of a pod template with their types and meaning: API servers refuse a
+misspelt field when a job is applied. On a Kubernetes that is newer than the table of its types, they would refuse new
+fields of pods, too: there, `open_templates` leaves all of a template but names, images and ports of containers open.
 
 It serves only v1 by default: v1alpha2 needs the operator's conversion webhook, without which API servers could neither
 read nor write it.
@@ -15,7 +15,7 @@ from typing import Any
 from tfoperator.api.loading import to_yaml
 from tfoperator.api.names import CONVERSION_PATH, SYSTEM_NAMESPACE, WEBHOOK_SERVICE
 from tfoperator.api.schema.cel_rules import V1_RULES
-from tfoperator.api.schema.fields import TABLE
+from tfoperator.api.schema.fields import OPEN_TABLE, TABLE
 from tfoperator.api.schema.structs import Schema, struct_schema
 from tfoperator.api.schema.v1alpha2 import v1alpha2_schema
 from tfoperator.api.v1.status import TFJobStatus
@@ -23,36 +23,36 @@ from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJobSpec
 
 _PRINTER_COLUMNS = (
     ("State", "string", ".status.conditions[-1:].type", 0, "The latest condition."),
-    ("Ready", "string", ".status.ready", 1, "Replicas that are ready, of all."),
-    ("Restarts", "integer", ".status.restarts", 1, "How often replicas were started again."),
-    ("Disruptions", "integer", ".status.disruptions", 1, "How many restarts followed on a disruption."),
+    ("Ready", "string", ".status.ready", 1, "Number of replicas that are ready, and of all."),
+    ("Restarts", "integer", ".status.restarts", 1, "Number of restarts after failures."),
+    ("Disruptions", "integer", ".status.disruptions", 1, "Number of restarts after disruptions."),
     (
         "Progress",
         "string",
         ".status.progress.completion",
         0,
-        "How much of the training is done.",
+        "Share of the training that is done.",
     ),
-    ("ETA", "string", ".status.progress.eta", 0, "How long the rest will take."),
-    ("Goodput", "string", ".status.usage.goodput", 1, "The share of the time that trained."),
+    ("ETA", "string", ".status.progress.eta", 0, "Estimated time until the end."),
+    ("Goodput", "string", ".status.usage.goodput", 1, "Share of the time in which the job trained."),
     (
         "Stalled",
         "string",
         '.status.operatorConditions[?(@.type=="Stalled")].status',
         1,
-        "Whether it makes no progress.",
+        "Whether the job makes no progress.",
     ),
     ("Age", "date", ".metadata.creationTimestamp", 0, ""),
 )
 
 
-def crd(*, all_versions: bool = False, webhook_url: str = "") -> dict[str, Any]:
+def crd(*, all_versions: bool = False, webhook_url: str = "", open_templates: bool = False) -> dict[str, Any]:
     """Return the CustomResourceDefinition as plain data, new at each call.
 
     With `all_versions` v1alpha2 is served, too, through the webhook of an operator that is deployed as in manifests/,
-    or listens at `webhook_url`.
+    or listens at `webhook_url`. With `open_templates` a pod template may have fields that are not known here.
     """
-    schema = openapi_schema()
+    schema = openapi_schema(open_templates=open_templates)
     versions = [_version(TFJOBS.version, schema, "replicaStatuses", storage=True)]
     if all_versions:
         versions.append(_version("v1alpha2", v1alpha2_schema(schema), "tfReplicaStatuses", storage=False))
@@ -78,9 +78,9 @@ def crd(*, all_versions: bool = False, webhook_url: str = "") -> dict[str, Any]:
     }
 
 
-def crd_yaml(*, all_versions: bool = False, webhook_url: str = "") -> str:
-    """Return the CustomResourceDefinition as YAML, the same text at each call."""
-    return to_yaml([crd(all_versions=all_versions, webhook_url=webhook_url)])
+def crd_yaml(*, all_versions: bool = False, webhook_url: str = "", open_templates: bool = False) -> str:
+    """Return the CustomResourceDefinition as YAML, the same text at each call. The options are those of `crd`."""
+    return to_yaml([crd(all_versions=all_versions, webhook_url=webhook_url, open_templates=open_templates)])
 
 
 def versions_patch_yaml() -> str:
@@ -91,6 +91,20 @@ def versions_patch_yaml() -> str:
         {"op": "replace", "path": "/spec/conversion", "value": conversion},
     ]
     return to_yaml([patch])
+
+
+_SPEC_PATH = "/spec/versions/{}/schema/openAPIV3Schema/properties/spec"
+
+
+def open_templates_patch_yaml(*, older: bool = False) -> str:
+    """Return a JSON patch, as YAML, that opens the pod templates of the CRD of v1: for kustomize.
+
+    With `older` it is for v1alpha2, the second version of the CRD that has all.
+    """
+    number = 1 if older else 0
+    version = crd(all_versions=True, open_templates=True)["spec"]["versions"][number]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    return to_yaml([[{"op": "replace", "path": _SPEC_PATH.format(number), "value": spec}]])
 
 
 def _version(name: str, schema: Schema, statuses: str, *, storage: bool) -> dict[str, Any]:
@@ -110,8 +124,9 @@ def _conversion(url: str = "") -> dict[str, Any]:
     return {"strategy": "Webhook", "webhook": webhook}
 
 
-def openapi_schema() -> Schema:
+def openapi_schema(*, open_templates: bool = False) -> Schema:
     """Return the structural schema of a whole TFJob, as plain data, new at each call."""
+    table = OPEN_TABLE if open_templates else TABLE
     return {
         "description": "A distributed TensorFlow training job.",
         "type": "object",
@@ -122,8 +137,8 @@ def openapi_schema() -> Schema:
             # Named so that the rules below can point at it and cost little. Every API server has this bound for all
             # names; a closer one would also refuse writes of the status.
             "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 253}}},
-            "spec": struct_schema(TFJobSpec, TABLE),
-            "status": struct_schema(TFJobStatus, TABLE),
+            "spec": struct_schema(TFJobSpec, table),
+            "status": struct_schema(TFJobStatus, table),
         },
         "x-kubernetes-validations": [dict(rule) for rule in V1_RULES],
     }

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from tfoperator.api import templates
 from tfoperator.api.int_or_percent import PERCENT_PATTERN, POSITIVE_PERCENT_PATTERN
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, MAX_NAME_LENGTH, OnStraggler, RestartMode
+from tfoperator.api.pods.types import TEMPLATE, VOLUME_SOURCE
 from tfoperator.api.schema.cel_rules import REPLICA_RULES, cel_rule, told_of_one
-from tfoperator.api.schema.pod_template_fields import POD_TEMPLATE_FIELDS
+from tfoperator.api.schema.pod_template_fields import POD_TEMPLATE_FIELDS, POD_TEMPLATE_MEMBERS
 from tfoperator.api.schema.status_fields import STATUS_FIELDS
 from tfoperator.api.schema.structs import Field, Table
 from tfoperator.api.v1 import status, types
@@ -78,53 +81,68 @@ _SPEC: dict[type, dict[str, Field]] = {
             '{"PS": {...}, "Worker": {...}}. The chief is Chief (or Master), else worker 0.',
             _REPLICA_SPECS,
         ),
-        "runPolicy": Field("Clean-up, limits, suspension, gang scheduling."),
+        "runPolicy": Field("Policies for the whole job: clean-up, limits, restarts, suspension, gang scheduling."),
         "successPolicy": Field(
-            "When a job without chief has succeeded: when worker 0 has (the default) or AllWorkers have.",
+            "Condition for the success of a job without chief: worker 0 has succeeded (the default), or AllWorkers "
+            "have.",
             {"enum": _enum(types.SuccessPolicy)},
         ),
         "minSucceededWorkers": Field(
-            "The job has succeeded when so many workers (3, or 80%, rounded up) have, whatever a chief does.",
+            "Number or share of workers (3, or 80%, rounded up) whose success is the success of the job, whatever a "
+            "chief does.",
             {"minimum": 1, "pattern": POSITIVE_PERCENT_PATTERN},
         ),
         "maxFailedWorkers": Field(
-            "So many workers (3, or 20%, rounded down) may fail for good while the job goes on. None if "
-            "unset, or any number of dynamic ones.",
+            "Number or share of workers (3, or 20%, rounded down) that may fail for good while the job goes on. "
+            "Unset: none, "
+            "but any number of dynamic workers.",
             {"minimum": 0, "pattern": PERCENT_PATTERN},
         ),
         "enableDynamicWorker": Field(
-            "A worker's TF_CONFIG names only itself and the parameter servers, so that workers can come and go."
+            "Whether the TF_CONFIG of a worker names only itself and the parameter servers, so that workers can come "
+            "and go."
         ),
         "clusterArguments": Field(
-            "Each replica also gets the cluster as arguments: --ps_hosts, --worker_hosts, --job_name, --task_index."
+            "Whether each replica also gets the cluster as arguments: --ps_hosts, --worker_hosts, --job_name, "
+            "--task_index."
         ),
-        "evaluatorInCluster": Field("Whether replicas are told of evaluators; --evaluator-in-cluster (true) if unset."),
+        "evaluatorInCluster": Field(
+            "Whether the cluster in TF_CONFIG has the evaluators; --evaluator-in-cluster of the operator (true) if "
+            "unset."
+        ),
         "network": Field(
-            "Headless services of the replicas: PerReplica, one each; PerJob, one for all; "
-            "--default-network (PerReplica) if unset. Can't be changed.",
+            "Headless services of the replicas: a service for each (PerReplica), or a single service for all (PerJob); "
+            "--default-network of the operator (PerReplica) if unset. It can't be changed.",
             {"enum": _enum(types.Network)},
         ),
-        "checkpoint": Field("Where replicas keep checkpoints: a volume for all, a directory per job."),
-        "tensorBoard": Field("A TensorBoard, which stays until the job is deleted."),
+        "checkpoint": Field(
+            "Place where the replicas keep checkpoints: a volume that all of them see, with a directory for each job."
+        ),
+        "tensorBoard": Field("TensorBoard beside the job, which stays until the job is deleted."),
         "progress": Field(
-            "Tell the replicas where to report progress: {}. It needs --progress-bind-address; "
-            "--progress-default does so for jobs that don't say."
+            "Reports of the training's progress: with {} the replicas get the address for them. The operator needs "
+            "--progress-bind-address; --progress-default does the same for jobs without this field."
         ),
     },
     types.ProgressReporting: {
-        "enabled": Field("False: the replicas are not told."),
+        "enabled": Field("Whether the replicas get the address; true if unset."),
     },
     types.ReplicaSpec: {
-        "replicas": Field("How many pods of this type.", {"minimum": 0, "maximum": MAX_REPLICAS, "default": 1}),
+        "replicas": Field("Number of pods of this type.", {"minimum": 0, "maximum": MAX_REPLICAS, "default": 1}),
         "restartPolicy": Field(
-            "What happens to a replica whose program fails. ExitCode: 1-127 fails the job, 128-255 starts "
-            "it again. A pod that is taken (deleted, evicted, preempted, node lost) is always made again.",
+            "Consequence of a failure of the program: Always and OnFailure start the replica again, Never fails the "
+            "job, "
+            "ExitCode fails the job after 1-127 and starts the replica again after 128-255. A pod that is deleted, "
+            "evicted, "
+            "preempted or lost with its node is always made again.",
             {"enum": _enum(types.RestartPolicy), "default": types.RestartPolicy.NEVER.value},
         ),
         "template": Field(
             f"The pod that each replica is made from; its container named {DEFAULT_CONTAINER_NAME} trains. PS may go "
             "without: it gets the stock parameter server, if the operator has an image for that.",
             view=templates.PodTemplate,
+            kubernetes=TEMPLATE,
+            members=POD_TEMPLATE_MEMBERS,
         ),
     },
     types.Checkpoint: {
@@ -132,50 +150,71 @@ _SPEC: dict[type, dict[str, Field]] = {
             "A volume of a pod's spec, without name: {persistentVolumeClaim: {claimName: checkpoints}}.",
             {"minProperties": 1},
             view=templates.VolumeSource,
+            kubernetes=VOLUME_SOURCE,
+            members={("name",): {"description": "It has no effect here: the operator names the volume."}},
+            brief=True,
         ),
         "mountPath": Field(
-            "Where containers see the job's directory; TFOPERATOR_CHECKPOINT_DIR names it, too.",
+            "Path at which the containers see the directory of the job; the variable TFOPERATOR_CHECKPOINT_DIR has "
+            "it, too.",
             {"pattern": MOUNT_PATH_PATTERN, "maxLength": MAX_PATH_LENGTH},
         ),
     },
     types.TensorBoard: {
         "logDir": Field(
-            "Where event files are: a directory in one of its volumes, or a URL such as gs://bucket/logs.",
+            "Place of the event files: a directory in one of its volumes, or a URL such as gs://bucket/logs.",
             {"minLength": 1, "maxLength": MAX_LOG_DIR_LENGTH},
         ),
-        "image": Field("Image with TensorBoard; the operator's if unset."),
-        "volumes": Field("Volumes of its pod, as in a pod's spec.", {"maxItems": MAX_VOLUMES, "items": _NAMED_VOLUME}),
-        "volumeMounts": Field("Where its container sees them.", {"maxItems": MAX_VOLUMES, "items": _MOUNT}),
+        "image": Field("Image with TensorBoard; the image that the operator is configured with if unset."),
+        "volumes": Field(
+            "Volumes of its pod, as in a pod's spec.",
+            {"maxItems": MAX_VOLUMES, "items": _NAMED_VOLUME},
+            kubernetes="[]Volume",
+            brief=True,
+        ),
+        "volumeMounts": Field(
+            "Places at which its container sees the volumes.",
+            {"maxItems": MAX_VOLUMES, "items": _MOUNT},
+            kubernetes="[]VolumeMount",
+        ),
         "env": Field(
-            "Variables of its container; TENSORBOARD_HOST and TENSORBOARD_PORT are the operator's.",
+            "Environment variables of its container. The operator sets TENSORBOARD_HOST and TENSORBOARD_PORT.",
             {"maxItems": MAX_VARIABLES, "items": _named("variable", MAX_PATH_LENGTH)},
+            kubernetes="[]EnvVar",
         ),
         "imagePullSecrets": Field(
-            "Secrets to pull its image.",
+            "Secrets with the credentials for its image.",
             {"maxItems": MAX_VOLUMES, "items": _named("secret", MAX_OBJECT_NAME_LENGTH)},
+            kubernetes="[]LocalObjectReference",
         ),
-        "nodeSelector": Field("Labels of nodes on which it may run."),
+        "nodeSelector": Field("Labels that a node must have for its pod."),
         "securityContext": Field(
-            "Security context of its pod; what is unset: runAsNonRoot: true, runAsUser: 65532, "
-            "seccompProfile: {type: RuntimeDefault}."
+            "Security context of its pod. Members that are unset have the values runAsNonRoot: true, runAsUser: "
+            "65532 and "
+            "seccompProfile: {type: RuntimeDefault}.",
+            kubernetes="PodSecurityContext",
         ),
-        "serviceAccountName": Field("Service account of its pod, without a token."),
-        "resources": Field("Resources of its container."),
+        "serviceAccountName": Field("Service account of its pod, which gets no token of it."),
+        "resources": Field("Resources of its container.", kubernetes="ResourceRequirements"),
         "serviceType": Field(
-            "How it is reached, at port 80: ClusterIP; NodePort or LoadBalancer where administrators allow it.",
+            "Type of its service, at port 80: ClusterIP, or NodePort and LoadBalancer where administrators allow them.",
             {"enum": _enum(types.TensorBoardServiceType)},
         ),
     },
     types.RunPolicy: {
         "cleanPodPolicy": Field(
-            "What is deleted when the job has ended: All (pods and services), Running (those that run) or "
-            "None. Unset, and no --default-clean-pod-policy: what runs after a failure is stopped and keeps "
-            "its logs; after a success workers and evaluators finish, then parameter servers are stopped.",
+            "Objects that are deleted when the job has ended: All pods and services, the Running pods, or None. "
+            "Unset, and "
+            "without --default-clean-pod-policy of the operator: after a failure the pods that run are stopped and "
+            "keep "
+            "their logs; after a success workers and evaluators finish, and then parameter servers are stopped.",
             {"enum": _enum(types.CleanPodPolicy)},
         ),
-        "ttlSecondsAfterFinished": Field("Seconds after its end when it is deleted; never if unset.", _SECONDS),
+        "ttlSecondsAfterFinished": Field(
+            "Seconds after the end of the job when it is deleted; never if unset.", _SECONDS
+        ),
         "activeDeadlineSeconds": Field(
-            "Seconds after its start when a job that still runs fails.", {**_SECONDS, "format": "int64"}
+            "Seconds after the start of the job when it fails, if it still runs.", {**_SECONDS, "format": "int64"}
         ),
         "startDeadlineSeconds": Field(
             "Seconds after its start (or resumption) when the job fails if not all of its replicas have started; never "
@@ -183,18 +222,20 @@ _SPEC: dict[type, dict[str, Field]] = {
             {"minimum": 1, "maximum": INT32_MAX},
         ),
         "backoffLimit": Field(
-            "How many restarts after failures there may be, of all together: 2 means that the third failure ends the "
-            "job.",
+            "Number of restarts after failures that all replicas together may have: with 2 the third failure ends "
+            "the job.",
             _SECONDS,
         ),
         "restartScope": Field(
-            "What starts again when a replica has to: that Replica (if unset), or all of the Job's, which "
-            "synchronous training needs; kubelets then restart nothing.",
+            "Replicas that start again when one has to: that Replica alone (if unset), or all replicas of the Job, "
+            "which "
+            "synchronous training needs. Kubelets then restart nothing by themselves.",
             {"enum": _enum(types.RestartScope)},
         ),
         "restartMode": Field(
-            "How a failed replica starts again: Recreate (if unset), in a new pod; InPlace, in its own "
-            "(Kubernetes 1.35).",
+            "Way in which a failed replica starts again: in a new pod (Recreate, if unset), or in its own pod "
+            "(InPlace, which "
+            "needs Kubernetes 1.35).",
             {"enum": _enum(RestartMode)},
         ),
         "progressDeadlineSeconds": Field(
@@ -203,19 +244,23 @@ _SPEC: dict[type, dict[str, Field]] = {
             {"minimum": 1, "maximum": INT32_MAX},
         ),
         "onStall": Field(
-            "What happens then: Report (if unset) tells it; Restart starts again, by restartScope, the "
-            "replicas behind, or all that train; Fail ends the job.",
+            "Consequence of a stall: a condition and an event (Report, if unset), or a new start of the replicas "
+            "that are "
+            "behind, or of all that train, by restartScope (Restart), or the end of the job (Fail).",
             {"enum": _enum(types.OnStall)},
         ),
         "onStraggler": Field(
-            "What happens to a replica that is slow, or fails on one node again and again: Ignore (if "
-            "unset), or Restart elsewhere.",
+            "Consequence for a replica that is slow, or fails on the same node again and again: none (Ignore, if "
+            "unset), or a "
+            "new start on another node (Restart).",
             {"enum": _enum(OnStraggler)},
         ),
-        "schedulingPolicy": Field("Wishes, passed on to the gang scheduler."),
-        "suspend": Field("While true it has no pods. Queueing systems set it.", {"default": False}),
+        "schedulingPolicy": Field("Wishes that are passed on to the gang scheduler."),
+        "suspend": Field(
+            "Whether the job is suspended: it has no pods then. Queueing systems set it.", {"default": False}
+        ),
         "managedBy": Field(
-            "Who is in charge of the job, this operator if unset; can't be changed.",
+            "Controller that is in charge of the job; this operator if unset. It can't be changed.",
             {
                 "maxLength": 253,
                 "x-kubernetes-validations": [
@@ -229,19 +274,20 @@ _SPEC: dict[type, dict[str, Field]] = {
         ),
     },
     types.SchedulingPolicy: {
-        "minAvailable": Field("Pods that must find room at once; all if unset.", _SECONDS),
+        "minAvailable": Field("Number of pods that must find room at the same time; all if unset.", _SECONDS),
         "queue": Field(
-            "The gang scheduler's queue; can't be changed.",
+            "Queue of the gang scheduler. It can't be changed.",
             {
                 "maxLength": 253,
                 "x-kubernetes-validations": [_unchangeable("{0}")],
             },
         ),
         "minResources": Field(
-            "Resources that must be free to start.", {"additionalProperties": {"pattern": QUANTITY_PATTERN}}
+            "Resources that must be free before the job starts.",
+            {"additionalProperties": {"pattern": QUANTITY_PATTERN}},
         ),
-        "priorityClass": Field("The gang's priority class."),
-        "scheduleTimeoutSeconds": Field("Seconds that the gang scheduler waits for room.", _SECONDS),
+        "priorityClass": Field("Priority class of the gang."),
+        "scheduleTimeoutSeconds": Field("Seconds for which the gang scheduler waits for room.", _SECONDS),
     },
 }
 
@@ -298,4 +344,9 @@ TABLE = Table(
         templates.TemplatePort: {"required": ["containerPort"]},
     },
     open_structs=frozenset(POD_TEMPLATE_FIELDS),
+    pods=True,
 )
+"""The table of the CRD."""
+
+OPEN_TABLE = msgspec.structs.replace(TABLE, pods=False)
+"""The same with open pod templates: for API servers that are newer than the table of Kubernetes' types."""

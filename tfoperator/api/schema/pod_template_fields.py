@@ -1,4 +1,8 @@
-"""The CRD's schema of pod templates. It describes the members that jobs need, and leaves all others open."""
+"""The CRD's additions to pod templates: the bounds and rules of the members that jobs need.
+
+`POD_TEMPLATE_MEMBERS` has them for the whole schema of `pod_schemas`, and `POD_TEMPLATE_FIELDS` for the open one, which
+leaves all other members unchecked. Both are made of the same bounds.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +33,29 @@ _CONTAINERS: dict[str, Any] = {
 }
 
 
+_NAME = {"minLength": 1, "maxLength": MAX_NAME_LENGTH}
+_IMAGE = {"minLength": 1}
+_PORT = {"minimum": 1, "maximum": 65535}
+_CONTAINER = {"items": {"required": ["image", "name"]}}
+_PORTS_ARE = "Its ports; tfjob-port (2222 if there is none) is TensorFlow's."
+_CONTAINERS_ARE = f"The pod's containers; the container named {DEFAULT_CONTAINER_NAME} trains."
+
+POD_TEMPLATE_MEMBERS: dict[tuple[str, ...], dict[str, Any]] = {
+    (): {"required": ["spec"]},
+    ("spec", "containers"): {**_CONTAINERS, **_CONTAINER, "description": _CONTAINERS_ARE},
+    ("spec", "initContainers"): _CONTAINER,
+    **{
+        ("spec", group, *member): bound
+        for group in ("containers", "initContainers")
+        for member, bound in (
+            (("name",), _NAME),
+            (("image",), _IMAGE),
+            (("ports",), {"description": _PORTS_ARE}),
+            (("ports", "containerPort"), _PORT),
+        )
+    },
+}
+
 POD_TEMPLATE_FIELDS: dict[type, dict[str, Field]] = {
     templates.VolumeSource: {},
     templates.PodTemplate: {
@@ -40,18 +67,18 @@ POD_TEMPLATE_FIELDS: dict[type, dict[str, Field]] = {
         "annotations": Field("Annotations of the pods."),
     },
     templates.PodTemplateSpec: {
-        "containers": Field(f"The pod's containers; one is named {DEFAULT_CONTAINER_NAME}.", _CONTAINERS),
+        "containers": Field(_CONTAINERS_ARE, _CONTAINERS),
         "initContainers": Field("Containers that run before the others, one by one."),
-        "restartPolicy": Field("Without effect: the replica's own holds."),
+        "restartPolicy": Field("It has no effect in a template: the restartPolicy of the replica type holds."),
         "schedulerName": Field("The scheduler of the pods."),
     },
     templates.TemplateContainer: {
-        "name": Field("Its name.", {"minLength": 1, "maxLength": MAX_NAME_LENGTH}),
-        "image": Field("Container image.", {"minLength": 1}),
-        "ports": Field("Its ports; tfjob-port (2222 if there is none) is TensorFlow's."),
+        "name": Field("Name of the container.", _NAME),
+        "image": Field("Container image, such as tensorflow/tensorflow:2.20.0.", _IMAGE),
+        "ports": Field(_PORTS_ARE),
     },
     templates.TemplatePort: {
-        "name": Field("Its name."),
-        "containerPort": Field("Its number.", {"minimum": 1, "maximum": 65535}),
+        "name": Field("Name of the port."),
+        "containerPort": Field("Number of the port.", _PORT),
     },
 }

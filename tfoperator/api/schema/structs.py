@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import copy
 import inspect as python_inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import inspect
 
+from tfoperator.api.schema.pod_schemas import brief, kubernetes_schema
 from tfoperator.api.structure import members
 
 Schema = dict[str, Any]
@@ -32,24 +33,32 @@ _PLAIN: Mapping[type, Schema] = {
 class Field(msgspec.Struct, frozen=True):
     """The schema's additions for one member besides its type.
 
-    `schema` overlays the type's schema; `view` describes a member that the types leave undecoded.
+    `schema` overlays the type's schema, at every depth; `view` describes a member that the types leave undecoded.
+    `kubernetes` is the name of the member's type in Kubernetes, `PodTemplateSpec` or `[]EnvVar`: with `pods` in the
+    table, its whole schema takes the place of both. `members` overlays members of that schema, by their paths.
+    A `brief` schema describes its own fields only, not those within them.
     """
 
     description: str
     schema: Mapping[str, Any] = {}
     view: type | None = None
+    kubernetes: str = ""
+    members: Mapping[tuple[str, ...], Mapping[str, Any]] = {}
+    brief: bool = False
 
 
 class Table(msgspec.Struct, frozen=True):
     """The additions to all types.
 
     `fields`: every member of every struct. `structs`: additions to a struct's own schema, such as CEL rules and
-    required members. `open_structs`: those whose other members are kept, unchecked.
+    required members. `open_structs`: those whose other members are kept, unchecked. `pods`: whether Kubernetes' own
+    types have their fields and types, too, or are open.
     """
 
     fields: Mapping[type, Mapping[str, Field]]
     structs: Mapping[type, Mapping[str, Any]] = {}
     open_structs: frozenset[type] = frozenset()
+    pods: bool = False
 
 
 def struct_schema(struct: type, table: Table) -> Schema:
@@ -76,13 +85,32 @@ def struct_schema(struct: type, table: Table) -> Schema:
 
 
 def _field_schema(field: Field, info: inspect.Type, table: Table) -> Schema:
-    schema = struct_schema(field.view, table) if field.view else _type_schema(info, table)
-    for key, value in field.schema.items():
-        # One level deep, so that a table can add bounds to the items of a list without repeating their type.
-        below = schema.get(key)
-        value = copy.deepcopy(value)
-        schema[key] = below | value if isinstance(below, dict) and isinstance(value, dict) else value
+    if field.kubernetes and table.pods:
+        schema = kubernetes_schema(field.kubernetes)
+        schema = brief(schema) if field.brief else schema
+        for path, addition in field.members.items():
+            _overlay(_at(schema, path), addition)
+    else:
+        schema = struct_schema(field.view, table) if field.view else _type_schema(info, table)
+    _overlay(schema, field.schema)
     return {**schema, "description": field.description}
+
+
+def _at(schema: Schema, path: Sequence[str]) -> Schema:
+    """Return the schema at a path of members' names, through the items of lists."""
+    for name in path:
+        schema = schema.get("items", schema)["properties"][name]
+    return schema
+
+
+def _overlay(schema: Schema, addition: Mapping[str, Any]) -> None:
+    """Add to a schema in place, at every depth: a table can bound the items of a list without repeating their type."""
+    for key, value in addition.items():
+        below = schema.get(key)
+        if isinstance(below, dict) and isinstance(value, Mapping):
+            _overlay(below, value)
+        else:
+            schema[key] = copy.deepcopy(value)
 
 
 def _type_schema(info: inspect.Type, table: Table) -> Schema:

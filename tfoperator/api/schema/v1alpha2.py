@@ -15,6 +15,7 @@ import copy
 from typing import Any
 
 from tfoperator.api.schema.cel_rules import LEADER_NAMES, larger_job_rule, new_job_rules, replica_rules
+from tfoperator.api.schema.pod_schemas import without_descriptions
 from tfoperator.api.schema.structs import Schema
 
 V1ALPHA2_TYPES = ("PS", "Worker", "Chief", "Master", "Eval", "Evaluator", "Local")
@@ -80,7 +81,9 @@ def _replicas(v1: Schema) -> Schema:
     members["restartPolicy"] = _without_default(members["restartPolicy"]) | {
         "description": f"{members['restartPolicy']['description']} Unset: the template's, else Always."
     }
-    own = {name: members[name] for name in ("replicas", "restartPolicy", "template")}
+    # Client-side apply keeps a copy of the CRD in an annotation, which has no room for them twice.
+    template = without_descriptions(members["template"]) | {"description": members["template"]["description"]}
+    own = {"replicas": members["replicas"], "restartPolicy": members["restartPolicy"], "template": template}
     return {
         **v1,
         "description": 'The replicas by type: PS, Worker, Chief, Eval. For example {"PS": {...}, "Worker": {...}}.',

@@ -15,11 +15,13 @@ import msgspec
 from msgspec import inspect
 
 from tfoperator.api.loading.templates import RENDER_FIRST, templated_fields
+from tfoperator.api.pods.types import TEMPLATE, VOLUME_SOURCE, pod_types, unknown_fields, wrong_types
 from tfoperator.api.problems import Problem, Severity, errors, member, shown
 from tfoperator.api.structure import drop_wrong, members, type_problems, unknown_members
+from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import TFJOBS, TFJob, TFJobSpec, decode_tfjob
 from tfoperator.api.validation.job import validate
-from tfoperator.api.validation.pod_fields import pod_types, shape_problems
+from tfoperator.api.validation.pod_fields import shape_problems
 from tfoperator.api.validation.warnings import validate_grace, validate_tf_config
 from tfoperator.kube.objects import ObjectMeta
 
@@ -43,7 +45,14 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
         found = (*validate(job), *validate_grace(job), *validate_tf_config(job))
         problems += [problem for problem in found if not any(_follows(problem.field, one.field) for one in wrong)]
     for path, template in _templates(manifest):
-        problems += [problem for problem in shape_problems(template, path) if problem not in problems]
+        if is_absent(msgspec.Raw(msgspec.json.encode(template))):
+            continue
+        # What both find is said once, in the words of the first.
+        known = {problem.field for problem in problems if problem.severity is Severity.ERROR}
+        problems += [problem for problem in shape_problems(template, path) if problem.field not in known]
+    known = {problem.field for problem in problems}
+    for path, value, kind in _pod_parts(manifest):
+        problems += [problem for problem in wrong_types(value, kind, path) if problem.field not in known]
     # A valid manifest may have such text, as an argument of `docker inspect --format`.
     templated = next(templated_fields(manifest), None) if errors(tuple(problems)) else None
     if templated is not None:
@@ -75,14 +84,20 @@ def _unknown_warnings(manifest: Mapping[str, Any]) -> Iterator[Problem]:
     if isinstance(metadata, dict):
         yield from _unknown_in(metadata, {*members(ObjectMeta), *_UNREAD_METADATA}, "metadata")
     for path, template in _templates(manifest):
-        yield from _unknown_in_pod(template, "PodTemplateSpec", path)
+        yield from _unknown_in_pod(template, TEMPLATE, path)
+    for path, value, kind in _pod_parts(manifest):
+        yield from _unknown_in_pod(value, kind, path)
+
+
+def _pod_parts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
+    """Yield what a checkpoint and a TensorBoard take over from a pod: the path, the value, and its type."""
     types = pod_types()
-    parts = {**types["Container"], **types["PodSpec"], "volume": "Volume"}  # what they take over from a pod, by name
+    parts = {**types["Container"].fields, **types["PodSpec"].fields, "volume": VOLUME_SOURCE}
     for path in ("checkpoint", "tensorBoard"):
         owner = manifest["spec"].get(path) if isinstance(manifest.get("spec"), dict) else None
         for name, value in owner.items() if isinstance(owner, dict) else ():
             if kind := parts.get(name):
-                yield from _unknown_in_pod(value, kind, f"spec.{path}.{name}")
+                yield f"spec.{path}.{name}", value, kind
 
 
 def _templates(manifest: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -96,14 +111,8 @@ def _templates(manifest: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any
 
 def _unknown_in_pod(value: object, kind: str, path: str) -> Iterator[Problem]:
     """Yield the unknown fields, at every depth, of a value of this type of Kubernetes."""
-    if kind.startswith("[]") and isinstance(value, list):
-        for position, item in enumerate(value):
-            yield from _unknown_in_pod(item, kind[2:], f"{path}[{position}]")
-    elif isinstance(value, dict) and (known := pod_types().get(kind)):
-        yield from _unknown_in(value, known, path)
-        for name, child in value.items():
-            if inner := known.get(name):
-                yield from _unknown_in_pod(child, inner, member(path, name))
+    for unknown in unknown_fields(value, kind, path):
+        yield _unknown(unknown.path, unknown.name, unknown.known)
 
 
 def _unknown_in(value: dict[str, Any], known: Collection[str], path: str) -> Iterator[Problem]:
@@ -115,7 +124,11 @@ def _unknown_in(value: dict[str, Any], known: Collection[str], path: str) -> Ite
 def _unknown(path: str, name: str, known: Iterable[str]) -> Problem:
     """Return the warning about one unknown member, with the best guess at the intended one."""
     hint = _hint(path, name, sorted(known))
-    return Problem(member(path, name), f"is unknown and will be ignored{hint}", Severity.WARNING)
+    return Problem(
+        member(path, name),
+        f"is unknown: kubectl refuses it, other clients ignore it{hint}",
+        Severity.WARNING,
+    )
 
 
 def _hint(path: str, name: str, siblings: list[str]) -> str:
@@ -171,6 +184,6 @@ def _spec_members() -> Mapping[str, list[str]]:
         ("PodSpec", spec, {"activeDeadlineSeconds", "restartPolicy", "resources", "os", "priority"}),
         ("VolumeMount", f"{spec}.containers[...].volumeMounts[...]", {"name"}),
     ):
-        for name in pod_types()[kind].keys() - ambiguous:
+        for name in pod_types()[kind].fields.keys() - ambiguous:
             found.setdefault(name, []).append(path)
     return found

@@ -42,7 +42,7 @@ def _validate_containers(path: str, template: PodTemplate) -> Iterator[Problem]:
         yield Problem(member(path, "containers"), "must have at least one container")
         return
     names: set[str] = set()
-    for field, group in (("initContainers", template.spec.init_containers), ("containers", containers)):
+    for field, group in (("containers", containers), ("initContainers", template.spec.init_containers)):
         for position, container in enumerate(group):
             yield from _validate_container(f"{path}.{field}[{position}]", container, names)
     if all(container.name != DEFAULT_CONTAINER_NAME for container in containers):

@@ -27,6 +27,13 @@ def print_crd(
     webhook_url: Annotated[
         str, typer.Option("--webhook-url", help="Where the webhook of an operator outside the cluster listens.")
     ] = "",
+    open_templates: Annotated[
+        bool,
+        typer.Option(
+            "--open-templates",
+            help="Leave pod templates open, for a Kubernetes whose pods have fields that this release does not know.",
+        ),
+    ] = False,
 ) -> None:
     """Print the TFJob CustomResourceDefinition.
 
@@ -38,6 +45,8 @@ def print_crd(
         )
     every = versions is Versions.ALL
     if output is ManifestFormat.YAML:
-        typer.echo(crd_yaml(all_versions=every, webhook_url=webhook_url), nl=False)
+        text = crd_yaml(all_versions=every, webhook_url=webhook_url, open_templates=open_templates)
+        typer.echo(text, nl=False)
     else:
-        typer.echo(json.dumps(crd(all_versions=every, webhook_url=webhook_url), indent=2))
+        made = crd(all_versions=every, webhook_url=webhook_url, open_templates=open_templates)
+        typer.echo(json.dumps(made, indent=2))

@@ -26,7 +26,7 @@ from tfoperator.controller.plan.actions import Action, Create, Delete, Looks, Pa
 from tfoperator.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
 from tfoperator.kube.objects import ObjectMeta
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import Answer, Change, Creation, Deletion, Lookup, PatchType, Request
+from tfoperator.kube.verbs import Answer, Change, Creation, Deletion, Lookup, PatchType, Request, Warned
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ class ActionRunner:
                     if isinstance(answer, KubeError):
                         failed[position] = action, answer
                     else:
-                        applied[position].append(self._succeeded(job, action))
+                        applied[position].append(self._succeeded(job, action, answer))
                 left[position] = chain[len(answers) :]
             left, rest = {}, left
             for position, one in zip(failed, self._look_into(job, [*failed.values()]), strict=True):
@@ -144,7 +144,7 @@ class ActionRunner:
                     propagation,
                 )
 
-    def _succeeded(self, job: TFJob, action: Action) -> Applied:
+    def _succeeded(self, job: TFJob, action: Action, answer: Answer) -> Applied:
         noun, extra = NOUNS[action.kind], {"job": job.metadata.key}
         match action:
             case Create():
@@ -154,7 +154,7 @@ class ActionRunner:
                 logger.info("changed %s %s", noun, action.name, extra=extra)
             case Delete():
                 logger.info("deleted %s %s: %s", noun, action.name, action.reason, extra=extra)
-        return Applied(action, Result.DONE)
+        return Applied(action, Result.DONE, warnings=answer.texts if isinstance(answer, Warned) else ())
 
     def _look_into(self, job: TFJob, failed: Sequence[tuple[Action, KubeError]]) -> list[Applied]:
         """Return the results of failed actions: looks up the objects of the actions that may have been carried out."""
@@ -184,7 +184,7 @@ class ActionRunner:
         if isinstance(found, NotFoundError):
             return Applied(action, Result.LEAVING)
         if not isinstance(found, ObjectMeta):
-            return Applied(action, Result.FAILED, found or error)
+            return Applied(action, Result.FAILED, found if isinstance(found, KubeError) else error)
         try:
             return found_instead(self._claims, job, self._resources[action.kind], action, found, self._clock.now())
         except KubeError as second:

@@ -51,13 +51,14 @@ class Result(Enum):
 class Applied(msgspec.Struct, frozen=True):
     """An action and its result. `error` is set for FAILED, `message` (for people) for FOREIGN.
 
-    A LEAVING has a `message` if it takes too long.
+    A LEAVING has a `message` if it takes too long. `warnings` are the API server's about a DONE.
     """
 
     action: Action
     result: Result
     error: KubeError | None = None
     message: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 class Outcome(msgspec.Struct):

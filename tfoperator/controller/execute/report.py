@@ -53,6 +53,9 @@ _STOPPED_BECAUSE = {
 }
 """By whether the rest of a pod is stopped."""
 
+_DROPPED = "unknown field "
+"""The beginning of an API server's warning about a field that it has dropped."""
+
 _QUOTA_LAG = 5.0
 """Seconds for which a quota without room for a replacement is not reported. The quota controller sees a pod's end when
 we do, and then has to write the usage: the replacement is often created before."""
@@ -157,6 +160,23 @@ class OutcomeReporter:
             self._events.failed(job, reason, f"Error {what}", errors)
         for kind, verb in ((Delete, "Delete"), (Create, "Create")):
             self._events.emit(job, completion_events(verb, _done(applied, kind)))
+        self._report_dropped(job, applied)
+
+    def _report_dropped(self, job: TFJob, applied: Sequence[Applied]) -> None:
+        """Report, once, the fields of the pods that the API server does not know: it made the pods without them."""
+        dropped: dict[str, Create] = {}
+        for one in applied:
+            for text in one.warnings:
+                if isinstance(one.action, Create) and one.action.kind == "pods" and text.startswith(_DROPPED):
+                    dropped.setdefault(text.removeprefix(_DROPPED).strip('"'), one.action)
+        if not dropped:
+            return
+        action, named = next(iter(dropped.values())), ", ".join(dropped)
+        message = (
+            f"The API server does not know these fields, and made pod {action.name} without them: {named}. Correct "
+            f"their names in {action.spec_field}; `tfoperator validate` finds them."
+        )
+        self._events.warn_once(job, "FieldsIgnored", message, about=f"FieldsIgnored {named}")
 
     def _note_refusals(self, job: TFJob, applied: Sequence[Applied], *, lags: bool) -> None:
         """Remember why objects could not be created, for the condition of the next plan."""

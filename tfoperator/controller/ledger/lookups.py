@@ -14,7 +14,7 @@ def found_metadata(found: Answer) -> ObjectMeta | None:
         return None
     if isinstance(found, KubeError):
         raise found
-    return found
+    return found if isinstance(found, ObjectMeta) else None
 
 
 def created_pods(plan: Plan) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import io
 import math
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -25,6 +26,8 @@ _WHOLE_ABOVE = 1 << 20
 """Bytes of a body from which its pieces are put together as they come: joined in the end, they would take twice."""
 _VERSIONS = ("1.1", "1.0")
 _FRAMING = ("content-length", "transfer-encoding")  # a body without them extends to the end of the connection
+
+_WARNING = re.compile(r'\s*\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 
 _decode_status = msgspec.json.Decoder(Status).decode
 
@@ -56,6 +59,11 @@ class Response(msgspec.Struct, frozen=True):
     def header(self, name: str) -> str:
         """Return the value of a header as `header_of` does."""
         return header_of(self.fields, name)
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return the texts of the server's warnings: `299 - "text"`, one in a header each (RFC 7234)."""
+        given = [value.decode("latin-1") for name, value in self.fields if name.lower() == b"warning"]
+        return tuple(re.sub(r"\\(.)", r"\1", found[1]) for one in given if (found := _WARNING.match(one)))
 
 
 class Answer:

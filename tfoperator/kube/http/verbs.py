@@ -29,7 +29,7 @@ from tfoperator.kube.nesting import decode_what_can_be_followed
 from tfoperator.kube.objects import decode_nothing, decode_partial
 from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import Answer, ApiClient, Decoder, ListPage, Lookup, Request, decode_metadata
+from tfoperator.kube.verbs import Answer, ApiClient, Decoder, ListPage, Lookup, Request, Warned, decode_metadata
 from tfoperator.kube.watch import HttpWatch
 
 T = TypeVar("T")
@@ -203,7 +203,7 @@ def _answer(request: Request, result: Response | KubeError) -> Answer:
     if isinstance(result, KubeError):
         return result
     if not isinstance(request, Lookup):
-        return None
+        return Warned(texts) if (texts := result.warnings()) else None
     try:
         return decode_partial(result.body).metadata
     except UNDECODABLE as error:

@@ -10,13 +10,16 @@ import yaml
 
 from hack import generate
 from hack.fields import GO_OPERATOR, SINCE, field_rows
-from tfoperator.api.schema.crd import crd, openapi_schema, versions_patch_yaml
+from tfoperator.api.pods import types
+from tfoperator.api.schema.crd import crd, open_templates_patch_yaml, openapi_schema, versions_patch_yaml
 from tfoperator.api.schema.fields import TABLE
+from tfoperator.api.schema.pod_schemas import without_descriptions
 from tfoperator.api.schema.structs import Table, struct_schema
 from tfoperator.api.schema.v1alpha2 import v1alpha2_schema
 from tfoperator.api.structure import members
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import ReplicaSpec, ReplicaType, TFJobSpec
+from tfoperator.api.validation.limits import QUANTITY_PATTERN
 
 
 def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -38,6 +41,14 @@ def test_the_generated_files_are_up_to_date_and_the_patch_of_the_webhook_overlay
     assert generate.main(["--check"]) == 0
     patched = jsonpatch.apply_patch(crd(), yaml.safe_load(versions_patch_yaml()))
     assert patched == crd(all_versions=True)
+
+
+def test_the_patches_of_the_components_open_the_templates() -> None:
+    one = jsonpatch.apply_patch(crd(), yaml.safe_load(open_templates_patch_yaml()))
+    assert one == crd(open_templates=True)
+    both = jsonpatch.apply_patch(crd(all_versions=True), yaml.safe_load(open_templates_patch_yaml()))
+    both = jsonpatch.apply_patch(both, yaml.safe_load(open_templates_patch_yaml(older=True)))
+    assert both == crd(all_versions=True, open_templates=True)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +110,10 @@ def test_what_cant_be_changed_has_fields_and_v1s_rules_in_the_older_version() ->
 
 def test_the_schema_is_structural() -> None:
     for path, schema in (*NODES.items(), *OLDER_NODES.items()):
-        typed = "type" in schema or schema.get("x-kubernetes-int-or-string")
+        # A quantity may be any number or text, for which there is no type.
+        typed = (
+            "type" in schema or schema.get("x-kubernetes-int-or-string") or schema.get("pattern") == QUANTITY_PATTERN
+        )
         assert typed, path
         assert not {"$ref", "definitions", "oneOf", "not"} & set(schema), path
         # Kueue's webhook writes null there for a parameter server without a template.
@@ -110,7 +124,9 @@ def test_the_schema_is_structural() -> None:
 
 def test_every_field_that_is_ours_says_what_it_means_and_a_new_one_has_to() -> None:
     for path, schema in NODES.items():
-        if path.startswith((".spec.", ".status.")) and not path.endswith("[]"):
+        # Within a volume of a checkpoint or TensorBoard, a field means the same as in a template, which describes it.
+        brief = path.startswith((".spec.checkpoint.volume.", ".spec.tensorBoard.volumes[]."))
+        if path.startswith((".spec.", ".status.")) and not path.endswith("[]") and not brief:
             assert schema.get("description"), path
     fields = {**TABLE.fields, TFJobStatus: {"phase": TABLE.fields[TFJobStatus]["phase"]}}
     with pytest.raises(KeyError, match="ready"):
@@ -126,10 +142,51 @@ def test_rules_speak_to_people_and_bound_what_they_walk_over() -> None:
     assert NODES[".spec.tfReplicaSpecs[].template.spec.containers"]["maxItems"]
 
 
-def test_a_write_costs_the_api_server_little() -> None:
-    # The peer's schema has 576 KB; the time that an API server takes for a write grows with it. A tenth of ours is
-    # messages, which only a refusal evaluates.
-    assert len(json.dumps(crd())) < 33_000
+@pytest.mark.parametrize("all_versions", [False, True])
+def test_client_side_apply_can_keep_a_copy_of_it_in_an_annotation(all_versions: bool) -> None:
+    text = json.dumps(crd(all_versions=all_versions), separators=(",", ":"))
+    # What other programs annotate, such as the certificate's authority of a webhook, has to find room, too.
+    assert len(text) < 262_144 * 0.98
+
+
+def test_a_template_has_all_fields_of_pods_with_types_and_meaning_and_an_open_one_only_what_jobs_need() -> None:
+    template = ".spec.tfReplicaSpecs[].template"
+    for path in (
+        "metadata.labels",
+        "spec.containers[].resources.limits",
+        "spec.tolerations[].effect",
+        "spec.volumes[].nfs",
+    ):
+        assert NODES[f"{template}.{path}"]["description"]
+    assert NODES[f"{template}.spec.containers[].livenessProbe.httpGet.port"]["x-kubernetes-int-or-string"]
+    assert NODES[f"{template}.spec.containers[].env[]"]["required"] == ["name"]
+    container = NODES[f"{template}.spec.containers[]"]
+    assert container["required"] == ["image", "name"]
+    assert "x-kubernetes-preserve-unknown-fields" not in container
+    left_open = dict(nodes(openapi_schema(open_templates=True)))[f"{template}.spec.containers[]"]
+    assert left_open["x-kubernetes-preserve-unknown-fields"]
+    assert left_open["properties"].keys() == {"image", "name", "ports"}
+    for member in ("image", "name"):
+        assert {**left_open["properties"][member], **container["properties"][member]} == {
+            **left_open["properties"][member],
+            "description": container["properties"][member]["description"],
+        }
+
+
+def test_the_older_version_checks_templates_as_v1_does() -> None:
+    template = ".spec.tfReplicaSpecs[].template"
+    v1, older = (without_descriptions(found[template]) for found in (NODES, OLDER_NODES))
+    assert v1 == older
+
+
+def test_every_field_of_a_pod_has_a_description_and_every_description_a_field() -> None:
+    known = types.pod_types()
+    for kind in known.keys() - {"EphemeralContainer", "ManagedFieldsEntry"}:
+        for field in known[kind].fields:
+            assert types.description(kind, field).endswith("."), (kind, field)
+    anywhere = {field for of in known.values() for field in of.fields}
+    for kind, field in types.described():
+        assert field in (anywhere if kind == "every" else known[kind].fields), (kind, field)
 
 
 def test_each_call_makes_a_new_object() -> None:

@@ -104,7 +104,16 @@ def test_a_bad_run_policy_is_refused(policy: dict[str, Any], found: str) -> None
     assert str(problem).startswith(f"spec.runPolicy.{found}")
 
 
-@pytest.mark.parametrize("own", [{"restartPolicy": "Always"}, {"restartPolicyRules": [{"action": "Restart"}]}])
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"restartPolicy": "Always"},
+        {
+            "restartPolicy": "Never",
+            "restartPolicyRules": [{"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}],
+        },
+    ],
+)
 def test_rules_of_a_templates_own_contradict_those_of_restarts_in_place(own: dict[str, Any]) -> None:
     containers = [{"name": "tensorflow", "image": "x", **own}]
     worker = {"restartPolicy": "ExitCode", "template": {"spec": {"containers": containers}}}
@@ -291,7 +300,10 @@ def test_what_would_leave_the_job_without_a_tensorboard_is_an_error(board: Any, 
             GOOD | {"env": [{"name": "TENSORBOARD_PORT", "value": "80"}]},
             "spec.tensorBoard.env[0]: TENSORBOARD_PORT is the operator's",
         ),
-        (GOOD | {"logdir": "/x"}, "spec.tensorBoard.logdir: is unknown and will be ignored; did you mean logDir?"),
+        (
+            GOOD | {"logdir": "/x"},
+            "spec.tensorBoard.logdir: is unknown: kubectl refuses it, other clients ignore it; did you mean logDir?",
+        ),
     ],
 )
 def test_a_tensorboard_that_may_not_be_what_was_meant_is_a_warning(board: dict[str, Any], warning: str) -> None:

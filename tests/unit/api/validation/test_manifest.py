@@ -7,15 +7,16 @@ from hack import builtin_schemas
 from tests.unit.api.samples import TEMPLATE, tfjob
 from tests.unit.api.validation.complaints import CONTAINERS, WORKER, complaints, warnings, with_template
 from tfoperator.api import errors, validate_manifest
-from tfoperator.api.validation.pod_fields import POD_FIELDS, pod_types, shape_problems
+from tfoperator.api.pods.types import TYPES, pod_types
+from tfoperator.api.validation.pod_fields import shape_problems
 from tfoperator.local.apiserver.display.openapi import BUILTIN_SCHEMAS
 
 
 def test_both_tables_of_built_in_fields_are_what_the_tool_writes_from_one_release() -> None:
     schemas = json.loads(BUILTIN_SCHEMAS.read_text())
     assert BUILTIN_SCHEMAS.read_text() == builtin_schemas.kinds(schemas)
-    assert POD_FIELDS.read_text() == builtin_schemas.pod_fields(schemas)
-    assert pod_types()["PodSpec"].keys() & {"schedulingGroup", "workloadRef"} == {"schedulingGroup"}
+    assert TYPES.read_text() == builtin_schemas.pod_template_types(schemas)
+    assert pod_types()["PodSpec"].fields.keys() & {"schedulingGroup", "workloadRef"} == {"schedulingGroup"}
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_both_tables_of_built_in_fields_are_what_the_tool_writes_from_one_releas
         ({"spec": []}, f"{WORKER}.template.spec: must be an object, but is a list"),
         (
             {"spec.initContainers": [{"name": "tensorflow", "image": "x"}]},
-            f'{CONTAINERS}[0].name: "tensorflow" is the name of another container, too',
+            f'{WORKER}.template.spec.initContainers[0].name: "tensorflow" is the name of another container, too',
         ),
         (
             {"spec.initContainers": [{"name": "a b"}]},
@@ -62,7 +63,10 @@ def test_a_bad_template_is_refused(change: dict[str, Any], found: str) -> None:
             {"resources": {"limits": {"cpu": 0.5, "memory": "8 GB"}}},
             'resources.limits[memory]: must be a quantity such as 4, 500m or 8Gi, but is "8 GB"',
         ),
-        ({"env": [{"name": "A=B"}]}, 'env[0].name: must not contain =, but is "A=B"'),
+        (
+            {"env": [{"name": "A=B"}]},
+            "env[0].name: must consist of printable ASCII characters other than '=', but is \"A=B\"",
+        ),
         ({"env": [{"value": "b"}]}, "env[0].name: is required"),
         ({"volumeMounts": [{"name": "tfoperator-x"}]}, "volumeMounts[0].mountPath: is required"),
         ({"volumeMounts": [{"name": "v", "mountPath": "/"}]}, 'volumeMounts[0].name: "v" is no volume of the template'),
@@ -98,7 +102,9 @@ def test_nulls_in_a_template_are_absent_metadata_of_servers_is_known_and_the_pod
     job["metadata"] |= {"managedFields": [], "selfLink": "", "generation": 1, "creationTimestamp": None}
     assert validate_manifest(job) == ()
     job["metadata"]["lables"] = {}
-    assert warnings(job) == ["metadata.lables: is unknown and will be ignored; did you mean labels?"]
+    assert warnings(job) == [
+        "metadata.lables: is unknown: kubectl refuses it, other clients ignore it; did you mean labels?"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -118,6 +124,20 @@ def test_gpus_beside_an_image_of_tensorflow_without_cuda(image: str, warned: boo
         assert [problem.field for problem in found] == (
             ["t.spec.containers[0].image"] if warned and "nvidia.com/gpu" in amount["limits"] else []
         )
+
+
+def test_what_a_checkpoint_and_a_tensorboard_take_over_from_a_pod_has_the_types_of_a_pod() -> None:
+    checkpoint = {"volume": {"persistentVolumeClaim": {"claimName": 5}}, "mountPath": "/c"}
+    volumes = [{"name": "v", "nfs": {"server": "s", "path": "/", "readOnly": "no"}}]
+    board = {"logDir": "/l", "resources": {"limits": {"cpu": "much"}}, "volumes": volumes, "env": "A=B"}
+    found = errors(validate_manifest(tfjob({"Worker": {}}, checkpoint=checkpoint, tensorBoard=board)))
+    assert {one.field for one in found} == {
+        "spec.checkpoint.volume.persistentVolumeClaim.claimName",
+        "spec.tensorBoard.volumes[0].nfs.readOnly",
+        "spec.tensorBoard.resources.limits[cpu]",
+        "spec.tensorBoard.env",
+    }
+    assert len(found) == 4
 
 
 def test_a_wrong_type_hides_no_other_mistake() -> None:
@@ -192,7 +212,9 @@ IN_POD_SPEC = "it belongs in spec.tfReplicaSpecs[...].template.spec"
 )
 def test_an_unknown_member_is_a_warning_with_a_hint(manifest: dict[str, Any], field: str, hint: str) -> None:
     assert errors(validate_manifest(manifest)) == ()
-    assert warnings(manifest) == [f"{field}: is unknown and will be ignored{'; ' * bool(hint)}{hint}"]
+    assert warnings(manifest) == [
+        f"{field}: is unknown: kubectl refuses it, other clients ignore it{'; ' * bool(hint)}{hint}"
+    ]
 
 
 def test_an_unknown_member_is_found_at_every_depth() -> None:
@@ -204,7 +226,11 @@ def test_an_unknown_member_is_found_at_every_depth() -> None:
     }
     manifest = with_template(changes | {"spec.containers.0.resources": {"limits": limits}})
     manifest["spec"] |= {"checkpoint": {"volume": {"nfs": {"serve": ""}}}, "tensorBoard": {"env": [{"nam": "A"}]}}
-    unknown = [line.split(": is unknown and will be ignored; ") for line in warnings(manifest) if "unknown" in line]
+    unknown = [
+        line.split(": is unknown: kubectl refuses it, other clients ignore it; ")
+        for line in warnings(manifest)
+        if "unknown" in line
+    ]
     assert {field.removeprefix(f"{WORKER}.template."): hint for field, hint in unknown} == {
         "metadata.lable": "did you mean labels?",
         "spec.volumes[0].mountPath": f"{IN_CONTAINERS}.volumeMounts[...]",

@@ -168,6 +168,24 @@ def test_objects_in_a_file_optional_ones_and_those_of_every_namespace_are_not_mi
         check_runnable([Manifest(one, "job.yaml", number) for number, one in enumerate([json.loads(job), elsewhere])])
 
 
+def test_a_service_account_that_is_in_no_file_is_refused_before_anything_is_started(folder: Path, run: Run) -> None:
+    job = json.loads(tfjob("one", Worker=replica("true")))
+    pod = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
+    pod["serviceAccountName"] = "trainer"
+    said = run("run", write(json.dumps(job)), code=2)
+    assert "spec.tfReplicaSpecs[Worker].template.spec.serviceAccountName: TFJob one would never start" in said.err
+    assert "the ServiceAccount trainer is in none of the files" in said.err
+    assert not (folder / ".tfoperator").exists()
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trainer"}}
+    manifests = [Manifest(one, "job.yaml", number) for number, one in enumerate((job, account))]
+    check_runnable(manifests)
+    account["metadata"]["namespace"] = "other"  # type: ignore[index]
+    with pytest.raises(CliError, match="would never start"):
+        check_runnable(manifests)
+    pod["serviceAccountName"] = "default"
+    check_runnable(manifests)
+
+
 @pytest.mark.parametrize("namespace", ["../../x", "", "A", "a" * 64, "x\udcff"])
 def test_a_namespace_that_there_can_not_be_is_refused_before_anything_is_started(
     folder: Path, run: Run, namespace: str

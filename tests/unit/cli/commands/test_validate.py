@@ -47,8 +47,8 @@ def test_every_problem_comes_with_its_line_and_field(bad: str, run: Run) -> None
     assert run("validate", bad, code=1).out.splitlines() == [
         f"{bad}:9: error: spec.tfReplicaSpecs[Worker].replicas: must be 0 or more, but is -1",
         f"{bad}:13: error: spec.tfReplicaSpecs[Worker].template.spec.containers[0].image: is required",
-        f"{bad}:6: warning: spec.cleanPodPolicy: is unknown and will be ignored; it belongs in spec.runPolicy, "
-        "to which `tfoperator convert` moves it",
+        f"{bad}:6: warning: spec.cleanPodPolicy: is unknown: kubectl refuses it, other clients ignore it; it belongs "
+        "in spec.runPolicy, to which `tfoperator convert` moves it",
     ]
 
 

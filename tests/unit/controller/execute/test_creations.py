@@ -257,3 +257,19 @@ def test_a_pod_that_is_gone_while_another_is_still_awaited_is_not_judged_yet(har
     harness.forget_calls()
     harness.controller.sync_tfjob("ns/job")
     assert harness.calls() == []
+
+
+def test_fields_of_pods_that_the_server_does_not_know_are_an_event_once(harness: Harness) -> None:
+    harness.api.warn(PODS, 'unknown field "spec.containers[0].resouces"', "a policy would not like this")
+    harness.submit(Worker=3)
+    harness.sync(times=2)
+    harness.api.remove(PODS, "ns", "job-worker-1")
+    harness.sync(times=2)
+    [warning] = [(reason, message) for kind, reason, message in harness.recorder.events if kind == "Warning"]
+    assert warning == (
+        "FieldsIgnored",
+        "The API server does not know these fields, and made pod job-worker-0 without them: "
+        "spec.containers[0].resouces. Correct their names in spec.tfReplicaSpecs[Worker].template; "
+        "`tfoperator validate` finds them.",
+    )
+    assert len(harness.api.names(PODS)) == 3

@@ -9,7 +9,7 @@ from tests.unit.kube.server import Exchange
 from tfoperator.kube.errors import ClientClosed, ConflictError, MalformedResponse, NotFoundError
 from tfoperator.kube.objects import ObjectMeta, decode_nothing
 from tfoperator.kube.resources import PODS, SERVICES
-from tfoperator.kube.verbs import Change, Creation, Deletion, Lookup, PatchType
+from tfoperator.kube.verbs import Change, Creation, Deletion, Lookup, PatchType, Warned
 
 BODY = {"metadata": {"name": "a"}}
 
@@ -113,3 +113,16 @@ def test_nothing_is_nothing_and_there_is_room_for_one_chain(serve: Serve, client
     assert client_for(url).send([]) == []
     with pytest.raises(ValueError, match="parallelism"):
         client_for(url, parallelism=0)
+
+
+def test_warnings_of_the_server_come_with_the_answer_to_a_write(serve: Serve, client_for: MakeClient) -> None:
+    lines = (
+        b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
+        b'Warning: 299 - "unknown field \\"spec.a\\""\r\nwarning: 299 host "second, with a comma" "a date"\r\n'
+        b"Warning: no code\r\n\r\n{}"
+    )
+    client = client_for(serve(lambda exchange: exchange.send(lines)).url)
+    creation = Creation(PODS, "ns", BODY)
+    warned = Warned(('unknown field "spec.a"', "second, with a comma"))
+    for chains in (1, 2):
+        assert client.send([[creation]] * chains) == [[warned]] * chains

@@ -8,7 +8,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
+from tfoperator.api.pods.rules.resources import HUGE_PAGES, container_sums
+from tfoperator.api.quantity import format_quantity, parse_signed_quantity
 from tfoperator.local.apiserver.members import Json
+
+_POD_RESOURCES = ("cpu", "memory")
+"""What a whole pod can have a limit for, besides huge pages."""
 
 
 def default_pod(pod: Json) -> None:
@@ -45,12 +50,62 @@ def _default_pod_spec(spec: Json) -> None:
     ):
         _set(spec, field, value)
     _set(spec, "securityContext", {})
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
+    if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
     for container in containers_of(spec):
         _default_container(container)
+        for port in (container.get("ports") or ()) if spec.get("hostNetwork") else ():
+            port["hostPort"] = port.get("hostPort") or port.get("containerPort")
     for volume in spec.get("volumes") or ():
-        for source in ("configMap", "secret", "projected", "downwardAPI"):
-            if isinstance(volume.get(source), dict):
-                _set(volume[source], "defaultMode", 420)
+        _default_volume(volume)
+    if spec.get("resources") is not None:
+        _default_pod_resources(spec)
+
+
+def _default_pod_resources(spec: Json) -> None:
+    """Set limits and requests of the whole pod from those of its containers, and its requests from its limits."""
+    resources = spec["resources"]
+    for kind in ("limits", "requests"):
+        _write_quantities(resources.get(kind))
+    given = {kind: resources.get(kind) or {} for kind in ("limits", "requests")}
+    if not any(given.values()):
+        return
+    for name, amount in container_sums(spec, "limits").items():
+        if name.startswith(HUGE_PAGES) and name not in given["requests"]:
+            given["limits"].setdefault(name, format_quantity(amount))
+    if not given["limits"]:
+        return
+    for name, amount in container_sums(spec, "requests").items():
+        if name in _POD_RESOURCES:
+            given["requests"].setdefault(name, format_quantity(amount))
+    for name, limit in given["limits"].items():
+        if name in _POD_RESOURCES or name.startswith(HUGE_PAGES):
+            given["requests"].setdefault(name, limit)
+    resources |= given
+
+
+def _default_volume(volume: Json) -> None:
+    if all(source is None for kind, source in volume.items() if kind != "name"):
+        volume["emptyDir"] = {}
+    if (volume.get("emptyDir") or {}).get("sizeLimit") is not None:
+        _write_quantities(volume["emptyDir"])
+    for kind in ("configMap", "secret", "projected", "downwardAPI"):
+        if volume.get(kind) is not None:
+            _set(volume[kind], "defaultMode", 420)
+    downward = [volume.get("downwardAPI")]
+    for source in (volume.get("projected") or {}).get("sources") or ():
+        downward.append(source.get("downwardAPI"))
+        if source.get("serviceAccountToken") is not None:
+            _set(source["serviceAccountToken"], "expirationSeconds", 3600)
+    for item in (item for source in downward for item in (source or {}).get("items") or ()):
+        if item.get("fieldRef") is not None:
+            _set(item["fieldRef"], "apiVersion", "v1")
+    if volume.get("hostPath") is not None and volume["hostPath"].get("type") is None:
+        volume["hostPath"]["type"] = ""
+    if volume.get("image") is not None:
+        _set(volume["image"], "pullPolicy", _pull_policy(volume["image"].get("reference")))
 
 
 def containers_of(spec: Json) -> Iterable[Json]:
@@ -59,19 +114,28 @@ def containers_of(spec: Json) -> Iterable[Json]:
     yield from spec.get("containers") or ()
 
 
+def _write_quantities(amounts: Json | None) -> None:
+    """Write quantities that are numbers as texts, in place, as API servers do: 0.5 becomes 500m."""
+    for name, value in (amounts or {}).items():
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            number = parse_signed_quantity(value)
+            amounts[name] = format_quantity(number) if number >= 0 else str(value)  # type: ignore[index]
+
+
 def _set(target: Json, field: str, value: object) -> None:
-    if target.get(field) is None:
+    """Set a member that is absent, null or an empty text, which is the same for Go programs."""
+    if target.get(field) in (None, ""):
         target[field] = value
 
 
 def _default_container(container: Json) -> None:
-    image = (container.get("image") or "").rpartition("/")[2]
-    tagged = "@" in image or (":" in image and not image.endswith(":latest"))
-    _set(container, "imagePullPolicy", "IfNotPresent" if tagged else "Always")
+    _set(container, "imagePullPolicy", _pull_policy(container.get("image")))
     _set(container, "terminationMessagePath", "/dev/termination-log")
     _set(container, "terminationMessagePolicy", "File")
     _set(container, "resources", {})
     resources = container["resources"]
+    for kind in ("limits", "requests"):
+        _write_quantities(resources.get(kind))
     if limits := resources.get("limits"):
         # A limit without a request is also the request, as the scheduler assumes.
         resources["requests"] = {**limits, **(resources.get("requests") or {})}
@@ -86,11 +150,15 @@ def _default_container(container: Json) -> None:
             _set(reference, "apiVersion", "v1")
 
 
+def _pull_policy(image: str | None) -> str:
+    name = (image or "").rpartition("/")[2]
+    tagged = "@" in name or (":" in name and not name.endswith(":latest"))
+    return "IfNotPresent" if tagged else "Always"
+
+
 def _default_probe(probe: Json) -> None:
-    _set(probe, "timeoutSeconds", 1)
-    _set(probe, "periodSeconds", 10)
-    _set(probe, "successThreshold", 1)
-    _set(probe, "failureThreshold", 3)
+    numbers = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+    probe.update({field: probe.get(field) or default for field, default in numbers.items()})
     if isinstance(probe.get("httpGet"), dict):
         _set(probe["httpGet"], "path", "/")
         _set(probe["httpGet"], "scheme", "HTTP")

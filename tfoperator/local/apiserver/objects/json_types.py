@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.api.pods.types import fill_nulls, wrong_types
+from tfoperator.api.problems import Problem
 from tfoperator.api.structure import drop_nulls, type_problems
 from tfoperator.kube.objects import ObjectMeta, PodStatus
 from tfoperator.kube.pod_spec import FullPodSpec, FullPodTemplate
@@ -154,14 +156,38 @@ def check_types(resource: ResourceType, obj: dict[str, Any]) -> None:
     if not has_only_int64(obj):
         raise bad_request(f"the {resource.kind} provided can't be handled: it holds a number of more than 64 bits")
     types = _Object if resource.custom else _TYPES.get(resource.kind, _Object)
+    _check_pod_fields(resource, obj)
     try:
         msgspec.convert(obj, types)
     except msgspec.ValidationError:
         # msgspec names only the first wrong type, and accepts a null as one.
-        if found := "; ".join(map(str, type_problems(obj, types)[:_MAX_PROBLEMS])):
-            raise bad_request(
-                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {found}'
-            ) from None
+        _refuse_wrong(resource, type_problems(obj, types))
+        part, kind, _ = pod_part(resource.kind, obj)
+        fill_nulls(part, kind)
         without_nulls = drop_nulls(obj, types)
         obj.clear()
         obj.update(without_nulls)
+
+
+def pod_part(kind: str, obj: Mapping[str, Any]) -> tuple[object, str, str]:
+    """Return the part of a built-in object that is a pod's, its type, and its path; None for other kinds."""
+    if kind == "Pod":
+        return obj.get("spec"), "PodSpec", "spec"
+    spec = obj.get("spec")
+    if kind == "Deployment" and isinstance(spec, dict):
+        return spec.get("template"), "PodTemplateSpec", "spec.template"
+    return None, "", ""
+
+
+def _check_pod_fields(resource: ResourceType, obj: Mapping[str, Any]) -> None:
+    value, kind, path = pod_part(resource.kind, obj)
+    if value is not None and not resource.custom:
+        _refuse_wrong(resource, list(wrong_types(value, kind, path)))
+
+
+def _refuse_wrong(resource: ResourceType, problems: list[Problem]) -> None:
+    if problems:
+        found = "; ".join(map(str, problems[:_MAX_PROBLEMS]))
+        raise bad_request(
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {found}'
+        )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
+from tfoperator.api.pods import name_rules
 from tfoperator.local.apiserver.errors import FieldProblem, bad_request, forbidden, invalid_value, required
 from tfoperator.local.apiserver.members import Json, keep
-from tfoperator.local.apiserver.objects import name_rules
 from tfoperator.local.apiserver.objects.strategies import Strategy
 from tfoperator.local.apiserver.resource_types import ResourceType
 

@@ -5,46 +5,42 @@ Bodies have passed `json_types.check_types`, so types are right here. Every prob
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
+from tfoperator.api.pods import name_rules
+from tfoperator.api.pods.rules import Fault, Kind, pod_faults, template_faults
 from tfoperator.local.apiserver.errors import FieldProblem, duplicate, forbidden, invalid_value, not_supported, required
 from tfoperator.local.apiserver.members import Json
-from tfoperator.local.apiserver.objects import name_rules
 from tfoperator.local.apiserver.objects.defaults import containers_of
 
 _Problems = Iterator[FieldProblem]
 
-_MAX_EXIT_CODES = 255
-
 
 def validate_pod(pod: Json) -> _Problems:
     """Yield the problems of a new (defaulted) pod."""
-    spec = pod["spec"]
-    if not spec.get("containers"):
-        yield required("spec.containers")
-    volumes = yield from _validate_volumes(spec)
-    seen: set[str] = set()
-    for field in ("initContainers", "containers"):
-        for index, container in enumerate(spec.get(field) or ()):
-            yield from _validate_container(container, f"spec.{field}[{index}]", volumes, seen)
-    yield from _one_of("spec.restartPolicy", spec["restartPolicy"], ("Always", "OnFailure", "Never"))
-    yield from _one_of(
-        "spec.dnsPolicy", spec["dnsPolicy"], ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None")
-    )
-    if spec["terminationGracePeriodSeconds"] < 0:
-        yield invalid_value(
-            "spec.terminationGracePeriodSeconds",
-            spec["terminationGracePeriodSeconds"],
-            "must be greater than or equal to 0",
-        )
-    for field in ("hostname", "subdomain"):
-        if spec.get(field) and (problem := name_rules.dns_label(spec[field])):
-            yield invalid_value(f"spec.{field}", spec[field], problem)
-    deadline = spec.get("activeDeadlineSeconds")
-    if deadline is not None and not 0 < deadline < 2**31:
-        yield invalid_value("spec.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive")
+    return map(field_problem, pod_faults(pod))
+
+
+def field_problem(fault: Fault) -> FieldProblem:
+    """Return a fault of a pod in kube-apiserver's words."""
+    match fault.kind:
+        case Kind.REQUIRED:
+            return required(fault.field, fault.detail)
+        case Kind.NOT_SUPPORTED:
+            return not_supported(fault.field, fault.value, fault.options)
+        case Kind.FORBIDDEN:
+            return forbidden(fault.field, fault.detail)
+        case Kind.DUPLICATE:
+            return duplicate(fault.field, fault.value)
+        case Kind.NOT_FOUND:
+            return FieldProblem(fault.field, fault.kind, f'Not found: "{fault.value}"')
+        case Kind.TOO_LONG:
+            return FieldProblem(fault.field, fault.kind, f"Too long: {fault.detail}")
+        case Kind.TOO_MANY:
+            return FieldProblem(fault.field, fault.kind, f"Too many: {fault.value}: {fault.detail}")
+    return invalid_value(fault.field, fault.value, fault.detail)
 
 
 def _one_of(field: str, value: object, supported: tuple[str, ...]) -> _Problems:
@@ -61,66 +57,6 @@ def _named(field: str, value: str | None, rule: Callable[[str], str], seen: set[
         yield duplicate(field, value)
     else:
         seen.add(value)
-
-
-def _validate_volumes(spec: Json) -> Generator[FieldProblem, None, set[str]]:
-    seen: set[str] = set()
-    for index, volume in enumerate(spec.get("volumes") or ()):
-        yield from _named(f"spec.volumes[{index}].name", volume.get("name"), name_rules.dns_label, seen)
-    return seen
-
-
-def _validate_container(container: Json, path: str, volumes: set[str], seen: set[str]) -> _Problems:
-    yield from _named(f"{path}.name", container.get("name"), name_rules.dns_label, seen)
-    if not container.get("image"):
-        yield required(f"{path}.image")
-    yield from _one_of(f"{path}.imagePullPolicy", container["imagePullPolicy"], ("Always", "IfNotPresent", "Never"))
-    yield from _validate_restarts(container, path)
-    yield from _validate_ports(container, path)
-    for index, variable in enumerate(container.get("env") or ()):
-        name = variable.get("name")
-        if not name:
-            yield required(f"{path}.env[{index}].name")
-        elif problem := name_rules.environment_name(name):
-            yield invalid_value(f"{path}.env[{index}].name", name, problem)
-    for index, mount in enumerate(container.get("volumeMounts") or ()):
-        at = f"{path}.volumeMounts[{index}]"
-        if not mount.get("name"):
-            yield required(f"{at}.name")
-        elif mount["name"] not in volumes:
-            yield FieldProblem(f"{at}.name", "FieldValueNotFound", f'Not found: "{mount["name"]}"')
-        if not mount.get("mountPath"):
-            yield required(f"{at}.mountPath")
-
-
-def _validate_restarts(container: Json, path: str) -> _Problems:
-    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or ()
-    if policy is not None:
-        yield from _one_of(f"{path}.restartPolicy", policy, ("Always", "Never", "OnFailure"))
-    elif rules:
-        yield required(f"{path}.restartPolicy")
-    for index, rule in enumerate(rules):
-        at, codes = f"{path}.restartPolicyRules[{index}]", rule.get("exitCodes")
-        # Another action, RestartAllContainers, is not carried out here.
-        yield from _one_of(f"{at}.action", rule.get("action"), ("Restart",))
-        if codes is None:
-            yield required(f"{at}.exitCodes")
-            continue
-        yield from _one_of(f"{at}.exitCodes.operator", codes.get("operator"), ("In", "NotIn"))
-        if len(codes.get("values") or ()) > _MAX_EXIT_CODES:
-            yield invalid_value(
-                f"{at}.exitCodes.values", len(codes["values"]), f"must have at most {_MAX_EXIT_CODES} items"
-            )
-
-
-def _validate_ports(container: Json, path: str) -> _Problems:
-    seen: set[str] = set()
-    for index, port in enumerate(container.get("ports") or ()):
-        at = f"{path}.ports[{index}]"
-        yield from _port_number(f"{at}.containerPort", port.get("containerPort"))
-        if port.get("name"):
-            yield from _named(f"{at}.name", port["name"], name_rules.port_name, seen)
-        yield from _one_of(f"{at}.protocol", port["protocol"], ("SCTP", "TCP", "UDP"))
 
 
 def _port_number(field: str, port: int | None) -> _Problems:
@@ -196,8 +132,7 @@ def validate_deployment(deployment: Json) -> _Problems:
         yield invalid_value("spec.selector", selector, "empty selector is invalid for deployment")
     elif not (selector.get("matchLabels") or {}).items() <= labels.items():
         yield invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
-    for problem in validate_pod(spec["template"]):
-        yield FieldProblem(f"spec.template.{problem.field}", problem.reason, problem.message)
+    yield from map(field_problem, template_faults(spec["template"], "spec.template"))
     policy = spec["template"]["spec"]["restartPolicy"]
     if policy in ("OnFailure", "Never"):
         yield not_supported("spec.template.spec.restartPolicy", policy, ("Always",))

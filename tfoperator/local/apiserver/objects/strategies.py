@@ -10,9 +10,10 @@ import base64
 import random
 from collections.abc import Callable, Iterable
 
+from tfoperator.api.pods import name_rules
+from tfoperator.api.pods.types import drop_unknown
 from tfoperator.local.apiserver.errors import FieldProblem, forbidden, invalid_value
 from tfoperator.local.apiserver.members import Json, keep
-from tfoperator.local.apiserver.objects import name_rules
 from tfoperator.local.apiserver.objects.defaults import (
     default_deployment,
     default_pod,
@@ -20,6 +21,7 @@ from tfoperator.local.apiserver.objects.defaults import (
     initial_pod_status,
 )
 from tfoperator.local.apiserver.objects.field_sets import Layout
+from tfoperator.local.apiserver.objects.json_types import pod_part
 from tfoperator.local.apiserver.objects.pod_validation import (
     validate_deployment,
     validate_deployment_update,
@@ -40,7 +42,7 @@ class Strategy:
     """What server-side apply has to know of a custom kind's schema; None for a built-in kind."""
 
     def prune(self, obj: Json) -> list[str]:  # noqa: ARG002 - a hook
-        """Remove unknown fields, in place; return their paths. Built-in kinds keep all fields."""
+        """Remove unknown fields, in place; return their paths. Of built-in kinds only pods and templates of pods do."""
         return []
 
     def prepare_create(self, obj: Json) -> None:
@@ -105,10 +107,22 @@ class _SpecAndStatus(Strategy):
             yield from self.update_problems(obj, old)
 
 
+def _prune_pod(kind: str, obj: Json) -> list[str]:
+    value, type_name, path = pod_part(kind, obj)
+    return [] if value is None else drop_unknown(value, type_name, path)
+
+
 class _PodStrategy(_SpecAndStatus):
     default = staticmethod(default_pod)
     problems = staticmethod(validate_pod)
     update_problems = staticmethod(validate_pod_update)
+
+    def prune(self, obj: Json) -> list[str]:
+        return _prune_pod("Pod", obj)
+
+    def validate(self, obj: Json, old: Json | None) -> Iterable[FieldProblem]:
+        # A write of the status changes no spec, and a stored pod may be older than a rule.
+        return () if old is not None and obj["spec"] == old["spec"] else super().validate(obj, old)
 
     def initial_status(self, obj: Json) -> Json:
         return initial_pod_status(obj["spec"])
@@ -148,6 +162,9 @@ class _DeploymentStrategy(_SpecAndStatus):
     default = staticmethod(default_deployment)
     problems = staticmethod(validate_deployment)
     update_problems = staticmethod(validate_deployment_update)
+
+    def prune(self, obj: Json) -> list[str]:
+        return _prune_pod("Deployment", obj)
 
 
 class _NamespaceStrategy(Strategy):

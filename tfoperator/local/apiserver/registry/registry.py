@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
+from tfoperator.api.pods import name_rules
 from tfoperator.base.clock import Clock
 from tfoperator.kube.objects import timestamp
 from tfoperator.local.apiserver import errors
@@ -29,9 +30,10 @@ from tfoperator.local.apiserver.objects.metadata import (
 )
 from tfoperator.local.apiserver.objects.strategies import Strategy
 from tfoperator.local.apiserver.registry.deletion import DeleteOptions, plan_deletion
-from tfoperator.local.apiserver.resource_types import NAMESPACES, ResourceType
+from tfoperator.local.apiserver.resource_types import NAMESPACES, PODS, SERVICE_ACCOUNTS, ResourceType
 from tfoperator.local.apiserver.storage.store import Store, StoredObject
 
+_DEFAULT_ACCOUNT = "default"
 _NAME_ATTEMPTS = 8  # as in kube-apiserver, before it reports that the generated name exists
 
 
@@ -108,6 +110,7 @@ class Registry:
         else:
             metadata.pop("generation", None)
         strategy.prepare_create(obj)
+        self._admit_account(resource, namespace, obj)
         problems = [*validate_metadata(obj, strategy), *strategy.validate(obj, None)]
         if problems:
             raise errors.invalid(resource, metadata.get("name", ""), problems)
@@ -248,6 +251,24 @@ class Registry:
                 f'{resource.qualified} "{name}" is forbidden: unable to create new content in namespace '
                 f"{namespace} because it is being terminated",
                 details={"name": name, "kind": resource.plural, "causes": [cause]},
+            )
+
+    def _admit_account(self, resource: ResourceType, namespace: str, obj: Json) -> None:
+        """Refuse a pod whose service account does not exist, as the admission plugin ServiceAccount does.
+
+        Kubernetes makes the account `default` in each namespace; here a pod has it without that.
+        """
+        account = obj["spec"].get("serviceAccountName") if resource is PODS else None
+        if not account or account == _DEFAULT_ACCOUNT or name_rules.dns_subdomain(account):
+            return
+        if self._store.get(SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.key(namespace, account)) is None:
+            name = obj["metadata"].get("name", "")
+            raise StatusError(
+                403,
+                "Forbidden",
+                f'pods "{name}" is forbidden: error looking up service account {namespace}/{account}: serviceaccount '
+                f'"{account}" not found',
+                details={"name": name, "kind": "pods"},
             )
 
     def _name(self, resource: ResourceType, namespace: str, metadata: Json) -> None:

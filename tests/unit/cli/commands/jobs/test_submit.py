@@ -71,7 +71,10 @@ def test_what_the_job_needs_is_created_too_and_what_is_left_out_is_named(
     path.write_text(yaml.safe_dump_all([settings, quota, job]))
     said = tell("submit", str(path), code=0)
     assert "all.yaml:" in said.err
-    assert "spec.cleanPodPolicy: is unknown and will be ignored; it belongs in spec.runPolicy" in said.err
+    assert (
+        "spec.cleanPodPolicy: is unknown: kubectl refuses it, other clients ignore it; it belongs in spec.runPolicy"
+        in said.err
+    )
     assert world.client.get(CONFIG_MAPS, world.namespace, "settings", json.loads)["data"] == {"a": "b"}
     assert "ResourceQuota quota is left out; create it with kubectl apply" in said.err
     world.sdk.delete_job("mnist")

@@ -3,7 +3,7 @@ import pytest
 from tests.unit.local.apiserver.samples import Json, World, named, widgets
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.registry.deletion import DeleteOptions
-from tfoperator.local.apiserver.resource_types import NAMESPACES, PODS, ResourceType
+from tfoperator.local.apiserver.resource_types import NAMESPACES, PODS, SERVICE_ACCOUNTS, ResourceType
 
 
 def pod(name: str, **spec: object) -> Json:
@@ -50,3 +50,21 @@ def test_a_bound_pod_has_grace_until_it_and_its_finalizers_have_gone_and_a_names
     world.registry.delete(NAMESPACES, "", "ns", DeleteOptions())
     assert world.registry.finalize_namespace("ns", {"metadata": {"name": "ns"}, "spec": {"finalizers": []}}).removed
     assert world.names(NAMESPACES) == []
+
+
+def test_a_pod_needs_its_service_account_but_the_default_one(world: World) -> None:
+    world.create(PODS, pod("a", serviceAccountName="default"))
+    with pytest.raises(StatusError) as caught:
+        world.create(PODS, pod("b", serviceAccountName="trainer"))
+    assert (caught.value.code, caught.value.reason) == (403, "Forbidden")
+    assert 'service account ns/trainer: serviceaccount "trainer" not found' in caught.value.message
+    world.create(SERVICE_ACCOUNTS, named("trainer"))
+    # The older member is the same account.
+    assert world.create(PODS, pod("b", serviceAccount="trainer"))["spec"]["serviceAccountName"] == "trainer"
+
+
+def test_a_stored_pod_that_breaks_a_rule_can_still_be_written(world: World) -> None:
+    world.create(PODS, pod("a"))
+    world.store.get(PODS, "ns/a").obj["spec"]["containers"][0]["image"] = "i "
+    assert world.update(PODS, "a", subresource="status", status={"phase": "Running"}).stored.obj["status"]
+    assert world.update(PODS, "a", metadata={"name": "a", "labels": {"b": "c"}}).stored.metadata["labels"]

@@ -10,6 +10,9 @@ import re
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _QUALIFIED_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_HEADER_NAME = re.compile(r"[-A-Za-z0-9]+")
+_DNS_SEARCH = re.compile(r"[a-z0-9_]([-_a-z0-9]*[a-z0-9_])?(\.[a-z0-9_]([-_a-z0-9]*[a-z0-9_])?)*")
 _PORT_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -39,6 +42,28 @@ def dns_subdomain(value: str) -> str:
     return _match(_SUBDOMAIN, value, rule, 253)
 
 
+def dns_search(value: str) -> str:
+    """Check a domain of a resolver's search list, which may have underscores."""
+    return _match(_DNS_SEARCH, value, "must consist of lower case alphanumeric characters, '-', '_' or '.'", 253)
+
+
+def dns_subdomain_prefix(value: str) -> str:
+    """Check a subdomain of which a generated part may follow: it may end with a hyphen."""
+    return dns_subdomain(value[:-2] + "a" if len(value) > 1 and value.endswith("-") else value)
+
+
+def config_key(value: str) -> str:
+    """Check a key of a ConfigMap or Secret, which is also the name of a file."""
+    if value in (".", "..") or value.startswith(".."):
+        return "must not be '.' or '..', nor start with '..'"
+    return _match(_CONFIG_KEY, value, "must consist of alphanumeric characters, '-', '_' or '.'", 253)
+
+
+def header_name(value: str) -> str:
+    """Check the name of an HTTP header."""
+    return _match(_HEADER_NAME, value, "must consist of alphanumeric characters or '-'", 2**20)
+
+
 def qualified_name(value: str) -> str:
     """Check the key of a label or annotation: an optional DNS prefix, a slash and a name."""
     prefix, slash, name = value.rpartition("/")
@@ -64,7 +89,7 @@ def environment_name(value: str) -> str:
     """Check the name of an environment variable: printable ASCII without '='."""
     if value and all(" " <= c <= "~" and c != "=" for c in value):
         return ""
-    return "environment variable names must be printable ASCII characters other than '='"
+    return "must consist of printable ASCII characters other than '='"
 
 
 def port_name(value: str) -> str:

@@ -1,0 +1,123 @@
+"""One violation of a rule, as a value, and the readers of optional members that all rules use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+Json = Mapping[str, Any]
+
+
+class Kind(StrEnum):
+    """The kinds of violations, with the machine-readable reasons that API servers give for them."""
+
+    REQUIRED = "FieldValueRequired"
+    INVALID = "FieldValueInvalid"
+    NOT_SUPPORTED = "FieldValueNotSupported"
+    FORBIDDEN = "FieldValueForbidden"
+    DUPLICATE = "FieldValueDuplicate"
+    NOT_FOUND = "FieldValueNotFound"
+    TOO_LONG = "FieldValueTooLong"
+    TOO_MANY = "FieldValueTooMany"
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """One violation: the path of the field, its kind, the value, and the demand on it ("must be ...").
+
+    `options` are the values that a field may have, for NOT_SUPPORTED.
+    """
+
+    field: str
+    kind: Kind
+    value: Any = None
+    detail: str = ""
+    options: tuple[str, ...] = ()
+
+
+Faults = Iterator[Fault]
+
+
+def required(field: str, detail: str = "") -> Fault:
+    """Return the fault of a field that is absent or empty."""
+    return Fault(field, Kind.REQUIRED, detail=detail)
+
+
+def invalid(field: str, value: object, detail: str) -> Fault:
+    """Return the fault of a value that breaks a rule."""
+    return Fault(field, Kind.INVALID, value, detail)
+
+
+def forbidden(field: str, detail: str) -> Fault:
+    """Return the fault of a field that must not be set here."""
+    return Fault(field, Kind.FORBIDDEN, detail=detail)
+
+
+def duplicate(field: str, value: object) -> Fault:
+    """Return the fault of a value that another item has, too."""
+    return Fault(field, Kind.DUPLICATE, value)
+
+
+def not_found(field: str, value: object, detail: str = "") -> Fault:
+    """Return the fault of a name that nothing has."""
+    return Fault(field, Kind.NOT_FOUND, value, detail)
+
+
+def choice(field: str, value: object, options: Sequence[str]) -> Faults:
+    """Yield a fault unless the value is one of the options."""
+    if value not in options:
+        yield Fault(field, Kind.NOT_SUPPORTED, value, options=tuple(options))
+
+
+def by_rule(field: str, value: str, rule: Callable[[str], str]) -> Faults:
+    """Yield a fault where the rule, which returns the problem of a text or an empty string, has an objection."""
+    if problem := rule(value):
+        yield invalid(field, value, problem)
+
+
+def name(field: str, value: str, rule: Callable[[str], str]) -> Faults:
+    """Yield the fault of a name that is required and has to follow a rule."""
+    if not value:
+        yield required(field)
+    else:
+        yield from by_rule(field, value, rule)
+
+
+def within(field: str, value: int | None, low: int, high: int, detail: str = "") -> Faults:
+    """Yield a fault unless the number is absent or in the range, both ends included."""
+    if value is not None and not low <= value <= high:
+        yield invalid(field, value, detail or f"must be between {low} and {high}, inclusive")
+
+
+def not_negative(field: str, value: int | None) -> Faults:
+    """Yield a fault if the number is below zero."""
+    if value is not None and value < 0:
+        yield invalid(field, value, "must be greater than or equal to 0")
+
+
+def items(parent: Json | None, field: str) -> Sequence[Any]:
+    """Return a list that may be absent or null, with empty objects for null items."""
+    found = (parent or {}).get(field)
+    return [{} if one is None else one for one in found] if found else ()
+
+
+def texts(parent: Json | None, field: str) -> Sequence[str]:
+    """Return a list of texts that may be absent or null, with empty texts for null items."""
+    return [one or "" for one in (parent or {}).get(field) or ()]
+
+
+def part(parent: Json | None, field: str) -> Json:
+    """Return an object that may be absent or null; empty then."""
+    return (parent or {}).get(field) or {}
+
+
+def text(parent: Json | None, field: str, default: str = "") -> str:
+    """Return a text that may be absent, null or empty: the default then."""
+    return (parent or {}).get(field) or default
+
+
+def only_one(parent: Json, names: Collection[str]) -> list[str]:
+    """Return those of the members that are set."""
+    return [one for one in names if parent.get(one) is not None]

@@ -1,0 +1,84 @@
+"""The structural schemas of Kubernetes' own types in a TFJob, made from the table of `tfoperator.api.pods.types`.
+
+A schema has fields, types, required members and descriptions; it has no defaults, for a job is stored as it was
+written, and no lists with keys besides the containers, for an API server does work for each of those at every write.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfoperator.api.pods import types
+from tfoperator.api.validation.limits import QUANTITY_PATTERN
+
+Schema = dict[str, Any]
+
+_OPEN: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+_PLAIN: dict[str, Schema] = {
+    types.STRING: {"type": "string"},
+    types.BOOLEAN: {"type": "boolean"},
+    types.INT32: {"type": "integer", "format": "int32"},
+    types.INT64: {"type": "integer", "format": "int64"},
+    types.TIME: {"type": "string", "format": "date-time"},
+    types.OBJECT: _OPEN,
+    types.INT_OR_STRING: {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True},
+    # API servers take a fraction such as 0.5, too, which no type of a structural schema allows beside strings. Without
+    # a type, objects and lists have to be excluded.
+    types.QUANTITY: {
+        "x-kubernetes-preserve-unknown-fields": True,
+        "pattern": QUANTITY_PATTERN,
+        "maxProperties": 0,
+        "maxItems": 0,
+    },
+}
+
+_OPEN_TYPES = frozenset({"EphemeralContainer", "ManagedFieldsEntry"})
+"""Types that no template can use: they have no schema of their own, for they would cost a tenth of the whole."""
+
+
+def kubernetes_schema(kind: str) -> Schema:
+    """Return the schema of one of Kubernetes' types, such as `PodTemplateSpec` or `[]EnvVar`, new at each call."""
+    prefix, name = types.schema_kind(kind)
+    if prefix == types.LIST:
+        return {"type": "array", "items": kubernetes_schema(name)}
+    if prefix == types.MAP:
+        return {"type": "object", "additionalProperties": kubernetes_schema(name)}
+    if name in _PLAIN or name in _OPEN_TYPES:
+        return dict(_PLAIN.get(name, _OPEN))
+    of = types.pod_types()[name]
+    schema: Schema = {
+        "type": "object",
+        "properties": {
+            field: {**kubernetes_schema(field_kind), "description": types.description(name, field)}
+            for field, field_kind in of.fields.items()
+        },
+    }
+    return {**schema, "required": list(of.required)} if of.required else schema
+
+
+def brief(schema: Schema) -> Schema:
+    """Return a copy of a schema, or of a list of them, that describes its fields, but not what is in these.
+
+    It is for types that a template describes in full: the annotation of client-side apply has room for that only once.
+    """
+    if "items" in schema:
+        return {**schema, "items": brief(schema["items"])}
+    fields = {
+        name: {**without_descriptions(field), "description": field["description"]}
+        for name, field in schema["properties"].items()
+    }
+    return {**schema, "properties": fields}
+
+
+def without_descriptions(schema: Schema) -> Schema:
+    """Return a copy of a schema without its descriptions at any depth: an older version need not repeat them."""
+    copy: Schema = {}
+    for key, value in schema.items():
+        if key == "properties":
+            copy[key] = {name: without_descriptions(below) for name, below in value.items()}
+        elif isinstance(value, dict):
+            copy[key] = without_descriptions(value)
+        elif key != "description":
+            copy[key] = value
+    return copy
