@@ -91,8 +91,8 @@ STATUS_FIELDS: dict[type, dict[str, Field]] = {
     },
     status.JobCondition: {
         "type": Field(
-            "Type of the condition: Created, Running, Restarting, Suspended, Succeeded or Failed; in operatorConditions "
-            "Ready, Stalled, Straggling or Admitted."
+            "Type of the condition: Created, Running, Restarting, Suspended, Succeeded or Failed. In "
+            "operatorConditions: Ready, Stalled, Straggling or Admitted."
         ),
         "status": Field("Whether the condition holds: True, False or Unknown."),
         "reason": Field("Reason of the last change, in one word for programs."),
