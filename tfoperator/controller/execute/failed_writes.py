@@ -132,7 +132,6 @@ def _late(resource: Resource, meta: ObjectMeta, due: datetime, now: datetime) ->
 
 def _in_the_way(wanted: Create, resource: Resource, meta: ObjectMeta, why: str) -> Applied:
     message = (
-        f"{resource.kind} {meta.key} is in the way: it {why}. "
-        "Delete or rename it; the job's own is created once the name is free"
+        f"{resource.kind} {meta.key} is in the way: it {why}. Delete it; the job's own is created once the name is free"
     )
     return Applied(wanted, Result.FOREIGN, message=message)

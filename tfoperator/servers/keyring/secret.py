@@ -88,7 +88,7 @@ class KeyringSecret:
             return None
         if found.type != _TYPE:
             raise ForeignSecret(
-                f"the Secret {self} is of type {found.type}, not {_TYPE}, so it is not ours: delete or rename it, or "
+                f"the Secret {self} is of type {found.type}, not {_TYPE}, so it is not ours: delete it, or "
                 f"name another with {self._option}"
             )
         return found

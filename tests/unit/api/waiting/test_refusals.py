@@ -146,11 +146,10 @@ def test_numbers_ids_and_order_are_no_news() -> None:
 
 
 def test_a_name_that_is_taken_says_by_what_and_what_to_do() -> None:
-    message = "Pod ns/a is in the way: it was not made by this job. Delete or rename it; the job's own is created then"
+    message = "Pod ns/a is in the way: it was not made by this job. Delete it; the job's own is created then"
     found = refused_because_taken(message, leaves=False)
     assert str(found) == (
-        "NameTaken: Pod ns/a is in the way: it was not made by this job. "
-        "Next: delete or rename it, the job's own is created then"
+        "NameTaken: Pod ns/a is in the way: it was not made by this job. Next: delete it, the job's own is created then"
     )
     late = refused_because_taken("Pod ns/a is in the way: it should have gone at T, but. The job's own", leaves=True)
     assert late.kind is ReasonKind.NAME_LEAVING

@@ -73,7 +73,7 @@ def test_a_pod_of_an_earlier_job_decides_nothing_until_it_is_deleted(
     assert f"it {why}" in harness.condition("Running")["message"]
     [told] = harness.recorder.told("FailedCreatePod")
     assert told.startswith("Pod ns/job-worker-0 is in the way: it " + why)
-    assert "Delete or rename it" in told
+    assert "Delete it; the job" in told
     harness.api.delete(PODS, "ns", "job-worker-0")
     harness.sync(times=2)
     assert len(owners(harness)) == 1, "the job's own pod is made once the name is free"
