@@ -85,7 +85,7 @@ class Graph(msgspec.Struct, frozen=True):
 
     def output_uri(self, step: str, output: str, run_id: str) -> str:
         """Return the URI of an output of a run: `pipeline_root/component/output/run`."""
-        return f"{self.root}/{step}/{output}/{run_id}"
+        return f"{self.root.rstrip('/')}/{step}/{output}/{run_id}"
 
     def component(self, step: Step, run_id: str) -> Component:
         """Return the component to launch, as far as known before the run.
@@ -125,7 +125,7 @@ def made_graph(name: str, root: str, steps: Sequence[Step], *, enable_cache: boo
     _check_names(name, steps)
     by_name = {step.name: step for step in steps}
     order = names_in_order(f"pipeline {name}", {name: step.after for name, step in by_name.items()})
-    return Graph(name, root.rstrip("/"), tuple([by_name[name] for name in order]), enable_cache)
+    return Graph(name, root.rstrip("/") or root[:1], tuple([by_name[name] for name in order]), enable_cache)
 
 
 def names_in_order(where: str, before: Mapping[str, Iterable[str]]) -> list[str]:

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import msgspec
 import pytest
+import yaml
 
 from hack.postgres import PostgresServer
 from tests.support.eventually import eventually
@@ -239,3 +240,30 @@ def test_a_place_of_records_that_makes_no_sense_is_refused(run: Run, two: str, p
         said = run(*command, place, code=2).err
         assert reason in said
         assert "hidden" not in said
+
+
+IR = Path(__file__).parents[3] / "unit/pipeline/kfp/exits.yaml"
+
+
+def test_a_file_of_kubeflow_pipelines_needs_a_word_of_the_user_for_what_it_demands(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "exits.yaml"
+    dry = ("pipeline", "run", "--dry-run", "--param", "message=x")
+    file.write_text(IR.read_text())
+    said = run(*dry, str(file), code=2)
+    assert "its outputs would go to /exits-root, which is not below the current folder" in said.err
+    assert "--pipeline-root /exits-root" in said.err
+    run(*dry, str(file), "--pipeline-root", "/exits-root", code=0)
+    run(*dry, str(file), "--pipeline-root", "here", code=0)
+    document = yaml.safe_load(IR.read_text())
+    executors = {label: {"docker": {"volumes": ["/etc:/x"]}} for label in document["deploymentSpec"]["executors"]}
+    ours = {"platforms": {"tfoperator": {"deploymentSpec": {"executors": executors}}}}
+    file.write_text(yaml.safe_dump_all([document | {"defaultPipelineRoot": "here"}, ours]))
+    refused = run(*dry, str(file), code=2)
+    assert ": docker: volumes: /etc" in refused.err
+    assert "--allow-privileged" in refused.err
+    run(*dry, str(file), "--allow-privileged", code=0)
+    run(*dry, str(file), "--containers", "process", code=0)
+
+
+def test_a_python_file_names_its_own_root(run: Run, two: str) -> None:
+    assert "a Python file names its own" in run("pipeline", "run", two, "--pipeline-root", "x", code=2).err

@@ -6,6 +6,7 @@ may help, 2 the input is invalid, 130 and 143 interrupted.
 
 from __future__ import annotations
 
+import shlex
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
@@ -62,6 +63,16 @@ def run(
     ] = None,
     parallel: Annotated[int, typer.Option("--parallel", min=1, help="Steps at once, at most.")] = 4,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be launched; contact nobody.")] = False,
+    pipeline_root: Annotated[
+        str,
+        typer.Option(
+            "--pipeline-root", help="Where outputs go, instead of the IR's defaultPipelineRoot.", metavar="DIR"
+        ),
+    ] = "",
+    allow_privileged: Annotated[
+        bool,
+        typer.Option("--allow-privileged", help="Allow the IR's containers what reaches more of this machine."),
+    ] = False,
     launching: StepLaunching = StepLaunching(),
     ui: Annotated[bool, typer.Option("--ui", help="Serve a page that shows the run while it goes on.")] = False,
     home: HomeOption = DEFAULT_HOME,
@@ -82,6 +93,7 @@ def run(
         launchers = {"docker": ON_DOCKER, "process": AS_PROCESSES, "kubernetes": ON_KUBERNETES}
 
         loaded = load(file, single_values("--param", params), cache=launching.cache)
+        loaded = _trusted(loaded, file, containers.value, root=pipeline_root, privileged=allow_privileged)
         display = RunDisplay(logs_to_stdout=output is ReportFormat.TEXT)
         runner = PipelineRunner(
             [*map(named_launcher, own or ()), *launchers[containers.value]],
@@ -173,6 +185,37 @@ def clean(
             say(f"run {found.id} removed" + (f", and {len(removed)} outputs" if removed else ""))
         if not wanted:
             note(f"there are no more than {keep} runs of a pipeline: nothing is removed")
+
+
+def _trusted(loaded: LoadedPipeline, file: str, containers: str, *, root: str, privileged: bool) -> LoadedPipeline:
+    """Return the pipeline with the user's root. Raises CliError if the file demands what the user has not allowed.
+
+    A pipeline in Python is a program of the user's: it runs as it is.
+    """
+    from tfoperator.pipeline.graph import Graph
+    from tfoperator.pipeline.kfp.demands import foreign_root, privileges
+
+    if not isinstance(loaded.pipeline, Graph):
+        if root:
+            raise CliError("--pipeline-root is for a file of Kubeflow Pipelines; a Python file names its own")
+        return loaded
+    here = Path.cwd()
+    if root:
+        loaded = msgspec.structs.replace(
+            loaded, pipeline=msgspec.structs.replace(loaded.pipeline, root=root.rstrip("/") or "/")
+        )
+    elif place := foreign_root(loaded.pipeline, here):
+        raise CliError(
+            f"{file}: its outputs would go to {place}, which is not below the current folder",
+            f"Nothing was launched. To allow it: --pipeline-root {shlex.quote(place)}",
+        )
+    asked = [] if privileged else privileges(loaded.platforms, containers, here)
+    if asked:
+        raise CliError(
+            "\n".join([f"{file}: its containers ask for more of this machine:", *asked]),
+            "Nothing was launched. To allow all of it: --allow-privileged",
+        )
+    return loaded
 
 
 def load(

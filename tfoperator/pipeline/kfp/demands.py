@@ -1,0 +1,65 @@
+"""Finds what a file of Kubeflow Pipelines demands of this machine, beyond what its steps need. Pure but for links.
+
+A file of a stranger chooses the folder of its outputs, and the options of its containers. A folder outside of the
+current one, and options by which a container reaches more of the machine, need a word of the user.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tfoperator.base.files import local_path
+from tfoperator.base.urls import shown_url
+from tfoperator.launcher import DockerPlatformConfig
+from tfoperator.pipeline.graph import Graph
+from tfoperator.pipeline.kfp.reading import Configs
+
+_HARMLESS = frozenset(
+    {
+        "environment", "labels", "user", "working_dir", "hostname", "domainname", "stop_signal", "healthcheck", "init",
+        "tty", "read_only", "tmpfs", "shm_size", "pull", "platform", "network_disabled", "device_requests",
+        "nano_cpus", "cpu_count", "cpu_percent", "cpu_period", "cpu_quota", "cpu_shares", "cpuset_cpus", "cpuset_mems",
+        "mem_limit", "mem_reservation", "memswap_limit", "mem_swappiness", "pids_limit", "ulimits",
+    }
+)  # fmt: skip
+"""Options of Docker by which a container gets nothing of the machine but processor, memory and GPUs."""
+
+
+def foreign_root(graph: Graph, here: Path) -> str:
+    """Return where the pipeline's outputs go, if that is on this machine and not below `here`; else ""."""
+    root = local_path(graph.root)
+    return "" if root is None or _is_below(root, here) else shown_url(graph.root)
+
+
+def privileges(platforms: Configs, platform: str, here: Path) -> list[str]:
+    """Return the options of the file's containers on this platform that reach more of the machine, with their steps."""
+    found = []
+    for step, configs in platforms.get(platform, {}).items():
+        for config in configs:
+            if isinstance(config, DockerPlatformConfig):
+                found += [f"{step}: docker: {option}" for option in _reaching(config.run_kwargs, here)]
+    return found
+
+
+def _reaching(options: Mapping[str, Any], here: Path) -> Iterator[str]:
+    for name, value in sorted(options.items()):
+        if name == "volumes":
+            yield from (f"volumes: {place}" for place in _sources(value) if not _is_below(Path(place), here))
+        elif name not in _HARMLESS:
+            yield name
+
+
+def _sources(volumes: Any) -> Iterator[str]:
+    """Yield the folders of the machine that these volumes mount; a volume of the engine counts by its name."""
+    for volume in volumes if isinstance(volumes, Mapping | list | tuple) else [volumes]:
+        source = str(volume) if isinstance(volumes, Mapping) else str(volume).split(":")[0]
+        yield source if "/" in source else f"//{source}"
+
+
+def _is_below(path: Path, here: Path) -> bool:
+    """Return whether the path is the folder, or in it, when all links are followed."""
+    top = os.path.realpath(here)
+    return os.path.commonpath((top, os.path.realpath(here / path))) == top
