@@ -1,4 +1,4 @@
-"""The ConfigMaps, Secrets and claims that a pod needs before its containers start. Pure."""
+"""The ConfigMaps, Secrets, claims and accounts that a pod needs before its containers start. Pure."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ import msgspec
 
 _ROOT_CERTIFICATES = "kube-root-ca.crt"
 """The ConfigMap that every namespace has."""
+
+SERVICE_ACCOUNT = "ServiceAccount"
+_DEFAULT_ACCOUNT = "default"
+"""The service account that every namespace has."""
 
 _SOURCES = (
     ("configMap", "ConfigMap", "name"),
@@ -57,6 +61,13 @@ def references_of_containers(pod: Mapping[str, Any]) -> Iterator[Reference]:
             for position, source in enumerate(_dicts(container.get("envFrom"))):
                 for member, kind in _ENVIRONMENTS:
                     yield from _named(kind, _dict(source.get(member)), "name", f"{path}.envFrom[{position}].{member}")
+
+
+def references_of_account(pod: Mapping[str, Any]) -> Iterator[Reference]:
+    """Yield the service account of a pod's spec, unless it is the account that every namespace has."""
+    name = pod.get("serviceAccountName") or pod.get("serviceAccount")
+    if isinstance(name, str) and name and name != _DEFAULT_ACCOUNT:
+        yield Reference(SERVICE_ACCOUNT, name, "serviceAccountName")
 
 
 def _named(kind: str, source: Mapping[str, Any], key: str, path: str) -> Iterator[Reference]:

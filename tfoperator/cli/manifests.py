@@ -11,7 +11,13 @@ from tfoperator.api.conversion import Conversion, check, older_version
 from tfoperator.api.conversion.result import Note
 from tfoperator.api.loading import Manifest, load_manifests
 from tfoperator.api.problems import Severity
-from tfoperator.api.references import Reference, references_of_containers, references_of_volumes
+from tfoperator.api.references import (
+    SERVICE_ACCOUNT,
+    Reference,
+    references_of_account,
+    references_of_containers,
+    references_of_volumes,
+)
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.api.validation.limits import MANAGED_BY_OPERATOR
 from tfoperator.cli.terminal.errors import CliError
@@ -142,7 +148,6 @@ def check_runnable(manifests: Sequence[Manifest], namespace: str = "default") ->
         if is_tfjob(manifest.obj)
         for field, what in _obstacles(manifest.obj.get("spec") or {})
     ]
-    found += _missing_accounts(manifests, namespace)
     missing = [*_missing_objects(manifests, namespace)]
     found += [f"{place}: {said}" for place, kind, said in missing if kind != _CLAIM]
     if found:
@@ -157,8 +162,8 @@ _CLAIM = "PersistentVolumeClaim"
 def _missing_objects(manifests: Sequence[Manifest], namespace: str) -> Iterator[tuple[str, str, str]]:
     """Yield place, kind and message for each object that a job's pods need, and that no file has.
 
-    On this machine nothing else makes one: without a ConfigMap or a Secret the pods would wait for ever. An empty
-    directory stands for a claim.
+    On this machine nothing else makes one: without a ConfigMap or a Secret the pods would wait for ever, and without
+    their service account API servers refuse them. An empty directory stands for a claim.
     """
     known = {
         (str(one.obj.get("kind")), metadata_text(one.obj, "namespace") or namespace, metadata_text(one.obj, "name"))
@@ -169,10 +174,8 @@ def _missing_objects(manifests: Sequence[Manifest], namespace: str) -> Iterator[
         if not is_tfjob(manifest.obj):
             continue
         where = metadata_text(manifest.obj, "namespace") or namespace
-        for kind, replica in ((manifest.obj.get("spec") or {}).get("tfReplicaSpecs") or {}).items():
-            pod = ((replica or {}).get("template") or {}).get("spec") or {}
-            path = f"spec.tfReplicaSpecs[{kind}].template.spec"
-            for one in (*references_of_volumes(pod), *references_of_containers(pod)):
+        for path, pod in _pods(manifest.obj.get("spec") or {}):
+            for one in (*references_of_volumes(pod), *references_of_containers(pod), *references_of_account(pod)):
                 key = (one.kind, where, one.name)
                 if key in known or key in told:
                     continue
@@ -181,46 +184,22 @@ def _missing_objects(manifests: Sequence[Manifest], namespace: str) -> Iterator[
                 yield manifest.place(field), one.kind, f"{field}: {_missing(one)}"
 
 
+def _pods(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the path and the spec of each pod that a job describes: of its replicas, and of its TensorBoard."""
+    for kind, replica in (spec.get("tfReplicaSpecs") or {}).items():
+        yield f"spec.tfReplicaSpecs[{kind}].template.spec", ((replica or {}).get("template") or {}).get("spec") or {}
+    yield "spec.tensorBoard", spec.get("tensorBoard") or {}
+
+
 def _missing(one: Reference) -> str:
     if one.kind == _CLAIM:
         return f"{one} is in no file: a directory of the run, empty at first, stands for it"
+    if one.kind == SERVICE_ACCOUNT:
+        return f"{one} is in no file, so its pods could not be created. Add it to this file, or remove the field"
     return (
         f"{one} is in no file, so its pods would wait for ever. Add it to this file or give the file that has it, "
         "or make the reference optional (optional: true)"
     )
-
-
-_DEFAULT_ACCOUNT = "default"
-"""The service account that every namespace has."""
-
-
-def _missing_accounts(manifests: Sequence[Manifest], namespace: str) -> Iterator[str]:
-    """Return the jobs that name a service account which is not among the objects: API servers refuse their pods."""
-
-    def home(obj: Mapping[str, Any]) -> str:
-        return metadata_text(dict(obj), "namespace") or namespace
-
-    objects = [manifest.obj for manifest in manifests]
-    there = {(home(one), metadata_text(one, "name")) for one in objects if one.get("kind") == "ServiceAccount"}
-    for manifest in manifests:
-        for field, account in _accounts(manifest.obj.get("spec") or {}) if is_tfjob(manifest.obj) else ():
-            if account != _DEFAULT_ACCOUNT and (home(manifest.obj), account) not in there:
-                yield (
-                    f"{manifest.place(field)}: {field}: {title(manifest)} would never start: the ServiceAccount "
-                    f"{account} is in none of the files; add it, or remove the field"
-                )
-
-
-def _accounts(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Return the service accounts that a job names, each with its field."""
-    owners = {
-        f"spec.tfReplicaSpecs[{key}].template.spec": ((replica or {}).get("template") or {}).get("spec")
-        for key, replica in (spec.get("tfReplicaSpecs") or {}).items()
-    }
-    for path, owner in {**owners, "spec.tensorBoard": spec.get("tensorBoard")}.items():
-        account = (owner or {}).get("serviceAccountName") or (owner or {}).get("serviceAccount")
-        if isinstance(account, str):
-            yield f"{path}.serviceAccountName", account
 
 
 def _wrong_places(manifests: Sequence[Manifest], namespace: str) -> Iterator[str]:

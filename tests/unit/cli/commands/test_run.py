@@ -173,14 +173,14 @@ def test_a_service_account_that_is_in_no_file_is_refused_before_anything_is_star
     pod = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
     pod["serviceAccountName"] = "trainer"
     said = run("run", write(json.dumps(job)), code=2)
-    assert "spec.tfReplicaSpecs[Worker].template.spec.serviceAccountName: TFJob one would never start" in said.err
-    assert "the ServiceAccount trainer is in none of the files" in said.err
+    missing = "ServiceAccount trainer is in no file, so its pods could not be created. Add it to this file"
+    assert f"spec.tfReplicaSpecs[Worker].template.spec.serviceAccountName: {missing}" in said.err
     assert not (folder / ".tfoperator").exists()
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trainer"}}
     manifests = [Manifest(one, "job.yaml", number) for number, one in enumerate((job, account))]
     check_runnable(manifests)
     account["metadata"]["namespace"] = "other"  # type: ignore[index]
-    with pytest.raises(CliError, match="would never start"):
+    with pytest.raises(CliError, match="ServiceAccount trainer is in no file"):
         check_runnable(manifests)
     pod["serviceAccountName"] = "default"
     check_runnable(manifests)
