@@ -54,7 +54,7 @@ def test_strangers_text_stays_text(shown: Shown) -> None:
             page.get_by_role("tab", name=tab).click()
             expect(page.get_by_role("tab", name=tab)).to_have_attribute("aria-selected", "true")
         expect(page.get_by_label("The job as YAML")).to_contain_text("onerror=alert(6)")
-        shown.stage.logs[name].write(HOSTILE + "\n")
+        shown.stage.logs[name].write(f"{HOSTILE}\n\0run 7 begins\n")
         running = {"name": "tensorflow", "state": {"running": {"startedAt": moment(3)}}}
         shown.stage.edit(PODS, "default", name, {"status": {"phase": "Running", "containerStatuses": [running]}})
         page.get_by_role("tab", name="Logs").click()
@@ -65,6 +65,8 @@ def test_strangers_text_stays_text(shown: Shown) -> None:
             == "<img src=x onerror=alert(1)><script>alert(2)</script>linkred⟨202E⟩gnp.exe⟨2066⟩javascript:alert(4)"
         )
         expect(row.first.locator(".f1")).to_have_text("red")
+        expect(row.nth(1)).to_have_text("\ufffdrun 7 begins")
+        expect(row.nth(1)).not_to_have_class("row mark")
         assert page.locator("main img, main script, main a[href^=javascript]").count() == 0
         assert page.title() == "evil<img src=x onerror=alert(6)> · tfoperator"
         for attempt in (

@@ -148,7 +148,7 @@ def lineage_lines(tree: Lineage, depth: int = 0) -> Iterator[str]:
         " (see above)" if tree.repeated else " (not followed further)" if tree.cut else ""
     )
     for execution in tree.executions:
-        parameters = ", ".join(f"{name}={value}" for name, value in execution.exec_properties.items())
+        parameters = ", ".join(f"{name}={_in_short(value)}" for name, value in execution.exec_properties.items())
         run = f"run {execution.run_id}" if execution.run_id else "a run that was removed"
         yield f"{indent}  by {execution.step} ({run}, execution {execution.id}" + (
             f"; {parameters})" if parameters else ")"
@@ -186,7 +186,16 @@ def _step_report(name: str, state: str, execution: ExecutionRecord | None) -> Js
     return {"name": name, "state": state, **plain}
 
 
+_MAX_VALUE = 500
+"""Characters of a property that are shown; `-o json` has the whole."""
+
+
+def _in_short(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}... ({len(text)} characters)"
+
+
 def _artifact(record: ArtifactRecord) -> str:
-    properties = "".join(f" {name}={value}" for name, value in record.properties.items())
+    properties = "".join(f" {name}={_in_short(value)}" for name, value in record.properties.items())
     gone = "" if record.state == "LIVE" else f" [{record.state.lower()}]"
     return f"{record.type} {record.id}: {record.uri}{properties}{gone}"

@@ -45,7 +45,8 @@ export class LogPane {
       if (this.run !== null || restarts > 0) found.push(`${MARK}${pod}${anew}, run ${restarts + 1}`);
       Object.assign(this, { run, uid });
     }
-    for (const line of lines) found.push(line);
+    // No line of a program is taken for the page's own, which are not searched.
+    for (const line of lines) found.push(line.startsWith(MARK) ? `\ufffd${line.slice(1)}` : line);
     if (problem) found.push(`${MARK}${problem}`);
     if (this.paused) {
       this.waiting.push(...found.splice(0, Math.max(0, this.buffer.most - this.waiting.length)));

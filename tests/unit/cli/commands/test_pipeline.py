@@ -16,10 +16,12 @@ from hack.postgres import PostgresServer
 from tests.support.eventually import eventually
 from tests.unit.cli.conftest import Run
 from tfoperator.base.clock import SystemClock
+from tfoperator.cli.views.pipelines import lineage_lines
 from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
 from tfoperator.pipeline import Home
 from tfoperator.pipeline.lease import RunLease
-from tfoperator.pipeline.store.records import ExecutionRecord, RunRecord
+from tfoperator.pipeline.store.metadata_store import Lineage
+from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, RunRecord
 
 FILE = """
 from pathlib import Path
@@ -267,3 +269,10 @@ def test_a_file_of_kubeflow_pipelines_needs_a_word_of_the_user_for_what_it_deman
 
 def test_a_python_file_names_its_own_root(run: Run, two: str) -> None:
     assert "a Python file names its own" in run("pipeline", "run", two, "--pipeline-root", "x", code=2).err
+
+
+def test_a_property_of_many_characters_is_shown_in_short() -> None:
+    record = ArtifactRecord(1, "Text", "/x", "LIVE", {"long": "x" * 100_000, "short": "y"})
+    [line] = lineage_lines(Lineage(record))
+    assert len(line) < 700
+    assert line.endswith("... (100000 characters) short=y")
