@@ -1,6 +1,7 @@
 """Steps whose pods are taken away on a node with a real kubelet, whose programs answer SIGTERM with exit code 0."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -199,7 +200,7 @@ def test_a_program_that_fails_its_liveness_probe_is_run_again(
 def test_a_program_that_its_kubelet_evicts_for_its_storage_is_run_again(
     start: Start, pod: dict[str, Any], shared: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its pod's phase is Succeeded then, without a reason and a condition: only an event tells of it."""
+    """Its pod's phase is Succeeded then, mostly without a reason and a condition: only an event tells of it."""
     [main] = pod["containers"]
     mounts = [*main["volumeMounts"], {"name": "small", "mountPath": "/small"}]
     small = {"name": "small", "emptyDir": {"sizeLimit": "1Mi"}}
@@ -212,4 +213,5 @@ def test_a_program_that_its_kubelet_evicts_for_its_storage_is_run_again(
         touch {shared}/mark; dd if=/dev/zero of=/small/file bs=1M count=8 2>/dev/null; while :; do sleep 0.05; done
     """
     assert start(script(text, SHELL_IMAGE), config).done(LIMIT).attempts == 2
-    assert "was stopped by its kubelet" in caplog.text
+    # On a busy node the status may have the eviction as well.
+    assert re.search(r"was stopped by its kubelet|was ended by its node \(Evicted\)", caplog.text)

@@ -170,7 +170,9 @@ def _replicas(job: TFJob, pods: Sequence[Pod], events: Sequence[JobEvent], now: 
         row = replica_row(pod)
         found.add(row.name)
         restarts = row.restarts + _restarts_before(pod)
-        reason = waiting_reason(pod, job, now, events) or row.detail
+        # Kubelets call a stop the end of a deadline: the operator's reason for it is in the row.
+        is_stopped = row.detail and row.state in ("Stopped", "Stopping")
+        reason = row.detail if is_stopped else waiting_reason(pod, job, now, events) or row.detail
         ready = "yes" if row.ready else "no"
         node = pod.spec.node_name or "-"
         yield row.name, row.state, ready, str(restarts), age(pod.metadata.creation_timestamp, now), node, reason

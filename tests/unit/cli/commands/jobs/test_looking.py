@@ -9,6 +9,8 @@ import yaml
 from tests.support.cli import Cli
 from tests.support.served import ServedWorld
 from tests.unit.cli.conftest import Tell
+from tests.unit.controller.builders import NOW, make_job, make_pod
+from tfoperator.cli.views.description import print_description
 from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.resources import PODS
 
@@ -240,3 +242,13 @@ def test_watching_shows_new_ones(world: ServedWorld, tmp_path: Path) -> None:
         command.until("after")
         assert command.end(signal.SIGINT) == 130
     assert "not ours" not in command.output
+
+
+def test_a_replica_that_was_stopped_has_the_operators_reason_and_not_its_kubelets(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stopped = make_pod(
+        "Worker-0", "Failed", reason="DeadlineExceeded", message="too long", stopped="job-failed", deadline=1
+    )
+    print_description(make_job({"Worker": 1}), [stopped], [], NOW, {})
+    assert re.search(r"worker-0 +Stopped .* job-failed", capsys.readouterr().out)
