@@ -195,16 +195,16 @@ def _trusted(loaded: LoadedPipeline, file: str, containers: str, *, root: str, p
     from tfoperator.pipeline.graph import Graph
     from tfoperator.pipeline.kfp.demands import foreign_root, privileges
 
-    if not isinstance(loaded.pipeline, Graph):
+    graph = loaded.pipeline
+    if not isinstance(graph, Graph):
         if root:
             raise CliError("--pipeline-root is for a file of Kubeflow Pipelines; a Python file names its own")
         return loaded
     here = Path.cwd()
     if root:
-        loaded = msgspec.structs.replace(
-            loaded, pipeline=msgspec.structs.replace(loaded.pipeline, root=root.rstrip("/") or "/")
-        )
-    elif place := foreign_root(loaded.pipeline, here):
+        graph = msgspec.structs.replace(graph, root=root.rstrip("/") or "/")
+        loaded = msgspec.structs.replace(loaded, pipeline=graph)
+    elif place := foreign_root(graph, here):
         raise CliError(
             f"{file}: its outputs would go to {place}, which is not below the current folder",
             f"Nothing was launched. To allow it: --pipeline-root {shlex.quote(place)}",
