@@ -214,8 +214,14 @@ def _stalled(stage: Stage) -> None:
 
 
 def _active_deadline(stage: Stage) -> None:
-    stage.start("late", activeDeadlineSeconds=8)
+    """The deadline is given when the second pod runs: a busy node may need any time until then."""
+    stage.start("late")
+    stage.until_started("late")
+    started = stage.status("late")["startTime"]
     stage.take("late")
+    assert stage.until("late", "Running", disruptions=1)["startTime"] == started
+    limit = {"spec": {"runPolicy": {"activeDeadlineSeconds": 1}}}
+    stage.client.patch(TFJOBS, stage.namespace, "late", limit, decode)
     _fails(stage, "late", "active longer than specified deadline", disruptions=1)
 
 
