@@ -246,7 +246,11 @@ class JournalRecorder:
         self._unseen[kind].pop(uid, None)
         old = self._current[kind].get(uid)
         version = int(obj["metadata"]["resourceVersion"])
-        if old is not None and int(old["metadata"]["resourceVersion"]) >= version:
+        known = int(old["metadata"]["resourceVersion"]) if old is not None else -1
+        if known > version:
+            # The answer to a write may be here before the watch shows the versions that others wrote before it.
+            self._note(Entry(version, kind, "MODIFIED", obj))
+        if known >= version:
             return
         self._current[kind][uid] = obj
         self._note(Entry(version, kind, "MODIFIED" if old is not None else "ADDED", obj))
