@@ -92,7 +92,7 @@ bench: $(VENV)/dev.stamp controlplane  ## beside the Go operator, for hours; BEN
 terminalbench: $(VENV)/dev.stamp  ## a flood of lines in a pipe, on a terminal, and Ctrl-C amid it
 	$(BIN)/python -m hack.bench.terminal $(BENCH)
 
-microbench: $(VENV)/dev.stamp  ## microseconds per event, per plan, per queue item
+microbench: $(VENV)/dev.stamp  ## microseconds per event, per plan, per queue item; the cost of a start
 	$(BIN)/python -m pytest hack/bench/micro -o python_files='bench_*.py' --benchmark-columns=min,median,stddev,ops -s
 
 lock: $(VENV)/dev.stamp  ## after a change of dependencies: their versions and hashes, constraints.txt's where it has them

@@ -2,82 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated
+import os
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final
 
 import typer
 
 import tfoperator
 from tfoperator.base.controlchars import in_utf8
-from tfoperator.cli.commands import local
-from tfoperator.cli.commands.convert import convert
-from tfoperator.cli.commands.crd import print_crd
-from tfoperator.cli.commands.jobs.changing import delete, resume, scale, suspend
-from tfoperator.cli.commands.jobs.diagnosing import report, stacks
-from tfoperator.cli.commands.jobs.logs import logs
-from tfoperator.cli.commands.jobs.looking import describe, events, get
-from tfoperator.cli.commands.jobs.submit import submit
-from tfoperator.cli.commands.jobs.wait import wait
-from tfoperator.cli.commands.launch import launch
-from tfoperator.cli.commands.migrate import migrate
-from tfoperator.cli.commands.pipeline import compiling, looking, running, stepping
-from tfoperator.cli.commands.run import run
-from tfoperator.cli.commands.runs import compare, runs
-from tfoperator.cli.commands.ui import ui
-from tfoperator.cli.commands.validate import validate
+from tfoperator.cli.command_table import COMMANDS, GROUPS, Command, Group
 from tfoperator.cli.option_groups import flat
-from tfoperator.cli.program_job import is_program
-from tfoperator.cli.terminal.errors import EXIT_INTERRUPTED, CliError, complain
+from tfoperator.cli.terminal.errors import EXIT_INTERRUPTED, CliError
 from tfoperator.cli.terminal.output import note
 from tfoperator.cli.terminal.stdio import discard_unwritable, prepare
 
-_COMMANDS: Mapping[str, Callable[..., None]] = {
-    "run": run,
-    "submit": submit,
-    "get": get,
-    "describe": describe,
-    "logs": logs,
-    "report": report,
-    "stacks": stacks,
-    "events": events,
-    "ui": ui,
-    "wait": wait,
-    "suspend": suspend,
-    "resume": resume,
-    "scale": scale,
-    "delete": delete,
-    "launch": launch,
-    "validate": validate,
-    "convert": convert,
-    "migrate": migrate,
-    "crd": print_crd,
-}
-"""Commands by name, in the order of the help."""
-
-_LOCAL_COMMANDS: Mapping[str, Callable[..., None]] = {"up": local.up, "down": local.down, "status": local.status}
-"""The commands of `tfoperator local`."""
-
-_PIPELINE_COMMANDS: Mapping[str, Callable[..., None]] = {
-    "run": running.run,
-    "runs": looking.runs,
-    "show": looking.show,
-    "logs": looking.logs,
-    "lineage": looking.lineage,
-    "graph": looking.graph,
-    "ui": looking.ui,
-    "stop": running.stop,
-    "clean": running.clean,
-    "compile": compiling.compile_pipeline,
-    "step": stepping.step,
-    "finish": stepping.finish,
-}
-"""The commands of `tfoperator pipeline`."""
+_NAME: Final = "tfoperator"
+_COMPLETION_VARIABLE: Final = "_TFOPERATOR_COMPLETE"
+"""Typer's name of the variable through which a shell asks for completions."""
 
 
-def make_app() -> typer.Typer:
-    """Return the application with every command registered."""
+def make_app(words: Sequence[str] | None = None) -> typer.Typer:
+    """Return the application; with `words`, the arguments without options, only the command that they name is loaded.
+
+    The other commands have their line in the help then, and nothing else.
+    """
     app = typer.Typer(
-        name="tfoperator",
+        name=_NAME,
         help="Run distributed TensorFlow jobs (TFJob) on Kubernetes, or right here without a cluster.",
         no_args_is_help=True,
         rich_markup_mode="markdown",  # joins the lines of a docstring, whose width is not the terminal's
@@ -85,27 +35,49 @@ def make_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    for name, command in _COMMANDS.items():
-        app.command(name)(flat(command))
-    group = typer.Typer(help="A control plane in the background, for kubectl and friends.", no_args_is_help=True)
-    for name, command in _LOCAL_COMMANDS.items():
-        group.command(name)(flat(command))
-    app.add_typer(group, name="local")
-    kept = typer.Typer()
-    kept.callback(invoke_without_command=True)(flat(runs))
-    kept.command("compare")(flat(compare))
-    app.add_typer(kept, name="runs")
-    pipelines = typer.Typer(help="Pipelines of components, and what came from what.", no_args_is_help=True)
-    for name, command in _PIPELINE_COMMANDS.items():
-        pipelines.command(name)(flat(command))
-    app.add_typer(pipelines, name="pipeline")
+    _register(app, COMMANDS, words)
     # `tfoperator operator` itself never gets here (see __main__); this adds it to the help.
     app.command(
         "operator",
         help="Run the controller, in a cluster or against a kubeconfig.",
         context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
     )(_operator)
+    for name, group in GROUPS.items():
+        if words is None or words[:1] == [name]:
+            app.add_typer(_group(group, None if words is None else words[1:]), name=name)
+        else:
+            app.command(name, help=group.summary)(_not_loaded)
     return app
+
+
+def _register(app: typer.Typer, commands: Mapping[str, Command], words: Sequence[str] | None) -> None:
+    for name, command in commands.items():
+        if words is None or words[:1] == [name]:
+            app.command(name)(flat(command.load()))
+        else:
+            app.command(name, help=command.summary)(_not_loaded)
+
+
+def _group(group: Group, words: Sequence[str] | None) -> typer.Typer:
+    if group.itself is None:
+        app = typer.Typer(help=group.summary, no_args_is_help=True)
+        _register(app, group.commands, words)
+        return app
+    app = typer.Typer()
+    app.callback(invoke_without_command=True)(flat(group.itself.load()))
+    _register(app, group.commands, None)  # the words may be values of the group's own options
+    return app
+
+
+def _not_loaded() -> None:
+    raise AssertionError("only commands that were loaded run")
+
+
+def _words(arguments: Sequence[str]) -> list[str] | None:
+    """Return the arguments without options; None where a shell asks for completions, which are of any command."""
+    if _COMPLETION_VARIABLE in os.environ:
+        return None
+    return [word for word in arguments if not word.startswith("-")]
 
 
 def run_app(arguments: Sequence[str]) -> int:
@@ -113,7 +85,7 @@ def run_app(arguments: Sequence[str]) -> int:
     prepare()
     try:
         # Typer itself reports usage errors, aborts and broken pipes, and ends each of them with SystemExit.
-        make_app()(list(arguments), prog_name="tfoperator")
+        make_app(_words(arguments))(list(arguments), prog_name=_NAME)
     except SystemExit as done:
         # By its name, since new releases of Typer have a class of their own in place of Click's.
         if type(done.__context__).__name__ == "NoSuchOption":
@@ -123,6 +95,8 @@ def run_app(arguments: Sequence[str]) -> int:
         return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last handler before a user would see a traceback
         discard_unwritable()
+        from tfoperator.cli.terminal.complaints import complain
+
         return complain(_about_arguments(error, arguments), debug="--debug" in arguments)
     return 0
 
@@ -139,6 +113,8 @@ def _about_arguments(error: Exception, arguments: Sequence[str]) -> Exception:
 
 def _explain(arguments: Sequence[str]) -> None:
     """Print a hint after the error of an unknown option, which Typer has reported."""
+    from tfoperator.cli.program_job import is_program
+
     programs = [word for word in arguments if is_program(word)]
     command = next((word for word in arguments if not word.startswith("-")), "")
     if command in ("run", "submit") and programs and "--" not in arguments:

@@ -22,7 +22,6 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.credentials import StaticCredentials, bearer
 from tfoperator.kube.config.tls import TlsOptions
-from tfoperator.kube.http.exec import Executed
 from tfoperator.kube.objects import Pod
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.local.controllers.deployment_controller import DeploymentController
@@ -40,6 +39,7 @@ from tfoperator.operator.witnesses.stall_stacks import StackTaker
 from tfoperator.servers.http.limits import Address
 
 if TYPE_CHECKING:
+    from tfoperator.kube.http.exec import Executed
     from tfoperator.servers.progress.progress_server import ProgressServer
     from tfoperator.servers.progress.reports import ProgressReport
 
@@ -233,6 +233,8 @@ class _AgentStacks:
     def pod_exec(
         self, namespace: str, name: str, container: str, command: Sequence[str], *, timeout: float, max_bytes: int
     ) -> Executed:
+        from tfoperator.kube.http.exec import Executed
+
         del container, command, timeout, max_bytes
         try:
             return Executed(b"".join(self._agent.read_stacks(LogRequest(namespace, name, ""))).decode(), "", 0)

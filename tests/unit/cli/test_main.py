@@ -1,7 +1,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,8 @@ from tests.unit.cli.conftest import Run
 from tfoperator.api.loading import ManifestError
 from tfoperator.cli import app as cli_app
 from tfoperator.cli.__main__ import main
-from tfoperator.cli.terminal.errors import CliError, explained
+from tfoperator.cli.terminal.complaints import explained
+from tfoperator.cli.terminal.errors import CliError
 from tfoperator.kube.errors import ConfigError, Status, TransportError, error_from_status
 
 
@@ -27,8 +28,8 @@ def run_failing(
     make_app = cli_app.make_app
 
     def run(error: BaseException, *flags: str) -> tuple[int, str]:
-        def with_failure() -> typer.Typer:
-            app = make_app()
+        def with_failure(words: Sequence[str]) -> typer.Typer:
+            app = make_app(words)
 
             @app.command("fail")
             def fail() -> None:

@@ -1,7 +1,7 @@
 """`tfoperator run FILE ...`: run TFJobs on this machine, without a cluster, and watch them.
 
-Imports in this module slow down every other command, so the engine and the console are imported when they
-are needed. Validation comes before both: an error in a manifest is reported in a fraction of a second.
+The engine and the console are imported when they are needed. Validation comes before both: an error in a manifest is
+reported in a fraction of a second.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def _execute(
     with ExitStack() as until_said:
         with Interruptions() as interruptions:  # from now on: what is imported and made here takes a second
             until_said.enter_context(logging_to(log := run_dir / LOG))
-            from tfoperator.cli.views.run.live import make_view
+            from tfoperator.cli.views.run.choice import make_view
             from tfoperator.cli.views.run.summary import summary
             from tfoperator.local.run.lifecycle import ControlPlaneFailed
             from tfoperator.local.run.results import RunOutcome

@@ -9,7 +9,6 @@ from enum import StrEnum
 from typing import Annotated, Any, TextIO
 
 import typer
-import yaml
 
 from tfoperator.base.controlchars import json_text, printable, reorders
 
@@ -143,6 +142,8 @@ def as_list(objects: Iterable[dict[str, Any]]) -> dict[str, Any]:
 def print_object(obj: Any, output: str) -> None:
     """Print plain data as `json` or `yaml`."""
     if output == "yaml":
+        import yaml
+
         text = yaml.safe_dump(obj, sort_keys=False, allow_unicode=True)
         typer.echo(yaml.safe_dump(obj, sort_keys=False) if reorders(text) else text, nl=False)
     else:

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tfoperator.api.v1.status import Metric, ReplicaProgress, TrainingProgress
-from tfoperator.cli.views.progress import behind_text, progress_line, progress_text
+from tfoperator.cli.views.progress import behind_text, progress_text
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 FULL = TrainingProgress(
@@ -23,13 +23,7 @@ def test_the_loss_comes_first_and_the_time_left_goes_on_between_reports(seconds:
     assert text == f"43%, step 430 of 1000, {left} left, loss 0.2346, accuracy 0.9123, a 1"
 
 
-def test_a_line_has_a_bar_of_one_width_controls_no_terminal_and_those_behind_the_first_are_named() -> None:
-    strange = TrainingProgress(completion="100%", percentage=100, metrics=(Metric("loss", "\x1b[2J"),))
-    lines = [progress_line("job", one, NOW).plain for one in (FULL, strange, TrainingProgress())]
-    assert lines[0] == "job  " + "━" * 10 + "─" * 14 + "  43%  430/1000  ETA 3m20s  loss 0.2346  accuracy 0.9123  a 1"
-    assert "━" * 24 in lines[1]
-    assert "\x1b" not in lines[1]
-    assert "─" * 24 in lines[2]
+def test_replicas_behind_the_first_are_named() -> None:
     late = ReplicaProgress("worker-3", 400, NOW - timedelta(seconds=150))
     even = ReplicaProgress("worker-1", 430, NOW)
     for behind, text in (((late, even), "worker-3 at step 400 (2m30s ago)"), ((even,), "")):

@@ -12,7 +12,8 @@ from tfoperator.api.names import parse_replica_type
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJob
 from tfoperator.cli.cluster import ClusterOptions, JobName
 from tfoperator.cli.manifests import in_namespace, is_tfjob, title
-from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError, complain
+from tfoperator.cli.terminal.complaints import complain
+from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import (
     ObjectFormat,
     ObjectOutput,

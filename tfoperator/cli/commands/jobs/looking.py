@@ -15,7 +15,8 @@ from tfoperator.base.clock import SystemClock
 from tfoperator.base.controlchars import json_text
 from tfoperator.cli.cluster import AllNamespaces, ClusterOptions, JobName, Selector
 from tfoperator.cli.recorded import client_of, of_run
-from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError, complain
+from tfoperator.cli.terminal.complaints import complain
+from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import (
     ListFormat,
     ListOutput,

@@ -19,7 +19,8 @@ from tfoperator.cli.commands.jobs.logs import LinePrinter
 from tfoperator.cli.manifests import checked, in_namespace, is_tfjob, title
 from tfoperator.cli.program_job import is_program
 from tfoperator.cli.program_options import ProgramOptions, program_job
-from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_TIMEOUT, CliError, complain
+from tfoperator.cli.terminal.complaints import complain
+from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_TIMEOUT, CliError
 from tfoperator.cli.terminal.output import (
     ObjectFormat,
     ObjectOutput,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TextIO, cast
 
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.constrain import Constrain
@@ -19,10 +17,9 @@ from rich.text import Text
 from tfoperator.api.names import TENSORBOARD_REPLICA
 from tfoperator.base.controlchars import without_controls
 from tfoperator.cli.terminal.output import REPLICA_COLOURS
-from tfoperator.cli.terminal.stdio import FragileStream
-from tfoperator.cli.views.progress import progress_line
 from tfoperator.cli.views.replica_rows import ReplicaRow, usage_by_pod, usage_cells, usage_header
-from tfoperator.cli.views.run.plain import PlainView, in_short
+from tfoperator.cli.views.run.bar import progress_line
+from tfoperator.cli.views.run.plain import in_short
 from tfoperator.cli.views.run.view import View
 from tfoperator.local.usage import Usage
 from tfoperator.sdk import PodUsage, total
@@ -141,13 +138,3 @@ class _PrefixedLines:
                 yield Segment(f"{text}\n")
             else:
                 yield from Text.from_ansi(without_controls(text), end="\n").render(console, end="\n")
-
-
-def make_view(stream: TextIO | FragileStream | None = None, *, verbose: bool = False) -> View:
-    """Return a live view if the stream (standard output by default) is a terminal, a plain one otherwise."""
-    stream = cast(TextIO, sys.stdout if stream is None else stream)
-    if stream.isatty():
-        console = Console(file=stream)
-        if console.is_terminal and not console.is_dumb_terminal:
-            return LiveView(console, verbose=verbose)
-    return PlainView(stream, verbose=verbose)

@@ -1,36 +1,37 @@
-"""The parts of jsonschema used here, imported without the grammar of IRIs, which no CRD needs.
+"""The parts of jsonschema used here, imported without the libraries of formats that no CRD has.
 
-If rfc3987-syntax is installed, as with Jupyter, jsonschema imports it, and that import compiles the grammar: more than
-a second of CPU, most of the start of `tfoperator run`. jsonschema works without it if it is not installed, so it is
-hidden while jsonschema is imported. A program that has imported jsonschema before keeps all of it; for others in this
-process, the formats `iri` and `iri-reference` are then not checked, as jsonschema documents for a missing package.
+jsonschema imports these libraries if they are installed, as with Jupyter. The grammar of IRIs takes more than a second
+of CPU, durations (with arrow) a tenth of a second at each start of `tfoperator run`. jsonschema works without them if
+they are not installed, so they are hidden while jsonschema is imported. A program that has imported one before keeps
+it; for others in this process, formats such as `iri` and `duration` are then not checked, as jsonschema documents for a
+missing package.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import cast
 
-_GRAMMAR_MODULE = "rfc3987_syntax"
+_LIBRARIES_OF_FORMATS = ("rfc3987_syntax", "isoduration", "uri_template", "webcolors")
 
 
 @contextmanager
-def _hidden(module: str) -> Iterator[None]:
-    """Make imports of the module fail in this block, as if it were not installed; unless it was imported before."""
-    if module in sys.modules:
-        yield
-        return
-    sys.modules[module] = cast(ModuleType, None)  # the import system's own mark of a module that must not be found
+def _hidden(modules: Iterable[str]) -> Iterator[None]:
+    """Make imports of the modules fail in this block, as if not installed; leave those that were imported before."""
+    hidden = [module for module in modules if module not in sys.modules]
+    for module in hidden:
+        sys.modules[module] = cast(ModuleType, None)  # the import system's own mark of a module that must not be found
     try:
         yield
     finally:
-        del sys.modules[module]
+        for module in hidden:
+            del sys.modules[module]
 
 
-with _hidden(_GRAMMAR_MODULE):
+with _hidden(_LIBRARIES_OF_FORMATS):
     from jsonschema import Draft4Validator, FormatChecker, ValidationError
 
 __all__ = ["Draft4Validator", "FormatChecker", "ValidationError"]

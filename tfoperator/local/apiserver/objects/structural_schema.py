@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from tfoperator.local.apiserver.errors import FieldProblem, invalid_value, not_supported, required
@@ -33,12 +34,19 @@ def _is_date_time(value: object) -> bool:
 
 
 class StructuralSchema:
-    """The schema of one version of a custom resource, compiled once. Immutable, thread-safe."""
+    """The schema of one version of a custom resource. Immutable, thread-safe.
+
+    It is compiled when the first object is checked: many processes never see an object of an older version.
+    """
 
     def __init__(self, schema: _Schema) -> None:
-        """Compile the CRD's `openAPIV3Schema`."""
+        """Take the CRD's `openAPIV3Schema`."""
         self._schema = schema
-        self._validator = Draft4Validator(_translate(schema), format_checker=_formats)
+
+    @cached_property
+    def _validator(self) -> Draft4Validator:
+        # Threads that come at the same time may each compile it; each result is the same.
+        return Draft4Validator(_translate(self._schema), format_checker=_formats)
 
     def only(self, field: str) -> StructuralSchema:
         """Return a schema that checks one top-level field only."""

@@ -12,7 +12,7 @@ from tests.support.eventually import eventually
 from tests.support.kueue_objects import condition, no_quota
 from tests.unit.cli.commands.jobs.conftest import Queues
 from tfoperator.api.v1.types import TFJOBS, TFJob
-from tfoperator.cli.terminal.errors import explained
+from tfoperator.cli.terminal.complaints import explained
 from tfoperator.cli.waiting import QueueLooks
 from tfoperator.sdk import JobQueue, JobQueued, QueueState
 

@@ -12,8 +12,9 @@ from tfoperator.api.names import ANNOTATION_STOPPED, LABEL_TENSORBOARD, replica_
 from tfoperator.api.v1.status import JobCondition, TensorBoardStatus, TFJobStatus
 from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.cli.views.replica_rows import ReplicaRow, replica_row
+from tfoperator.cli.views.run.choice import make_view
 from tfoperator.cli.views.run.folding import Folding
-from tfoperator.cli.views.run.live import LiveView, make_view
+from tfoperator.cli.views.run.live import LiveView
 from tfoperator.cli.views.run.plain import PlainView
 from tfoperator.kube.event import Event
 from tfoperator.kube.objects import ObjectMeta, Pod

@@ -1,0 +1,133 @@
+"""Messages about the failure of a command: one line with the error, one with the next step, and an exit code.
+
+No traceback reaches a user. Errors in the input are `CliError` (exit 2 by default); anything
+unexpected is a bug, whose traceback goes to a file that the message names.
+
+The module knows the errors of all packages below, and so it imports them. It is imported when something has failed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+import traceback
+
+from tfoperator.api.loading import ManifestError
+from tfoperator.api.queues import JOB_UID_LABEL
+from tfoperator.cli.terminal.errors import EXIT_BUG, EXIT_FAILED, EXIT_TIMEOUT, CliError
+from tfoperator.cli.terminal.output import note
+from tfoperator.kube.errors import ConfigError, ForbiddenError, KubeError, TransportError, UnauthorizedError
+from tfoperator.sdk import JobAlreadyExists, JobFailed, JobNotFound, JobQueued, QueueState, WaitTimeout
+from tfoperator.sdk import errors as sdk
+
+
+def explained(error: Exception) -> CliError | None:
+    """Return an error of a lower layer as a message for users; None if a user can't fix it."""
+    match error:
+        case CliError():
+            return error
+        case ManifestError():
+            return CliError(str(error))
+        case ConfigError():
+            here = (
+                'tfoperator run FILE, or eval "$(tfoperator local up)" first. Which runs are kept here: tfoperator runs'
+            )
+            hint = f"Set KUBECONFIG or --kubeconfig, or try it here without a cluster: {here}"
+            return CliError(str(error), hint)
+        case TransportError():
+            return CliError(str(error), "Is the API server up? Try: kubectl version", exit_code=EXIT_FAILED)
+        case UnauthorizedError() | ForbiddenError():
+            return CliError(str(error), "Ask whoever runs the cluster for access.", exit_code=EXIT_FAILED)
+        case KubeError():
+            return CliError(str(error), exit_code=EXIT_FAILED)
+        case FileNotFoundError() if not _is_somewhere():
+            return CliError("the current directory is not there any more", 'Go to one that is: cd "$HOME"')
+        case OSError() if error.filename is not None:
+            return CliError(f"{os.fsdecode(error.filename)}: {error.strerror}", exit_code=EXIT_FAILED)
+        case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return CliError(f"can't write any more: {error.strerror}", exit_code=EXIT_FAILED)
+    return _about_a_job(error)
+
+
+def _is_somewhere() -> bool:
+    """Return whether the current directory exists: a shell may be in a removed one."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _about_a_job(error: Exception) -> CliError | None:
+
+    match error:
+        case sdk.NotInstalled():
+            hint = "Install it with: tfoperator crd | kubectl apply --server-side -f -"
+        case sdk.NamespaceNotFound():
+            hint = f"Create it with: kubectl create namespace {error.namespace}"
+        case sdk.WaitTimeout():
+            return CliError(str(error), f"See why: {_command('describe', error)}", exit_code=EXIT_TIMEOUT)
+        case sdk.JobFailed():
+            hint = f"See why: {_command('describe', error)}, {_command('logs', error)} --all-replicas"
+        case sdk.JobElsewhere():
+            hint = "Ask there: the same command, with --kubeconfig or --context for that cluster."
+        case sdk.JobQueued():
+            return CliError(str(error), _queue_hint(error), exit_code=EXIT_FAILED)
+        case sdk.JobNotFound() if error.archived:
+            logs = _command("logs", error)
+            hint = f"Read them: {logs} --replica {error.archived[0]}, or {logs} --all-replicas"
+        case sdk.JobNotFound():
+            hint = f"Those that exist: tfoperator get -n {error.namespace}"
+        case sdk.JobAlreadyExists():
+            hint = f"Choose another name, or delete it first: {_command('delete', error)}"
+        case sdk.TFJobError():
+            hint = ""
+        case _:
+            return None
+    return CliError(str(error), hint, exit_code=EXIT_FAILED)
+
+
+def _command(verb: str, error: JobNotFound | JobAlreadyExists | JobFailed | JobQueued | WaitTimeout) -> str:
+    return f"tfoperator {verb} {error.name} -n {error.namespace}"
+
+
+def _queue_hint(error: JobQueued) -> str:
+    """Return how to get the requested effect through Kueue."""
+    queue, in_namespace = error.queue, f"-n {error.namespace}"
+    if error.active and queue.state is not QueueState.INACTIVE and queue.workload:
+        return f"Kueue runs it when there is room. See what it waits for: {_command('describe', error)}"
+    label = f"{JOB_UID_LABEL}={error.job.metadata.uid}"
+    # Kubernetes has another Workload kind, in another group.
+    kind = "workloads.kueue.x-k8s.io"
+    found = f"$(kubectl get {kind} {in_namespace} -l {label} -o name)"
+    workload = f"{kind} {queue.workload}" if queue.workload else found
+    change = '{"spec":{"active":true}}' if error.active else '{"spec":{"active":false}}'
+    return f"Kueue's way: kubectl patch {workload} {in_namespace} --type merge -p '{change}'"
+
+
+def complain(error: Exception, *, debug: bool = False) -> int:
+    """Report an error on stderr; return the exit code. With `debug` the traceback is shown."""
+    known = explained(error)
+    if debug:
+        traceback.print_exception(error)
+    if known is None:
+        what = f"{type(error).__name__}: {error}"
+        note(f"tfoperator: internal error: {what}")
+        note("This is a bug in tfoperator." + ("" if debug else f" {_keep_traceback(error)}"))
+        return EXIT_BUG
+    note(f"tfoperator: {known.message}")
+    if known.hint:
+        note(known.hint)
+    return known.exit_code
+
+
+def _keep_traceback(error: Exception) -> str:
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="tfoperator-bug-", suffix=".log", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as file:
+            traceback.print_exception(error, file=file)
+    except OSError:
+        return "Run it again with --debug to see where."
+    return f"The details are in {file.name}"
