@@ -78,7 +78,8 @@ def test_what_the_time_went_to_is_told_as_describe_tells_it(shown: Shown) -> Non
             expect(time.locator("header .muted")).to_have_text(f"{share}, {tell}")
             sums = [re.compile(part.replace(" ", "").replace("m", "m ?") + r" \(\d+%\)$") for part in parts.split(", ")]
             expect(time.locator("dl").first.locator("div")).to_have_text(sums)
-            held = re.sub(r"gpu (\S+) h", r"gpu, hours\1", resources_text(known, now))
+            requested = "gpu requested \u00d7 time, hours\\1 (\\2 while it trained)"
+            held = re.sub(r"gpu (\S+) h \((\S+) trained\)", requested, resources_text(known, now))
             expect(time.locator("dl").last).to_have_text(held)
             seconds[phase] = seconds.get(phase, 0) + 200
         order = " from [^;]*; ".join(("queued", "suspended", "starting", "training", "lost", "training"))
@@ -132,7 +133,7 @@ def test_what_replicas_use_is_drawn_beside_their_limits(shown: Shown) -> None:
         row = page.get_by_role("region", name="Use by replica").get_by_role("row").filter(has_text="worker-2")
         expect(row).to_contain_text("302")
         expect(row).to_contain_text("512 MiB")
-        expect(row).to_contain_text("4Gi")
+        expect(row).to_contain_text("4 GiB")
 
 
 def test_a_failed_job_says_what_went_wrong(shown: Shown) -> None:

@@ -8,15 +8,16 @@ const W = 330, H = 170, LEFT = 46, BOTTOM = 20, TOP = 8, RIGHT = 8;
 const FINEST = 400; // points that are drawn per series
 const LARGEST = 1e300; // what lies beyond is drawn here: the distance between two numbers has to be a number
 
-/** A figure. `series`: [{name, points: [[time, value], ...]}]; `format` says values; `x` says times. */
-export function chart({ title, series, format = number, x = clock, from0 = false }) {
+/** A figure. `series`: [{name, points: [[time, value], ...]}]; `format` says values; `x` says times. With `binary` the
+ *  lines of the grid are at round numbers of bytes: 4 GiB, 8 GiB. */
+export function chart({ title, series, format = number, x = clock, from0 = false, binary = false }) {
   const drawn = series.map((one, i) => ({ ...one, colour: `c${i % 8}`, points: thinned(one.points) })).filter((one) => one.points.length);
   const all = drawn.flatMap((one) => one.points);
   if (!all.length) return null;
   const bounds = limits(all, from0);
   const px = (time) => LEFT + ((time - bounds.x0) / (bounds.x1 - bounds.x0)) * (W - LEFT - RIGHT);
   const py = (value) => H - BOTTOM - ((within(value) - bounds.y0) / (bounds.y1 - bounds.y0)) * (H - BOTTOM - TOP);
-  const grid = ticks(bounds.y0, bounds.y1).map((value) => [
+  const grid = ticks(bounds.y0, bounds.y1, binary).map((value) => [
     s("line", { class: "grid", x1: LEFT, x2: W - RIGHT, y1: py(value), y2: py(value) }),
     s("text", { x: LEFT - 6, y: py(value) + 4, "text-anchor": "end" }, format(value))]);
   const curves = drawn.map((one) => one.points.length > 1
@@ -52,9 +53,9 @@ function limits(points, from0) {
 
 const within = (value) => Math.max(-LARGEST, Math.min(LARGEST, value));
 
-function ticks(low, high) {
+function ticks(low, high, binary) {
   const rough = (high - low) / 4, power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((one) => one >= rough);
+  const step = binary ? 2 ** Math.ceil(Math.log2(rough)) : [1, 2, 2.5, 5, 10].map((factor) => factor * power).find((one) => one >= rough);
   const found = [];
   for (let value = Math.ceil(low / step) * step; value <= high + step / 1e6 && found.length < 8; value += step) found.push(Math.abs(value) < step / 1e6 ? 0 : value);
   return found;

@@ -27,7 +27,7 @@ export function bytes(value) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
   let power = 0;
   for (; value >= 1024 && power < units.length - 1; power++) value /= 1024;
-  return `${value >= 100 || power === 0 ? value.toFixed(0) : value.toPrecision(3)} ${units[power]}`;
+  return `${value >= 100 || power === 0 ? value.toFixed(0) : Number(value.toPrecision(3))} ${units[power]}`;
 }
 
 /** A number of any size with four digits that count. */
@@ -38,10 +38,34 @@ export function number(value) {
   return String(Number(value.toPrecision(4)));
 }
 
-/** What a resource's use means: cores, bytes, or a number. */
+/** Whether a resource is counted in bytes. */
+export const inBytes = (resource) => resource === "memory" || resource.endsWith("memory") || resource.endsWith("storage");
+
+/** What a resource's use means: cores, bytes, or a number. Each resource has one unit: 0.022 cores stand beside 1.57. */
 export function amount(resource, value) {
-  if (resource === "cpu") return value < 0.0995 ? `${Math.round(value * 1000)}m` : number(Number(value.toPrecision(3)));
-  return resource === "memory" || resource.endsWith("memory") || resource.endsWith("storage") ? bytes(value) : number(value);
+  if (resource === "cpu") return number(Number(value < 1 ? value.toFixed(3) : value.toPrecision(3)));
+  return inBytes(resource) ? bytes(value) : number(value);
+}
+
+const SUFFIXES = { m: 1e-3, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40, Pi: 2 ** 50, "": 1 };
+
+/** A quantity of Kubernetes (1800m, 4Gi) as `amount` says it; a text that is none unchanged. */
+export function quantity(resource, text) {
+  const [, digits, suffix] = /^([0-9.]+(?:[eE][-+]?[0-9]+)?)([kKMGTPm]?i?)$/.exec(text) ?? [];
+  const value = Number(digits) * SUFFIXES[suffix];
+  return Number.isFinite(value) ? amount(resource, value) : text;
+}
+
+/** Whole percents of parts, by name, that sum to 100: each is cut, and the largest remainders are rounded up.
+ *  The percents of `cut`, a name, are only cut, as `describe` cuts them. */
+export function percents(parts, cut) {
+  const total = Object.values(parts).reduce((sum, one) => sum + one, 0);
+  const exact = Object.entries(parts).map(([name, part]) => [name, total ? (100 * part) / total : 0]);
+  const found = Object.fromEntries(exact.map(([name, share]) => [name, Math.floor(share)]));
+  const open = exact.filter(([name]) => name !== cut).sort(([, a], [, b]) => b % 1 - a % 1);
+  let missing = total ? 100 - Object.values(found).reduce((sum, one) => sum + one, 0) : 0;
+  for (const [name, share] of open) if (missing > 0 && share > 0) { found[name] += 1; missing -= 1; }
+  return found;
 }
 
 /** What a message says, without the job's name at its beginning and that it is running, which stand beside it. */

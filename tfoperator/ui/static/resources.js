@@ -2,7 +2,7 @@
 
 import { chart } from "./chart.js";
 import { h } from "./dom.js";
-import { amount } from "./format.js";
+import { amount, inBytes, quantity } from "./format.js";
 import { visible } from "./text.js";
 
 const LINES = 8;
@@ -26,7 +26,7 @@ export class ResourcesTab {
     }
     const resources = [...new Set([...usage.values()].flatMap((samples) => Object.keys(samples.at(-1)[1])))];
     resources.sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
-    const charts = resources.map((resource) => chart({ title: NAMES[resource] ?? resource, series: busiest(usage, resource), format: (value) => amount(resource, value), from0: true }));
+    const charts = resources.map((resource) => chart({ title: NAMES[resource] ?? resource, series: busiest(usage, resource), format: (value) => amount(resource, value), from0: true, binary: inBytes(resource) }));
     this.element.replaceChildren(
       h("section", { class: "panel" }, h("header", {}, h("h2", {}, "Use over time"), h("span", { class: "muted" }, usage.size > LINES ? `the ${LINES} replicas that use most` : "")), h("div", { class: "body" }, h("div", { class: "charts" }, charts))),
       h("section", { class: "panel" }, h("header", {}, h("h2", {}, "Now, and at most")), h("div", { class: "body scroll", tabindex: 0, role: "region", "aria-label": "Use by replica" }, table(replicas, usage, resources))));
@@ -48,6 +48,6 @@ function table(replicas, usage, resources) {
     const values = samples.map(([, used]) => used[resource]).filter((value) => value !== undefined);
     const last = values.at(-1);
     return [h("td", { class: "num" }, last === undefined ? "\u2013" : amount(resource, last)), h("td", { class: "num" }, values.length ? amount(resource, Math.max(...values)) : "\u2013"),
-      h("td", { class: "num" }, visible(String(limits.get(name)?.[resource] ?? "\u2013")))];
+      h("td", { class: "num" }, visible(quantity(resource, String(limits.get(name)?.[resource] ?? "\u2013"))))];
   })))));
 }

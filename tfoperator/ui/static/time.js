@@ -1,7 +1,7 @@
 // What the job's time went to: a lane in the scale of the replicas' ones, and the sums, which are its legend.
 
 import { h, setAttribute, setText } from "./dom.js";
-import { capital, clock, count, duration, tone } from "./format.js";
+import { capital, clock, count, duration, percents, tone } from "./format.js";
 import { visible } from "./text.js";
 
 const GIB = 2 ** 30;
@@ -28,8 +28,8 @@ export class TimePanel {
     const seconds = time ? sums(time.usage, now) : {}, total = Object.values(seconds).reduce((all, one) => all + one, 0);
     this.element.hidden = !total || (!phase && total < MIN_SECONDS);
     if (this.element.hidden) return;
-    const trained = `${Math.floor((100 * seconds.training) / total)}%`; // cut as in `describe`; others are rounded
-    const share = (name, spent) => (name === "training" ? trained : `${Math.round((100 * spent) / total) || "<1"}%`);
+    const whole = percents(seconds, "training"), trained = `${whole.training}%`;
+    const share = (name) => (name === "training" ? trained : `${whole[name] || "<1"}%`);
     setText(this.said, `${trained} trained, as ${visible(source.toLowerCase()) || "pods"} tell`);
     setText(this.share, trained);
     setText(this.badge, capital(visible(phase)) || "Ended");
@@ -39,7 +39,7 @@ export class TimePanel {
     setAttribute(this.lane, "aria-label", time.spans.map((span) => words(span, now)).join("; "));
     this.note.hidden = !time.spans.some((span) => span.rough);
     const longest = Object.entries(seconds).sort(([a, x], [b, y]) => (b === "training") - (a === "training") || y - x);
-    fill(this.sums, longest.filter(([, spent]) => spent).map(([name, spent]) => [name, `${duration(spent)} (${share(name, spent)})`]), true);
+    fill(this.sums, longest.filter(([, spent]) => spent).map(([name, spent]) => [name, `${duration(spent)} (${share(name)})`]), true);
     fill(this.held, resources(time.usage, now));
   }
 }
@@ -54,7 +54,8 @@ function resources({ resources = {}, resourcesSince, phase }, now) {
   return Object.entries(resources).slice(0, 16).map(([name, { inUse = 0, requestedSeconds = 0, trainedSeconds = 0 }]) => {
     const hours = (seconds) => figure(seconds / 3600 / (name === "memory" ? GIB : 1));
     const trained = trainedSeconds + (phase === "training" ? inUse * more : 0);
-    return [`${name}, ${name === "memory" ? "GiB hours" : "hours"}`, `${hours(requestedSeconds + inUse * more)} (${hours(trained)} trained)`];
+    const unit = name === "memory" ? "GiB hours" : name === "cpu" ? "core hours" : "hours";
+    return [`${name} requested \u00d7 time, ${unit}`, `${hours(requestedSeconds + inUse * more)} (${hours(trained)} while it trained)`];
   });
 }
 
