@@ -14,9 +14,9 @@ from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.api.waiting import Reason
 from tfoperator.base.clock import epoch_seconds, seconds_between
 from tfoperator.controller.kinds import OwnedKind
-from tfoperator.controller.pods.gang import PodGroup
 from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.controller.pods.options import PodOptions
+from tfoperator.controller.pods.pod_groups import PodGroup
 from tfoperator.kube.deployments import Deployment
 from tfoperator.kube.objects import ObjectMeta, Pod, Service
 
