@@ -57,12 +57,14 @@ class Comparison(msgspec.Struct, frozen=True):
 class NewestLine(msgspec.Struct, frozen=True):
     """The newest line of a pod's log: the time of writing as far as known here, and the time by its node's clock.
 
-    `stamp` is None for a log without a line. `stopped`: the program is seen to be stopped (SIGSTOP).
+    `stamp` is None for a log without a line. `stopped`: the program is seen to be stopped (SIGSTOP). `is_new`: the look
+    before did not find this line, or there was none before.
     """
 
     time: datetime
     stamp: datetime | None
     stopped: bool = False
+    is_new: bool = False
 
 
 class LogLines(msgspec.Struct, frozen=True):
