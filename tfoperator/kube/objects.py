@@ -36,6 +36,10 @@ class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit
     block_owner_deletion: bool | None = None
 
 
+NOBODY = OwnerReference(uid="-", controller=True)
+"""Stands for an owner that a cache does not keep: nothing has this UID."""
+
+
 def object_key(namespace: str, name: str) -> str:
     """Return `namespace/name`, or `name` for an object without a namespace: the key used in stores and queues."""
     return f"{namespace}/{name}" if namespace else name
@@ -217,7 +221,7 @@ def _controller_alone(owners: tuple[OwnerReference, ...]) -> tuple[OwnerReferenc
     for one in owners:
         if one.controller:
             known = len(one.api_version + one.kind + one.name + one.uid) <= _MAX_VALUE
-            return (one if known else OwnerReference(uid="-", controller=True),)  # a UID that nobody has
+            return (one if known else NOBODY,)
     return ()
 
 
@@ -270,8 +274,10 @@ _LARGE_POD = 32 << 10
 """Bytes of a pod's JSON from which on its status is bounded; most pods have 4 to 10 KB, of which little is kept."""
 _MAX_CONTAINERS = 16
 _MAX_CONDITIONS = 16
-_MAX_NAME, _MAX_CONTAINER_MESSAGE = 128, 256
-"""Characters of a name, a reason and a container's message in a large pod's status."""
+_MAX_NAME = 128
+"""Characters of a name or a reason in a large pod's status."""
+_MAX_MESSAGE, _MAX_MESSAGE_OF_MANY = 4096, 256
+"""Characters of a message there: as many as kubelets write, and where there are more containers than are kept."""
 _CONDITIONS_OF_KUBERNETES = frozenset(
     ("PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready", "DisruptionTarget")
 )
@@ -321,18 +327,22 @@ def _bounded_pod(pod: _AskingPod, spec: _AskingSpec) -> tuple[_AskingPod, _Askin
     A pod of a thousand containers has a thousand statuses. The container that decides about the replica is kept.
     """
     status, group = pod.status, (spec.scheduling_group or {}).get("podGroupName")
+    few = (
+        max(map(len, (status.conditions, status.container_statuses, status.init_container_statuses))) <= _MAX_CONTAINERS
+    )
+    longest = _MAX_MESSAGE if few else _MAX_MESSAGE_OF_MANY
     conditions = sorted(status.conditions, key=lambda one: one.type not in _CONDITIONS_OF_KUBERNETES)
     bounded = PodStatus(
         phase=_cut(status.phase),
         reason=_cut(status.reason),
-        message=_cut(status.message, _MAX_VALUE),
+        message=_cut(status.message, longest),
         start_time=status.start_time,
         conditions=tuple(
-            PodCondition(_cut(one.type), _cut(one.status), _cut(one.reason), _cut(one.message, _MAX_VALUE))
+            PodCondition(_cut(one.type), _cut(one.status), _cut(one.reason), _cut(one.message, longest))
             for one in conditions[:_MAX_CONDITIONS]
         ),
-        init_container_statuses=_bounded_containers(status.init_container_statuses),
-        container_statuses=_bounded_containers(status.container_statuses),
+        init_container_statuses=_bounded_containers(status.init_container_statuses, longest),
+        container_statuses=_bounded_containers(status.container_statuses, longest),
     )
     short = _AskingSpec(
         node_name=_cut(spec.node_name, _MAX_VALUE),
@@ -344,24 +354,28 @@ def _bounded_pod(pod: _AskingPod, spec: _AskingSpec) -> tuple[_AskingPod, _Askin
     return _AskingPod(pod.metadata, short, bounded), short
 
 
-def _bounded_containers(statuses: tuple[ContainerStatus, ...]) -> tuple[ContainerStatus, ...]:
+def _bounded_containers(statuses: tuple[ContainerStatus, ...], longest: int) -> tuple[ContainerStatus, ...]:
     deciding = [one for one in statuses[_MAX_CONTAINERS:] if one.name == DECIDING_CONTAINER][:1]
     return tuple(
         ContainerStatus(
-            _cut(one.name), one.ready, one.restart_count, _bounded_state(one.state), _bounded_state(one.last_state)
+            _cut(one.name),
+            one.ready,
+            one.restart_count,
+            _bounded_state(one.state, longest),
+            _bounded_state(one.last_state, longest),
         )
         for one in (*statuses[: _MAX_CONTAINERS - len(deciding)], *deciding)
     )
 
 
-def _bounded_state(state: ContainerState | None) -> ContainerState | None:
+def _bounded_state(state: ContainerState | None, longest: int) -> ContainerState | None:
     if state is None:
         return None
     waiting, ended = state.waiting, state.terminated
     if waiting is not None:
-        waiting = ContainerStateWaiting(_cut(waiting.reason), _cut(waiting.message, _MAX_CONTAINER_MESSAGE))
+        waiting = ContainerStateWaiting(_cut(waiting.reason), _cut(waiting.message, longest))
     if ended is not None:
-        message = _cut(ended.message, _MAX_CONTAINER_MESSAGE)
+        message = _cut(ended.message, longest)
         ended = ContainerStateTerminated(
             ended.exit_code, _cut(ended.reason), message, ended.finished_at, ended.started_at
         )

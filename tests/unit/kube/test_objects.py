@@ -146,6 +146,18 @@ def test_of_a_pod_with_many_containers_the_one_that_decides_is_kept_and_a_small_
     small = pod(10, "m" * 1000)
     assert [len(small.status.container_statuses), len(small.status.conditions)] == [11, 12]
     assert small.status.container_statuses[0].state.terminated.message == "m" * 1000
+    wide = decode_pod(
+        encode(
+            {
+                "metadata": {"name": "p"},
+                "spec": {"containers": [{"name": "tensorflow", "env": [{"name": "TF_CONFIG", "value": "x" * 60_000}]}]},
+                "status": {"containerStatuses": [status("tensorflow", "m" * 4096)]},
+            }
+        )
+    )
+    assert len(wide.status.container_statuses[0].state.terminated.message) == 4096, (
+        "as a program of a wide job writes it"
+    )
     large = pod(1_000, "m" * 4096)
     assert (large.status.phase, len(large.status.container_statuses)) == ("Running", 16)
     [deciding] = [one for one in large.status.container_statuses if one.name == names.DEFAULT_CONTAINER_NAME]

@@ -1,7 +1,8 @@
 """Kueue's objects as caches keep them: bounded in bytes, whatever their authors write.
 
 Any user of a namespace may make Workloads with the label by which the operator selects them, and Kueue makes one for
-each job of every other kind. Of those that concern no TFJob a cache keeps the metadata, of the others what is read.
+each job of every other kind. Of those that no TFJob owns and that have no mark of the operator a cache keeps the
+metadata, of the others what is read.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tfoperator.api.workloads import (
 from tfoperator.controller.kueue.left import key_of
 from tfoperator.controller.kueue.objects import IN_USE, Flavor, FlavorSpec, decode_flavor
 from tfoperator.controller.kueue.writes import MAX_FINALIZERS, MAX_MESSAGE
-from tfoperator.kube.objects import compacting
+from tfoperator.kube.objects import NOBODY, compacting
 
 MAX_WORKLOAD, MAX_FLAVOR = 16 << 10, 16 << 10
 """Bytes, as JSON, of what is read of a Workload (most have 2 KB), and of a flavor's spec (of eight labels at most)."""
@@ -46,11 +47,13 @@ def _mark_alone(annotations: dict[str, str]) -> dict[str, str]:
 def _read_of(data: bytes) -> Workload:
     workload = decode_workload(data)
     meta = workload.metadata
-    if not key_of(workload):
-        # Without a mark it concerns no job: what is left of its owners decides nothing.
-        force_setattr(meta, "annotations", {})
+    key = key_of(workload)
+    if not (key or workload.mark):
         force_setattr(meta, "finalizers", ())
         return Workload(metadata=meta)
+    if not key and meta.owner_references and meta.controller is None:
+        # It has owners, none of which is in charge: a cache that dropped them all would take it for one without a job.
+        force_setattr(meta, "owner_references", (NOBODY,))
     ours = [one for one in meta.finalizers if one == IN_USE]
     force_setattr(meta, "finalizers", (*ours[:1], *(one for one in meta.finalizers if one != IN_USE)))
     spec, status = workload.spec, _without_places(workload.status)
