@@ -54,7 +54,7 @@ Json = dict[str, Any]
 
 BYTES = 80_000
 """Bytes of labels, of annotations and of what else the author of an object chooses: 240 KB in all."""
-CONTAINERS = 400
+CONTAINERS = 150
 WAIT = 400.0
 _NAMESPACE = "default"
 _LONG = ".".join(["l" * 50] * 3)
