@@ -14,7 +14,7 @@ from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.actions import Action, Create, Delete, Patch, Plan
 from tfoperator.controller.plan.observed import Observed
-from tfoperator.controller.pods.gang import PodGroup, decode_pod_group
+from tfoperator.controller.pods.pod_groups import PodGroup, decode_pod_group
 from tfoperator.kube.deployments import Deployment
 from tfoperator.kube.objects import HasMetadata, ObjectMeta, Pod, PodSpec, PodStatus, Service
 from tfoperator.kube.patches.merge_patch import apply_merge_patch

@@ -29,7 +29,7 @@ def hanging_job(name: str) -> Json:
         "volumeMounts": [{"name": "library", "mountPath": "/app/tfoperator", "readOnly": True}],
     }
     worker = {"replicas": 2, "template": {"spec": {"containers": [container], "volumes": [library]}}}
-    return with_packages(manifests.job(name, {"Worker": worker}, runPolicy={"progressDeadlineSeconds": 10}))
+    return with_packages(manifests.job(name, {"Worker": worker}, runPolicy={"progressDeadlineSeconds": 30}))
 
 
 def test_the_stacks_of_a_job_that_hangs_are_in_the_archive(namespace: InCluster, archive: Path) -> None:

@@ -94,6 +94,7 @@ BAD = [
     (job({"Worker": {}}, tensorBoard={"logDir": "/l"}, name="m" * 52), "metadata.name", "63 characters"),
     (job({"Worker": {}}, runPolicy={"activeDeadlineSeconds": 2**31}), "spec.runPolicy.activeDeadlineSeconds", ""),
     (job({"Worker": {}}, runPolicy={"startDeadlineSeconds": 0}), "spec.runPolicy.startDeadlineSeconds", ""),
+    (job({"Worker": {}}, runPolicy={"progressDeadlineSeconds": 29}), "spec.runPolicy.progressDeadlineSeconds", "30"),
     (job({"Worker": {}}, network="perJob"), "spec.network", "PerReplica"),
     (job({"Worker": {"replicas": 101}}, name="m" * 53, network="PerJob"), "metadata.name", "63 characters"),
     (job({"Worker": {}}, name="1st", network="PerJob"), "metadata.name", ""),

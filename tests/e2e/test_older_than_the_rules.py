@@ -145,6 +145,24 @@ def test_a_job_that_ran_before_the_rules_came_is_frozen_and_can_be_suspended(
     job.wait_pods("worker-0")
 
 
+def test_a_deadline_below_the_least_one_stays_as_it_is_stored_and_keeps_nothing_from_being_written(
+    cluster: Cluster, start_operator: Callable[..., OperatorProcess]
+) -> None:
+    with no_rules(cluster):
+        cluster.submit(tfjob("short", Worker=1, run_policy={"progressDeadlineSeconds": 1}))
+    operated = Operated(cluster, start_operator())
+    job = JobOnCluster(cluster, cluster.job("short"))
+    job.wait_pods("worker-0")
+    job.play("Running", "worker-0", leads_to="Running")
+    eventually(lambda: job.status().get("ready") == "1/1", every=0.05, what="its status is written")
+    job.suspend()
+    job.wait("Suspended")
+    operated.settle()
+    assert job.get()["spec"]["runPolicy"]["progressDeadlineSeconds"] == 1
+    with pytest.raises(KubeError, match="progressDeadlineSeconds"):
+        job.patch_spec(runPolicy={"progressDeadlineSeconds": 2})
+
+
 def test_a_job_that_runs_keeps_its_policies_of_early_v1_by_the_steps_of_migrate(
     plane: ControlPlane, cluster: Cluster, start_operator: Callable[..., OperatorProcess], tmp_path: Path
 ) -> None:

@@ -13,14 +13,14 @@ import yaml
 from tests.e2e.test_run_fast import cli
 from tests.support.cli import Cli, CliProcess, container_process, replica, tfjob
 from tests.support.eventually import eventually
-from tfoperator.api.v1.types import decode_tfjob
+from tfoperator.api.v1.types import LEAST_PROGRESS_DEADLINE, decode_tfjob
 
 __all__ = ["cli"]
 
 pytestmark = pytest.mark.timeout(600)  # the sum of what it waits for at most
 
 LIMIT = 120.0  # seconds for what takes some ten on an idle machine
-DEADLINE = 8  # seconds for which no busy machine keeps a program from printing a line
+DEADLINE = LEAST_PROGRESS_DEADLINE  # seconds
 
 TRAIN = """
 import json, os, pathlib, signal, time

@@ -12,7 +12,7 @@ from tests.support import manifests
 from tests.support.cluster import decode, find
 from tests.support.eventually import eventually
 from tfoperator.api.v1.status import parse_indexes
-from tfoperator.api.v1.types import TFJOBS
+from tfoperator.api.v1.types import LEAST_PROGRESS_DEADLINE, TFJOBS
 from tfoperator.kube.resources import EVENTS, PODS
 from tfoperator.kube.verbs import ApiClient
 
@@ -198,10 +198,8 @@ def _stragglers(stage: Stage) -> None:
 
 
 def _progress(stage: Stage) -> None:
-    deadline = 6
-    stage.start(
-        "talks", "while true; do echo step; sleep 0.5; done", progressDeadlineSeconds=deadline, onStall="Fail",
-    )  # fmt: skip
+    talks = "while true; do echo step; sleep 0.5; done"
+    stage.start("talks", talks, progressDeadlineSeconds=LEAST_PROGRESS_DEADLINE, onStall="Fail")
     stage.take("talks")
     stage.take("talks")
     status = stage.until("talks", "Running", disruptions=2)
@@ -209,7 +207,7 @@ def _progress(stage: Stage) -> None:
 
 
 def _stalled(stage: Stage) -> None:
-    stage.start("silent", progressDeadlineSeconds=2, onStall="Restart", backoffLimit=0)
+    stage.start("silent", progressDeadlineSeconds=LEAST_PROGRESS_DEADLINE, onStall="Restart", backoffLimit=0)
     _fails(stage, "silent", "made no progress", disruptions=0)
 
 

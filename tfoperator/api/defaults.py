@@ -12,7 +12,7 @@ from collections import Counter
 import msgspec
 
 from tfoperator.api.names import parse_replica_type
-from tfoperator.api.v1.types import ReplicaSpec, RestartPolicy, SuccessPolicy, TFJob
+from tfoperator.api.v1.types import LEAST_PROGRESS_DEADLINE, ReplicaSpec, RestartPolicy, SuccessPolicy, TFJob
 
 
 def default(job: TFJob) -> TFJob:
@@ -20,7 +20,8 @@ def default(job: TFJob) -> TFJob:
 
     Replica keys get their proper case, `replicas` 1, `restartPolicy` Never, `suspend` false, `successPolicy` "". An
     empty string counts as unset, as in the Go operator. A null replica spec stays null. An unset `cleanPodPolicy` stays
-    unset: that differs from each of its values. So does `network`, which the operator chooses.
+    unset: that differs from each of its values. So does `network`, which the operator chooses. A
+    `progressDeadlineSeconds` below the least value, which an older CRD allowed, counts as the least value.
     """
     spec = job.spec
     return msgspec.structs.replace(
@@ -35,6 +36,7 @@ def default(job: TFJob) -> TFJob:
                 spec.policy,
                 clean_pod_policy=spec.policy.clean_pod_policy or None,
                 suspend=spec.suspended,
+                progress_deadline_seconds=_progress_deadline(spec.policy.progress_deadline_seconds),
             ),
             success_policy=spec.success_policy or SuccessPolicy.DEFAULT,
             enable_dynamic_worker=bool(spec.enable_dynamic_worker),
@@ -42,6 +44,11 @@ def default(job: TFJob) -> TFJob:
             network=spec.network or None,
         ),
     )
+
+
+def _progress_deadline(seconds: int | None) -> int | None:
+    """Return the deadline that a stored value stands for. No CRD has allowed values below 1: those stay, as errors."""
+    return seconds if seconds is None or seconds < 1 else max(seconds, LEAST_PROGRESS_DEADLINE)
 
 
 def normalise_replica_types(specs: dict[str, ReplicaSpec | None]) -> dict[str, ReplicaSpec | None]:

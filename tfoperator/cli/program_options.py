@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from tfoperator.api.v1.types import LEAST_PROGRESS_DEADLINE
 from tfoperator.base.controlchars import in_utf8
 from tfoperator.base.private_files import check_own_place
 from tfoperator.cli.option_groups import pairs
@@ -139,7 +140,7 @@ def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOpti
         limits={name: amount for name, amount in (("cpu", options.cpus), ("memory", options.memory)) if amount},
         checkpoints=_checkpoints(options, pods),
         log_dir=_log_dir(options, pods),
-        stall_seconds=None if options.stall is None else math.ceil(timeout_seconds(options.stall, "--stall")),
+        stall_seconds=None if options.stall is None else _stall_seconds(options.stall),
         grace_seconds=_grace(options),
     )
     if options.workers == 0 and not options.chief:
@@ -175,6 +176,14 @@ def _command(file: str, options: ProgramOptions, pods: RuntimeOptions) -> list[s
         return ["python", "-m", file]
     elsewhere = pods.work_dir is not None and not pods.in_containers and not options.emit_yaml
     return ["python", os.path.abspath(file) if elsewhere else file]
+
+
+def _stall_seconds(stall: str) -> int:
+    """Return the progress deadline. Raises CliError for one that no job may have, here or in a cluster."""
+    seconds = math.ceil(timeout_seconds(stall, "--stall"))
+    if seconds < LEAST_PROGRESS_DEADLINE:
+        raise CliError(f"--stall: {stall} is less than the {LEAST_PROGRESS_DEADLINE}s that a job may have at least")
+    return seconds
 
 
 def _grace(options: ProgramOptions) -> int | None:

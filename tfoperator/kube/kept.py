@@ -8,6 +8,10 @@ MAX_REQUESTS = 4096
 """Bytes, as JSON, of what the containers of a pod ask for. A pod that asks with more counts as asking for nothing."""
 
 
+DECIDING_CONTAINER = "tensorflow"
+"""The container whose status every cached pod keeps: it decides about the replica."""
+
+
 class ContainerSpec(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     """What a container asks for, and whether an init container runs on (`Always`)."""
 

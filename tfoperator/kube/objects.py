@@ -17,7 +17,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import force_setattr
 
-from tfoperator.kube.kept import KEPT_ANNOTATIONS, KEPT_LABELS, MAX_REQUESTS, ContainerSpec
+from tfoperator.kube.kept import DECIDING_CONTAINER, KEPT_ANNOTATIONS, KEPT_LABELS, MAX_REQUESTS, ContainerSpec
 
 
 def timestamp(moment: datetime) -> str:
@@ -34,6 +34,10 @@ class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit
     uid: str = ""
     controller: bool | None = None
     block_owner_deletion: bool | None = None
+
+
+NOBODY = OwnerReference(uid="-", controller=True)
+"""Stands for an owner that a cache does not keep: nothing has this UID."""
 
 
 def object_key(namespace: str, name: str) -> str:
@@ -217,16 +221,20 @@ def _controller_alone(owners: tuple[OwnerReference, ...]) -> tuple[OwnerReferenc
     for one in owners:
         if one.controller:
             known = len(one.api_version + one.kind + one.name + one.uid) <= _MAX_VALUE
-            return (one if known else OwnerReference(uid="-", controller=True),)  # a UID that nobody has
+            return (one if known else NOBODY,)
     return ()
 
 
 def compacting(
-    decode: Callable[[bytes], V], keep: Callable[[dict[str, str]], dict[str, str]] = _in_use
+    decode: Callable[[bytes], V],
+    keep: Callable[[dict[str, str]], dict[str, str]] = _in_use,
+    *,
+    finalizers: int = 1,
 ) -> Callable[[bytes], V]:
     """Return a decoder for a cache: what `decode` returns, with labels in use, the annotations that `keep` returns,
-    one finalizer of several, and of the owners the controller alone.
+    so many of the finalizers, and of the owners the controller alone.
     """
+    kept_finalizers = finalizers
 
     def decode_compact(data: bytes) -> V:
         decoded = decode(data)
@@ -242,7 +250,7 @@ def compacting(
             if owners not in _shared:
                 owners = _controller_alone(owners)
             force_setattr(meta, "owner_references", _shared.setdefault(owners, owners) if owners else ())
-        if finalizers := meta.finalizers[:1]:
+        if finalizers := meta.finalizers[:kept_finalizers]:
             force_setattr(meta, "finalizers", _shared.setdefault(finalizers, finalizers))
         return decoded
 
@@ -261,6 +269,18 @@ class _AskingPod(Pod, frozen=True, gc=False):
 
 
 _decode_pod = compacting(msgspec.json.Decoder(_AskingPod).decode)
+
+_LARGE_POD = 32 << 10
+"""Bytes of a pod's JSON from which on its status is bounded; most pods have 4 to 10 KB, of which little is kept."""
+_MAX_CONTAINERS = 16
+_MAX_CONDITIONS = 16
+_MAX_NAME = 128
+"""Characters of a name or a reason in a large pod's status."""
+_MAX_MESSAGE, _MAX_MESSAGE_OF_MANY = 4096, 256
+"""Characters of a message there: as many as kubelets write, and where there are more containers than are kept."""
+_CONDITIONS_OF_KUBERNETES = frozenset(
+    ("PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready", "DisruptionTarget")
+)
 
 decode_partial: Callable[[bytes], PartialObject] = compacting(msgspec.json.Decoder(PartialObject).decode)
 """Decode any object's metadata for a cache: shared, only what is in use. Raises msgspec.DecodeError."""
@@ -281,6 +301,8 @@ def decode_pod(data: bytes) -> Pod:
         members = {"containers": asked.containers, "initContainers": asked.init_containers}
         requests = msgspec.json.encode({**members, "resources": asked.resources, "overhead": asked.overhead})
     kept = intern(requests.decode()) if len(requests) <= MAX_REQUESTS else ""
+    if len(data) > _LARGE_POD:
+        asking, asked = _bounded_pod(asking, asked)
     group, deadline = asked.scheduling_group, asked.active_deadline_seconds
     spec = PodSpec(asked.node_name, asked.restart_policy, deadline, asked.subdomain, group, kept)
     pod = Pod(asking.metadata, spec, asking.status)
@@ -297,3 +319,68 @@ def decode_pod(data: bytes) -> Pod:
     if status.start_time == pod.metadata.creation_timestamp:
         force_setattr(status, "start_time", pod.metadata.creation_timestamp)
     return pod
+
+
+def _bounded_pod(pod: _AskingPod, spec: _AskingSpec) -> tuple[_AskingPod, _AskingSpec]:
+    """Return a pod and its spec with bounds on every member that grows with what a job's author writes.
+
+    A pod of a thousand containers has a thousand statuses. The container that decides about the replica is kept.
+    """
+    status, group = pod.status, (spec.scheduling_group or {}).get("podGroupName")
+    few = (
+        max(map(len, (status.conditions, status.container_statuses, status.init_container_statuses))) <= _MAX_CONTAINERS
+    )
+    longest = _MAX_MESSAGE if few else _MAX_MESSAGE_OF_MANY
+    conditions = sorted(status.conditions, key=lambda one: one.type not in _CONDITIONS_OF_KUBERNETES)
+    bounded = PodStatus(
+        phase=_cut(status.phase),
+        reason=_cut(status.reason),
+        message=_cut(status.message, longest),
+        start_time=status.start_time,
+        conditions=tuple(
+            PodCondition(_cut(one.type), _cut(one.status), _cut(one.reason), _cut(one.message, longest))
+            for one in conditions[:_MAX_CONDITIONS]
+        ),
+        init_container_statuses=_bounded_containers(status.init_container_statuses, longest),
+        container_statuses=_bounded_containers(status.container_statuses, longest),
+    )
+    short = _AskingSpec(
+        node_name=_cut(spec.node_name, _MAX_VALUE),
+        restart_policy=_cut(spec.restart_policy),
+        active_deadline_seconds=spec.active_deadline_seconds,
+        subdomain=_cut(spec.subdomain),
+        scheduling_group=None if group is None else {"podGroupName": _cut(group, _MAX_VALUE)},
+    )
+    return _AskingPod(pod.metadata, short, bounded), short
+
+
+def _bounded_containers(statuses: tuple[ContainerStatus, ...], longest: int) -> tuple[ContainerStatus, ...]:
+    deciding = [one for one in statuses[_MAX_CONTAINERS:] if one.name == DECIDING_CONTAINER][:1]
+    return tuple(
+        ContainerStatus(
+            _cut(one.name),
+            one.ready,
+            one.restart_count,
+            _bounded_state(one.state, longest),
+            _bounded_state(one.last_state, longest),
+        )
+        for one in (*statuses[: _MAX_CONTAINERS - len(deciding)], *deciding)
+    )
+
+
+def _bounded_state(state: ContainerState | None, longest: int) -> ContainerState | None:
+    if state is None:
+        return None
+    waiting, ended = state.waiting, state.terminated
+    if waiting is not None:
+        waiting = ContainerStateWaiting(_cut(waiting.reason), _cut(waiting.message, longest))
+    if ended is not None:
+        message = _cut(ended.message, longest)
+        ended = ContainerStateTerminated(
+            ended.exit_code, _cut(ended.reason), message, ended.finished_at, ended.started_at
+        )
+    return ContainerState(waiting, ended, state.running)
+
+
+def _cut(text: str, most: int = _MAX_NAME) -> str:
+    return text if len(text) <= most else text[:most]

@@ -261,7 +261,7 @@ def _policy(rng: random.Random) -> Json:
     )
     if chance(rng, 0.35):
         policy |= {
-            "progressDeadlineSeconds": rng.choice((1, 10, 10, 30, 30, 2**31 - 1)),
+            "progressDeadlineSeconds": rng.choice((30, 30, 30, 60, 60, 2**31 - 1)),
             "onStall": rng.choice(_ON_STALL),
         }
     return policy

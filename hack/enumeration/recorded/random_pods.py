@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from hack.random_jobs.chances import chance
 from tfoperator.api.names import ANNOTATION_JOB_RESTARTS, ANNOTATION_RESTARTS, LABEL_JOB_NAME, MAX_RESTARTS
-from tfoperator.controller.pods.gang import PodGroup, PodGroupStatus
+from tfoperator.controller.pods.pod_groups import PodGroup, PodGroupStatus
 from tfoperator.kube.objects import ContainerStatus, ObjectMeta, Pod, PodCondition, PodStatus
 
 _CODES = (0, 1, 2, 127, 128, 129, 130, 137, 137, 137, 138, 138, 143, 143, 201, 202, 255)

@@ -15,10 +15,10 @@ from hack.faults.plan.steps import Act, JobShape, Profile, Step
 _DEADLINES = (40, 60, 100)
 """Seconds of the operators' time: two real ones at least, in which a busy machine reports a few times."""
 
-_REAL_DEADLINES = (3, 4, 6)
-"""Where timestamps are real. They are of whole seconds, so a report looks up to a second older than it is."""
+_REAL_DEADLINES = (30, 31, 33)
+"""Where timestamps are real: the least that there is, and little more."""
 
-_REAL_SILENCE = 1.5
+_REAL_SILENCE = 12.0
 """How many times as long programs are silent there: longer than some of these deadlines, and not than all."""
 
 

@@ -147,3 +147,9 @@ def test_what_is_wrong_on_the_command_line_is_told_and_nothing_is_started(
     assert words in run("run", "train.py", *arguments, code=2).err
     assert "-- --epochs" not in run("run", "job.yaml", "--epochs", "3", code=2).err
     assert not (folder / ".tfoperator").exists()
+
+
+def test_a_stall_can_not_be_found_sooner_on_a_laptop_than_in_a_cluster(folder: Path) -> None:
+    assert program_job(["train.py"], ProgramOptions(stall="30s")).stall_seconds == 30
+    with pytest.raises(CliError, match="--stall: 29s is less than the 30s"):
+        program_job(["train.py"], ProgramOptions(stall="29s"))

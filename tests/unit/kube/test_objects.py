@@ -131,6 +131,41 @@ def test_an_object_costs_a_cache_little_whatever_somebody_writes_into_it(decode:
     assert not meta.is_controlled_by("")
 
 
+def test_of_a_pod_with_many_containers_the_one_that_decides_is_kept_and_a_small_pod_is_kept_whole() -> None:
+    def status(name: str, message: str = "") -> dict[str, Any]:
+        ended = {"exitCode": 3, "reason": "Error", "message": message}
+        return {"name": name, "ready": True, "restartCount": 1, "state": {"terminated": ended}}
+
+    def pod(count: int, message: str) -> Pod:
+        statuses = [*(status(f"sidecar-{number}", message) for number in range(count)), status("tensorflow", message)]
+        gates = [{"type": f"example.com/gate-{number}", "status": "True"} for number in range(count)]
+        conditions = [*gates, {"type": "Ready", "status": "False"}, {"type": "DisruptionTarget", "status": "True"}]
+        both = {"containerStatuses": statuses, "initContainerStatuses": statuses, "conditions": conditions}
+        return decode_pod(encode({"metadata": {"name": "p"}, "status": {"phase": "Running", **both}}))
+
+    small = pod(10, "m" * 1000)
+    assert [len(small.status.container_statuses), len(small.status.conditions)] == [11, 12]
+    assert small.status.container_statuses[0].state.terminated.message == "m" * 1000
+    wide = decode_pod(
+        encode(
+            {
+                "metadata": {"name": "p"},
+                "spec": {"containers": [{"name": "tensorflow", "env": [{"name": "TF_CONFIG", "value": "x" * 60_000}]}]},
+                "status": {"containerStatuses": [status("tensorflow", "m" * 4096)]},
+            }
+        )
+    )
+    assert len(wide.status.container_statuses[0].state.terminated.message) == 4096, (
+        "as a program of a wide job writes it"
+    )
+    large = pod(1_000, "m" * 4096)
+    assert (large.status.phase, len(large.status.container_statuses)) == ("Running", 16)
+    [deciding] = [one for one in large.status.container_statuses if one.name == names.DEFAULT_CONTAINER_NAME]
+    assert (deciding.state.terminated.exit_code, deciding.restart_count) == (3, 1)
+    assert len(deciding.state.terminated.message) == 256
+    assert [one.type for one in large.status.conditions][:2] == ["Ready", "DisruptionTarget"]
+
+
 @pytest.mark.parametrize("grace", [10**12, 10**30, -(10**30)])
 def test_a_grace_period_that_no_calendar_has_room_for_breaks_nothing(grace: int) -> None:
     meta = ObjectMeta(deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC), deletion_grace_period_seconds=grace)

@@ -239,9 +239,9 @@ _SPEC: dict[type, dict[str, Field]] = {
             {"enum": _enum(RestartMode)},
         ),
         "progressDeadlineSeconds": Field(
-            "Seconds without progress after which a running job is Stalled: without a report or, where nothing "
-            "reports, a line in the logs of its chief and workers. Never if unset.",
-            {"minimum": 1, "maximum": INT32_MAX},
+            "Seconds without progress, at least 30, after which a running job is Stalled: without a report or, where "
+            "nothing reports, a line in the logs of its chief and workers. Never if unset.",
+            {"minimum": types.LEAST_PROGRESS_DEADLINE, "maximum": INT32_MAX},
         ),
         "onStall": Field(
             "Consequence of a stall: a condition and an event (Report, if unset), or a new start of the replicas "

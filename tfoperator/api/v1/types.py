@@ -133,6 +133,13 @@ class SchedulingPolicy(msgspec.Struct, frozen=True, rename="camel", omit_default
     schedule_timeout_seconds: int | None = None
 
 
+LEAST_PROGRESS_DEADLINE = 30
+"""Seconds: the smallest `progressDeadlineSeconds`.
+
+Where nothing reports, a deadline costs a look at a log in each half of it, of every silent pod.
+"""
+
+
 class RunPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Policies over the whole job's life."""
 

@@ -23,6 +23,7 @@ from tfoperator.api.names import (
 from tfoperator.api.problems import Problem, member, shown
 from tfoperator.api.templates import is_absent, own_host_names
 from tfoperator.api.v1.types import (
+    LEAST_PROGRESS_DEADLINE,
     CleanPodPolicy,
     Network,
     OnStall,
@@ -216,7 +217,7 @@ def _validate_run_policy(spec: TFJobSpec) -> Iterator[Problem]:
 
 def _validate_progress_deadline(path: str, policy: RunPolicy) -> Iterator[Problem]:
     deadline = policy.progress_deadline_seconds
-    yield from check_range(member(path, "progressDeadlineSeconds"), deadline, 1, INT32_MAX)
+    yield from check_range(member(path, "progressDeadlineSeconds"), deadline, LEAST_PROGRESS_DEADLINE, INT32_MAX)
     yield from check_one_of(member(path, "onStall"), policy.on_stall, OnStall)
     yield from check_one_of(member(path, "onStraggler"), policy.on_straggler, OnStraggler)
     if policy.on_stall and deadline is None:

@@ -12,8 +12,9 @@ from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.queues import PRIORITY_LABEL, queue_name
 from tfoperator.api.templates import template_dict
 from tfoperator.api.v1.types import SchedulingPolicy, TFJob
-from tfoperator.api.workloads import WORKLOADS, Workload, decode_workload
+from tfoperator.api.workloads import WORKLOADS, Workload
 from tfoperator.base.clock import Clock
+from tfoperator.controller.kueue.cached import decode_flavor_for_cache, decode_workload_for_cache
 from tfoperator.controller.kueue.decide import Facts, decide, is_driven_by_kueue
 from tfoperator.controller.kueue.lag import TRY_AGAIN, WorkloadLag, missing_flavors
 from tfoperator.controller.kueue.left import JOB_INDEX, WorkloadsLeft, index_by_job, key_of
@@ -22,7 +23,6 @@ from tfoperator.controller.kueue.objects import (
     OF_JOBS,
     WORKLOAD_PRIORITIES,
     Flavor,
-    decode_flavor,
     decode_priority,
 )
 from tfoperator.controller.kueue.requests import send
@@ -58,8 +58,8 @@ class KueueInformers(msgspec.Struct, frozen=True):
         """Return the informers of a factory; start it afterwards."""
         indexers = {CONTROLLER_UID_INDEX: index_by_controller_uid, JOB_INDEX: index_by_job}
         return cls(
-            factory.informer(WORKLOADS, decode_workload, OF_JOBS, indexers=indexers),
-            factory.informer(FLAVORS, decode_flavor),
+            factory.informer(WORKLOADS, decode_workload_for_cache, OF_JOBS, indexers=indexers),
+            factory.informer(FLAVORS, decode_flavor_for_cache),
         )
 
     def queue_jobs(self, enqueue: Callable[[str], None]) -> None:

@@ -121,7 +121,7 @@ class WorkloadLag:
 
     def flavors(self, workloads: Sequence[Workload]) -> dict[str, Flavor]:
         """Return the flavors by name. Costs a LIST while the cache lacks one that a Workload was admitted with."""
-        known = {one.metadata.name: one for one in self._flavors.list()}
+        known = {one.metadata.name: one for one in self._flavors.list() if one.is_whole}
         if missing_flavors(workloads, known):
             live = list_all(ListWatch(self._client, FLAVORS, "", decode_flavor)).items
             known = {one.metadata.name: one for one in live}

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.queues import JOB_UID_LABEL
-from tfoperator.kube.objects import HasMetadata
+from tfoperator.kube.objects import HasMetadata, compacting
 from tfoperator.kube.options import Selection
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import decoder
@@ -32,9 +32,10 @@ class FlavorSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Flavor(HasMetadata, frozen=True):
-    """One flavor of nodes."""
+    """One flavor of nodes. Of one that is not `is_whole` a cache lacks the spec, which is read when it is needed."""
 
     spec: FlavorSpec = msgspec.field(default_factory=FlavorSpec)
+    is_whole: bool = msgspec.field(default=True, name="-")
 
 
 decode_flavor = decoder(Flavor)
@@ -47,4 +48,4 @@ class Priority(HasMetadata, frozen=True):
     global_default: bool = msgspec.field(default=False, name="globalDefault")
 
 
-decode_priority = decoder(Priority)
+decode_priority = compacting(decoder(Priority))

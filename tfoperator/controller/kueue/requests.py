@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from tfoperator.api.workloads import WORKLOADS
+from tfoperator.controller.kueue.objects import IN_USE
 from tfoperator.controller.kueue.writes import Verb, Write
 from tfoperator.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from tfoperator.kube.objects import decode_partial
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.verbs import ApiClient, decode_metadata
 
 logger = logging.getLogger(__name__)
 
@@ -28,10 +30,18 @@ def send(client: ApiClient, namespace: str, write: Write) -> bool:
                 client.delete(WORKLOADS, namespace, write.name, uid=write.uid)
             case Verb.PATCH | Verb.STATUS:
                 subresource = "status" if write.verb is Verb.STATUS else ""
-                client.patch(WORKLOADS, namespace, write.name, write.body, decode_partial, subresource=subresource)
+                body = _with_all_finalizers(client, namespace, write) if write.reads_finalizers else write.body
+                client.patch(WORKLOADS, namespace, write.name, body, decode_partial, subresource=subresource)
     except (AlreadyExistsError, ConflictError, NotFoundError) as error:
         if isinstance(error, ConflictError) and "finalizers" in write.body.get("metadata", {}):
             raise
         logger.debug("%s Workload %s: %s", write.verb, write.name, error)
         return False
     return True
+
+
+def _with_all_finalizers(client: ApiClient, namespace: str, write: Write) -> dict[str, Any]:
+    """Return the body with the finalizers of others, of which the cache has some. It names the version: no race."""
+    live = client.get(WORKLOADS, namespace, write.name, decode_metadata).metadata
+    stay = [one for one in live.finalizers if one != IN_USE]
+    return write.body | {"metadata": write.body["metadata"] | {"finalizers": stay}}

@@ -16,6 +16,9 @@ from tfoperator.controller.kueue.objects import IN_USE
 MAX_MESSAGE = 1024
 """Characters of a condition's message; a Workload's may have 32 KiB."""
 
+MAX_FINALIZERS = 16
+"""Finalizers of a Workload that a cache keeps beside the first. One with more is read again before they are written."""
+
 _READY, _NOT_READY = "All replicas are ready or have ended.", "Not all replicas are ready."
 _READY_NO_MORE = "A replica is not ready any more."
 
@@ -35,7 +38,7 @@ class Verb(StrEnum):
 class Write(msgspec.Struct, frozen=True):
     """One write to a job's Workload. A patch is a merge patch that names the version that it was made from.
 
-    `prices`: the priority of the body is still to be looked up.
+    `prices`: the priority of the body is still to be looked up. `reads_finalizers`: so are the finalizers that stay.
     """
 
     verb: Verb
@@ -43,6 +46,7 @@ class Write(msgspec.Struct, frozen=True):
     body: dict[str, Any] = {}
     uid: str = ""
     prices: bool = False
+    reads_finalizers: bool = False
 
 
 def removal(workload: Workload) -> tuple[Write, ...]:
@@ -57,7 +61,8 @@ def unfinalized(workload: Workload) -> tuple[Write, ...]:
     if IN_USE not in workload.metadata.finalizers:
         return ()
     finalizers = [one for one in workload.metadata.finalizers if one != IN_USE]
-    return (patch_of(workload, {"metadata": {"finalizers": finalizers}}),)
+    write = patch_of(workload, {"metadata": {"finalizers": finalizers}})
+    return (msgspec.structs.replace(write, reads_finalizers=len(finalizers) >= MAX_FINALIZERS),)
 
 
 def is_reported_by_kueue(workload: Workload) -> bool:

@@ -13,7 +13,8 @@ from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.kinds import ObjectKind
 from tfoperator.controller.kueue.keeper import KueueInformers
 from tfoperator.controller.kueue.objects import Priority, decode_priority
-from tfoperator.controller.pods.gang import GangScheduler, PodGroup, decode_pod_group
+from tfoperator.controller.pods.gang import GangScheduler
+from tfoperator.controller.pods.pod_groups import PodGroup, decode_pod_group
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
     ORPHANS_INDEX,

@@ -33,8 +33,9 @@ from tfoperator.controller.plan.actions import Create, Patch, PhaseName
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.pods.bodies import owner_reference
-from tfoperator.controller.pods.gang import GANG_ORDER, GangScheduler, PodGroup, PodGroupSpec
+from tfoperator.controller.pods.gang import GANG_ORDER, GangScheduler
 from tfoperator.controller.pods.manifests import restarts_together
+from tfoperator.controller.pods.pod_groups import PodGroup, PodGroupSpec
 from tfoperator.controller.pods.resources import Resources, pod_requests
 from tfoperator.controller.pods.template import PodTemplateError, Template
 
@@ -156,8 +157,8 @@ def _gang_size(
     current: PodGroup | None,
     priorities: Mapping[str, int],
     template: Callable[[ReplicaGroup], Template],
-) -> tuple[int, Mapping[str, str | int]]:
-    """Return the number of pods that must find room at once, and the sum of their requests.
+) -> tuple[int, Mapping[str, str | int] | None]:
+    """Return the number of pods that must find room at once, and the sum of their requests (None: as it is).
 
     Raises PodTemplateError if a template's requests can't be read.
 
@@ -256,7 +257,7 @@ def _refusal(replica: Replica) -> str | None:
 
 
 def _gang(wanted: PodGroupSpec) -> str:
-    asks = ", ".join(f"{name} {amount}" for name, amount in sorted(wanted.min_resources.items()))
+    asks = ", ".join(f"{name} {amount}" for name, amount in sorted((wanted.min_resources or {}).items()))
     pods = "1 pod" if wanted.min_member == 1 else f"{wanted.min_member} pods"
     return f"the gang of {pods}{f' ({asks})' if asks else ''}"
 

@@ -14,9 +14,9 @@ from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.api.waiting import Reason
 from tfoperator.base.clock import epoch_seconds, seconds_between
 from tfoperator.controller.kinds import OwnedKind
-from tfoperator.controller.pods.gang import PodGroup
 from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.controller.pods.options import PodOptions
+from tfoperator.controller.pods.pod_groups import PodGroup
 from tfoperator.kube.deployments import Deployment
 from tfoperator.kube.objects import ObjectMeta, Pod, Service
 
@@ -57,12 +57,14 @@ class Comparison(msgspec.Struct, frozen=True):
 class NewestLine(msgspec.Struct, frozen=True):
     """The newest line of a pod's log: the time of writing as far as known here, and the time by its node's clock.
 
-    `stamp` is None for a log without a line. `stopped`: the program is seen to be stopped (SIGSTOP).
+    `stamp` is None for a log without a line. `stopped`: the program is seen to be stopped (SIGSTOP). `is_new`: the look
+    before did not find this line, or there was none before.
     """
 
     time: datetime
     stamp: datetime | None
     stopped: bool = False
+    is_new: bool = False
 
 
 class LogLines(msgspec.Struct, frozen=True):

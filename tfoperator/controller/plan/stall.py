@@ -6,7 +6,9 @@ as a job has never sent one, lines in the logs of the replicas that train (a par
 
 *Logs* are not watched: the last lines are read at half of the deadline and at its end, and only for jobs that have a
 deadline. A line's time is by its node's clock. So a line counts as new by that clock, or if it differs from the one of
-the previous look: with two looks in a deadline no wrong clock makes a stall of a job that makes progress.
+the previous look: with two looks in a deadline no wrong clock makes a stall of a job that makes progress. Looks may
+come late, since their number in a second is bounded (`log_looks`). So a line that the look before has not found proves
+no stall, whatever its time: another look follows. The longer a job has been silent, the rarer are the looks at it.
 
 *A stall that is to be ended* (`onStall`) is reported first, in its own status write. It waits for the stacks of all
 threads, where they are taken, and is ended by the existing means: replicas are marked as lost, and the rules of
@@ -18,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 
@@ -46,8 +49,9 @@ _MIN_GAP = 1.0
 _MAX_BEHIND = 5
 _END_DELAY = 1.0
 """Seconds after which a reported stall is ended, unless the status that reports it comes back before."""
-_MIN_LOOK_PERIOD, _MAX_LOOK_PERIOD = 5.0, 60.0
-"""Seconds between two looks at the logs of a stalled job: it may have resumed."""
+_SHARE_OF_SILENCE, _MAX_LOOK_PERIOD = 0.25, 600.0
+"""The share of a stalled job's silence after which its logs are looked at again, since it may have resumed; in seconds,
+half of the deadline at least, and this at most."""
 
 
 def judge_progress(known: Situation, deadline: float) -> Stall:
@@ -144,15 +148,15 @@ def _by_logs(known: Situation, clock: _Clock) -> Stall:
         if half > 0 or seen_since_half:
             return Stall(state=StallState.GOES_ON, look_again=half if half > 0 else left)
         return Stall(state=StallState.GOES_ON, look_again=left, look_at=all_pods, newer_than=last)
-    again = min(max(clock.deadline / 2, _MIN_LOOK_PERIOD), _MAX_LOOK_PERIOD)
+    half = clock.deadline / 2
     if looked is None or seconds_between(last, looked) < clock.deadline:
-        before = condition_of(job, ConditionType.STALLED)
-        state, message = StallState.GOES_ON, ""
-        if before is not None and before.status == "True":
-            # Until the logs have been read again, repeat the last message.
-            state, message = StallState.STALLED, before.message
-        return Stall(state=state, message=message, look_again=again, look_at=all_pods, newer_than=last)
+        return _as_before(job, look_again=half, look_at=all_pods, newer_than=last)
     since = seconds_between(looked, clock.now)
+    if not lines.problem and any(one.is_new for one in newest.values()):
+        if since < half:
+            return _as_before(job, look_again=half - since)
+        return _as_before(job, look_again=half, look_at=all_pods, newer_than=last)
+    again = min(max(half, seconds_between(last, looked) * _SHARE_OF_SILENCE), _MAX_LOOK_PERIOD)
     look_at = all_pods if since >= again else ()
     if lines.problem:
         message = _unknown(job, f"its replicas report none, and their logs can't be read: {lines.problem}")
@@ -169,6 +173,14 @@ def _by_logs(known: Situation, clock: _Clock) -> Stall:
     if look_at and stall.ends_as is OnStall.REPORT:
         stall = msgspec.structs.replace(stall, look_at=look_at, newer_than=last, look_again=again)
     return stall
+
+
+def _as_before(job: TFJob, **looks: Any) -> Stall:
+    """Return the same state as before, with the last message: the logs have to be read again."""
+    before = condition_of(job, ConditionType.STALLED)
+    if before is not None and before.status == "True":
+        return Stall(state=StallState.STALLED, message=before.message, **looks)
+    return Stall(state=StallState.GOES_ON, **looks)
 
 
 # Both.

@@ -16,9 +16,10 @@ import msgspec
 from tfoperator.api.names import job_labels
 from tfoperator.api.quantity import parse_quantity
 from tfoperator.api.v1.types import ReplicaType, SchedulingPolicy, TFJob
+from tfoperator.controller.pods.pod_groups import PodGroup, PodGroupSpec, is_kept, short_name
 from tfoperator.controller.pods.template import Template
 from tfoperator.kube.kept import GROUP_NAME_ANNOTATION
-from tfoperator.kube.objects import HasMetadata, Pod, PodCondition
+from tfoperator.kube.objects import Pod
 from tfoperator.kube.resources import Resource
 
 VOLCANO_POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups")
@@ -42,56 +43,6 @@ class GangKind(StrEnum):
     VOLCANO = "volcano"
     COSCHEDULING = "scheduler-plugins"
     KUBERNETES = "kubernetes-gangs"
-
-
-class MinCount(msgspec.Struct, frozen=True, rename="camel"):
-    """The number of pods that Kubernetes' own scheduler places together."""
-
-    min_count: int = 0
-
-
-class GroupPolicy(msgspec.Struct, frozen=True):
-    """How Kubernetes' own scheduler places a group."""
-
-    gang: MinCount = MinCount()
-
-
-class PodGroupSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """The spec of a PodGroup, of any kind. The last three fields are of Kubernetes' own, and can't be changed there."""
-
-    min_member: int = 0
-    queue: str = ""
-    priority_class_name: str = ""
-    min_resources: dict[str, str | int] = {}
-    schedule_timeout_seconds: int | None = None
-    scheduling_policy: GroupPolicy = GroupPolicy()
-    disruption_mode: dict[str, Any] | None = None
-    scheduling_constraints: dict[str, Any] | None = None
-
-    @property
-    def members(self) -> int:
-        """How many pods are placed together."""
-        return self.min_member or self.scheduling_policy.gang.min_count
-
-
-class PodGroupStatus(msgspec.Struct, frozen=True):
-    """The status that a scheduler writes to a PodGroup.
-
-    The times of Volcano's conditions are left out: they change every minute, and no code needs them.
-    """
-
-    phase: str = ""
-    conditions: tuple[PodCondition, ...] = ()
-
-
-class PodGroup(HasMetadata, frozen=True):
-    """A PodGroup of either kind, trimmed; with all its annotations."""
-
-    spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
-    status: PodGroupStatus = msgspec.field(default_factory=PodGroupStatus)
-
-
-decode_pod_group = msgspec.json.Decoder(PodGroup).decode
 
 
 class GangScheduler(msgspec.Struct, frozen=True):
@@ -159,13 +110,15 @@ class GangScheduler(msgspec.Struct, frozen=True):
             "spec": {name: value for name, value in fields.items() if value or name == "minMember"},
         }
 
-    def spec(self, policy: SchedulingPolicy, min_member: int, min_resources: Mapping[str, str | int]) -> PodGroupSpec:
-        """Return the wanted spec of the PodGroup."""
+    def spec(
+        self, policy: SchedulingPolicy, min_member: int, min_resources: Mapping[str, str | int] | None
+    ) -> PodGroupSpec:
+        """Return the wanted spec of the PodGroup; with `min_resources` None it keeps the resources that it has."""
         return PodGroupSpec(
             min_member=min_member,
             queue=(policy.queue or "") if self.admits else "",
             priority_class_name="" if self.kind is GangKind.COSCHEDULING else policy.priority_class or "",
-            min_resources={**min_resources},
+            min_resources=None if min_resources is None else {**min_resources},
             schedule_timeout_seconds=policy.schedule_timeout_seconds or None,
         )
 
@@ -175,22 +128,25 @@ class GangScheduler(msgspec.Struct, frozen=True):
         """Return the merge patch that brings an existing PodGroup to the wanted spec; empty if none is needed.
 
         Quantities are compared as numbers, for Volcano rewrites `1000m` to `1`. A queue that the job doesn't name is
-        Volcano's choice. Annotations and labels of others stay.
+        Volcano's choice. Annotations and labels of others stay. Of a member that is beyond the bounds of a cache
+        `pod_groups` has the rule.
         """
         old, new = self._fields(current.spec), self._fields(wanted)
-        spec: dict[str, Any] = {name: new[name] or None for name in new if name in _COPIED and new[name] != old[name]}
+        spec: dict[str, Any] = {
+            name: new[name] or None for name in new if name in _COPIED and _as_kept(new[name]) != old[name]
+        }
         if new.get("minMember") != old.get("minMember"):
             spec["minMember"] = new["minMember"]
-        if new.get("queue") and new["queue"] != old["queue"]:
+        if new.get("queue") and _as_kept(new["queue"]) != old["queue"]:
             spec["queue"] = new["queue"]
-        resources = _changed_quantities(old.get("minResources", {}), new.get("minResources", {}))
-        if resources:
-            spec["minResources"] = resources
+        resources = new.get("minResources")
+        if resources is not None:
+            spec |= _changed_resources(old["minResources"], resources)
         metadata = {
             kind: changed
             for kind, changed in (
                 ("labels", _missing(current.metadata.labels, job_labels(job.metadata.name))),
-                ("annotations", _missing(current.metadata.annotations, annotations)),
+                ("annotations", current.lacks(annotations)),
             )
             if changed
         }
@@ -221,6 +177,23 @@ def gang_scheduler(name: str) -> GangScheduler | None:
 
 def _missing(has: dict[str, str], should_have: dict[str, str]) -> dict[str, str]:
     return {key: value for key, value in should_have.items() if has.get(key) != value}
+
+
+def _as_kept(value: Any) -> Any:
+    """Return a wanted member as a cache would keep it."""
+    return short_name(value) if isinstance(value, str) else value
+
+
+def _changed_resources(old: dict[str, str | int] | None, new: dict[str, str | int]) -> dict[str, Any]:
+    """Return the change of `minResources` as a part of a merge patch of the spec; empty if none is needed.
+
+    Resources beyond the bounds are removed as a whole, since a merge patch would have to name each; the next sync sets
+    what the job wants. If the job wants as many itself, they stay as they are.
+    """
+    if old is None:
+        return {"minResources": None} if is_kept(new) else {}
+    changed = _changed_quantities(old, new)
+    return {"minResources": changed} if changed else {}
 
 
 def _changed_quantities(old: dict[str, str | int], new: dict[str, str | int]) -> dict[str, str | int | None]:

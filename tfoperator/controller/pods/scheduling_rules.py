@@ -13,7 +13,8 @@ import msgspec
 
 from tfoperator.api.problems import shown
 from tfoperator.api.v1.types import SchedulingPolicy, TFJob
-from tfoperator.controller.pods.gang import GangScheduler, PodGroupSpec
+from tfoperator.controller.pods.gang import GangScheduler
+from tfoperator.controller.pods.pod_groups import PodGroupSpec
 
 _NOT_COPIED = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 """Annotations about the job's own manifest, which are wrong on any other object."""

@@ -39,5 +39,6 @@ class WitnessPool:
             self._closed = True
             running = tuple(self._running)
         self._pool.shutdown(wait=False, cancel_futures=True)
-        if not wait(running, timeout).not_done:
+        # What has not begun is cancelled now; `wait` would take it for something that goes on.
+        if not wait([one for one in running if not one.cancelled()], timeout).not_done:
             self._pool.shutdown(wait=True)

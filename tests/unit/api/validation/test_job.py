@@ -83,6 +83,8 @@ def test_bad_replicas_are_refused(replicas: dict[str, Any], found: str) -> None:
         ({"activeDeadlineSeconds": -5}, "activeDeadlineSeconds: must be 0 or more, but is -5"),
         ({"activeDeadlineSeconds": 2**31}, "activeDeadlineSeconds: must be 2147483647 or less"),
         ({"activeDeadlineSeconds": 10**100}, "activeDeadlineSeconds: must be 2147483647 or less"),
+        ({"progressDeadlineSeconds": 29}, "progressDeadlineSeconds: must be 30 or more, but is 29"),
+        ({"progressDeadlineSeconds": 0}, "progressDeadlineSeconds: must be 30 or more, but is 0"),
         ({"startDeadlineSeconds": 0}, "startDeadlineSeconds: must be 1 or more, but is 0"),
         ({"startDeadlineSeconds": 2**31}, "startDeadlineSeconds: must be 2147483647 or less"),
         ({"backoffLimit": -1}, "backoffLimit: must be 0 or more, but is -1"),

@@ -22,7 +22,8 @@ from tfoperator.controller.kueue.objects import Priority
 from tfoperator.controller.observe.informers import priorities_of
 from tfoperator.controller.plan.actions import Action, Create, Delete, Patch
 from tfoperator.controller.plan.observed import Observed
-from tfoperator.controller.pods.gang import GangScheduler, PodGroup, decode_pod_group, gang_scheduler
+from tfoperator.controller.pods.gang import GangScheduler, gang_scheduler
+from tfoperator.controller.pods.pod_groups import PodGroup, decode_pod_group
 from tfoperator.controller.pods.scheduling_rules import AllowedNames
 from tfoperator.kube import apply_merge_patch
 from tfoperator.kube.objects import ObjectMeta, Pod, PodCondition, PodSpec, decode_pod
@@ -205,6 +206,18 @@ def test_the_smallest_gang_is_the_first_pods_by_priority_and_role_in_whatever_or
     spec = made(gang_job(shuffled, minAvailable=least), priorities=values)
     assert spec["minMember"] == least
     assert spec.get("minResources", {}) == ({"cpu": str(wanted)} if wanted else {})
+
+
+@pytest.mark.parametrize("gang", [VOLCANO, COSCHEDULING])
+def test_resources_beyond_the_bounds_of_a_cache_are_removed_once_a_gang_needs_room(gang: GangScheduler) -> None:
+    job = started(make_job({"Worker": replicas(2)}))
+    flood = {f"example.com/{number}": "1" for number in range(5_000)}
+    group = pod_group(job, gang=gang, minResources=flood)
+    assert group.spec.min_resources is None
+    rests = decide(job, *(member(f"Worker-{n}", "Running", node="n1") for n in range(2)), group=group, gang=gang)
+    assert of_group(rests, Patch) is None
+    waits = decide(job, *(member(f"Worker-{n}") for n in range(2)), group=group, gang=gang)
+    assert of_group(waits, Patch).body == {"spec": {"minResources": None}}
 
 
 # When pods may be made.

@@ -1,6 +1,7 @@
 """A job without progress: when it counts as stalled, who is behind, and what is done about it."""
 
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -156,6 +157,54 @@ def test_who_can_not_read_logs_says_so_once() -> None:
     assert plan.condition(C.STALLED).status == "Unknown"
     assert "pods/log is forbidden" in plan.condition(C.STALLED).message
     assert not seen(with_status(of, plan.status), 62, log_lines=refused).acts
+
+
+def looks_at(of: TFJob, silent: float, **more: Any) -> list[float]:
+    """After how many seconds of silence the logs of a job are looked at, if each look finds nothing: of 10,000."""
+    at, looked, times = 0.0, None, []
+    while at < silent:
+        plan = seen(of, at, log_lines=LogLines(looked=None if looked is None else after(looked), **more))
+        of = with_status(of, plan.status)
+        if looked_at(plan):
+            looked = at
+            times.append(at)
+            # A look that is over leads to a plan at once.
+            plan = seen(of, at, log_lines=LogLines(looked=after(looked), **more))
+            of = with_status(of, plan.status)
+        assert plan.requeue_after is not None
+        assert plan.requeue_after > 0, "it would be planned again and again"
+        at += plan.requeue_after
+    return times
+
+
+@pytest.mark.parametrize("problem", ["", "pods/log is forbidden"])
+def test_the_longer_a_job_has_been_silent_the_rarer_are_the_looks_at_its_logs(problem: str) -> None:
+    times = looks_at(job(30), 36_000, problem=problem)
+    assert times[:4] == [15, 30, 45, 60]
+    assert len([one for one in times if one <= 3600]) <= 25, "one each 5 s would be 720"
+    gaps = [round(later - earlier, 6) for earlier, later in pairwise(times)]
+    assert gaps == sorted(gaps)
+    assert gaps[-1] == 600
+    assert all(gap <= max(15, at / 4) + 1e-3 for gap, at in zip(gaps, times, strict=False)), "news are seen in time"
+    assert max(round(b - a, 6) for a, b in pairwise(looks_at(job(86_400), 200_000)[1:])) == 600
+
+
+def test_a_smaller_deadline_of_a_stored_job_counts_as_thirty_seconds() -> None:
+    assert looks_at(job(1), 100) == looks_at(job(30), 100) == [15, 30, 45, 60, 75, 93.75]
+
+
+def test_a_line_that_a_late_look_finds_is_no_stall_whatever_its_time() -> None:
+    """Looks may come late, for their number in a second is bounded; and the clock of the node is wrong."""
+    of, old = job(), after(-5_000)
+    first = LogLines({"mnist-worker-0-uid": new_line(None, old, after(200), None)}, after(200))
+    plan = seen(of, 200, log_lines=first)
+    assert (plan.has_condition(C.STALLED), looked_at(plan), plan.requeue_after) == (False, [], 30)
+    assert looked_at(seen(of, 230, log_lines=first))
+    found = new_line(first.newest["mnist-worker-0-uid"], after(-4_900), after(400), after(200))
+    late = LogLines({"mnist-worker-0-uid": found}, after(400))
+    assert not seen(of, 400, log_lines=late).has_condition(C.STALLED)
+    silent = LogLines({"mnist-worker-0-uid": new_line(found, after(-4_900), after(430), after(400))}, after(430))
+    assert seen(of, 430, log_lines=silent).is_true(C.STALLED)
 
 
 @given(skew=st.floats(-1000, 1000), period=st.floats(1, 29))

@@ -7,10 +7,11 @@ from tests.support.clock import FakeClock
 from tests.support.fake_api import api_error
 from tests.unit.kube.server import Exchange, ScriptedServer
 from tests.unit.logs.archive.samples import JOB, pod
+from tfoperator.controller.plan.observed import LogLines
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.errors import TransportError
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.operator.witnesses.log_looks import LogLooker, Seen, newest_line_from, parse_stamp
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -116,3 +117,109 @@ def test_what_a_look_finds_of_a_job_that_is_gone_meanwhile_is_not_kept() -> None
     gate.set()
     looker.close(30)  # which waits for the look
     assert not looker._known
+
+
+def of_namespace(namespace: str, number: int) -> tuple[ObjectMeta, Pod]:
+    """A job of a namespace, and its only pod, which is silent."""
+    job = ObjectMeta(name=f"job-{number}", namespace=namespace, uid=f"{namespace}-{number}")
+    meta = ObjectMeta(name=f"job-{number}-worker-0", namespace=namespace, uid=f"{namespace}-{number}-pod")
+    return job, Pod(metadata=meta)
+
+
+class Asked:
+    """Notes the namespaces of the pods that are asked for a line, and answers with what it is given."""
+
+    def __init__(self, answer: Exception | None = None) -> None:
+        self.namespaces: list[str] = []
+        self.answer = answer
+
+    def __call__(self, pod: Pod) -> Seen:
+        self.namespaces.append(pod.metadata.namespace)
+        if self.answer is not None:
+            raise self.answer
+        return Seen(None)
+
+
+def look_once(looker: LogLooker, job: ObjectMeta, pod: Pod) -> LogLines:
+    """Have the logs of a job looked at, and wait for that."""
+    done = threading.Event()
+    looker.look(job, [pod], START, done.set)
+    assert done.wait(30)
+    return looker.known(job.uid)
+
+
+def test_a_refusal_holds_for_all_jobs_of_its_namespace_for_five_minutes() -> None:
+    clock, asked = FakeClock(START), Asked(api_error(403))
+    looker = LogLooker(asked, clock=clock)
+    for number in range(100):
+        known = look_once(looker, *of_namespace("team-a", number))
+        assert "pods/log" in known.problem
+        assert known.looked == clock.now(), "for the plan that was a look"
+    assert asked.namespaces == ["team-a"]
+    look_once(looker, *of_namespace("team-b", 0))
+    assert asked.namespaces == ["team-a", "team-b"]
+    clock.advance(299)
+    look_once(looker, *of_namespace("team-a", 0))
+    assert len(asked.namespaces) == 2
+    clock.advance(1)
+    asked.answer = None
+    assert not look_once(looker, *of_namespace("team-a", 0)).problem, "the right was granted"
+    assert not look_once(looker, *of_namespace("team-a", 1)).problem
+    assert asked.namespaces[2:] == ["team-a", "team-a"]
+    looker.close()
+
+
+def test_the_requests_of_the_whole_process_are_bounded_in_a_second() -> None:
+    clock, asked, done = FakeClock(START), Asked(), threading.Semaphore(0)
+    looker = LogLooker(asked, clock=clock)
+    for number in range(100):
+        job, pod = of_namespace(f"team-{number % 3}", number)
+        looker.look(job, [pod], START, done.release)
+    for _ in range(40):
+        assert done.acquire(timeout=30)
+    clock.wait_for_waiters(4)
+    assert len(asked.namespaces) == 40
+    for second in (1, 2):
+        clock.advance(1)
+        for _ in range(4):
+            assert done.acquire(timeout=30)
+        # Each thread asks once when its time has come, and then waits for its next turn.
+        clock.wait_for_waiters(4)
+        assert 40 < len(asked.namespaces) <= 40 + 20 * second
+    looker.close(30)
+    assert len(asked.namespaces) <= 80
+
+
+def test_a_namespace_with_many_silent_jobs_does_not_delay_the_one_job_of_another() -> None:
+    began, gate, asked = threading.Barrier(5), threading.Event(), Asked()
+
+    def slow(pod: Pod) -> Seen:
+        seen = asked(pod)
+        if not gate.is_set():
+            began.wait(30)
+            assert gate.wait(30)
+        return seen
+
+    looker, done = LogLooker(slow, clock=FakeClock(START)), threading.Semaphore(0)
+    for number in range(30):
+        job, pod = of_namespace("many", number)
+        looker.look(job, [pod], START, done.release)
+    began.wait(30)  # its first looks are under way, and keep all threads
+    job, pod = of_namespace("one", 0)
+    looker.look(job, [pod], START, done.release)
+    gate.set()
+    for _ in range(31):
+        assert done.acquire(timeout=30)
+    looker.close()
+    assert asked.namespaces.index("one") <= 4 + 4, "after those under way, and one turn of each thread"
+
+
+def test_a_looker_that_waits_for_its_turn_can_be_closed_at_once() -> None:
+    clock, asked = FakeClock(START), Asked()
+    looker = LogLooker(asked, clock=clock)
+    for number in range(60):
+        job, pod = of_namespace("team", number)
+        looker.look(job, [pod], START, lambda: None)
+    clock.wait_for_waiters(4)
+    looker.close(30)
+    assert len(asked.namespaces) == 40

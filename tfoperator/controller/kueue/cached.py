@@ -1,0 +1,130 @@
+"""Kueue's objects as caches keep them: bounded in bytes, whatever their authors write.
+
+Any user of a namespace may make Workloads with the label by which the operator selects them, and Kueue makes one for
+each job of every other kind. Of those that no TFJob owns and that have no mark of the operator a cache keeps the
+metadata, of the others what is read.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import force_setattr, replace
+
+from tfoperator.api.queues import POD_SETS_ANNOTATION
+from tfoperator.api.workloads import (
+    Admission,
+    Assignment,
+    Condition,
+    PodSet,
+    PriorityClassRef,
+    Workload,
+    WorkloadSpec,
+    WorkloadStatus,
+    decode_workload,
+)
+from tfoperator.controller.kueue.left import key_of
+from tfoperator.controller.kueue.objects import IN_USE, Flavor, FlavorSpec, decode_flavor
+from tfoperator.controller.kueue.writes import MAX_FINALIZERS, MAX_MESSAGE
+from tfoperator.kube.objects import NOBODY, compacting
+
+MAX_WORKLOAD, MAX_FLAVOR = 16 << 10, 16 << 10
+"""Bytes, as JSON, of what is read of a Workload (most have 2 KB), and of a flavor's spec (of eight labels at most)."""
+
+_MAX_MARK = 64
+"""Characters of the operator's mark, which has 16."""
+_MAX_NAME, _MAX_LIST = 316, 18
+"""Characters of a name, and members of a list, that the CRD of Workloads allows."""
+
+_TOO_LARGE = f"of an admission with more than {MAX_WORKLOAD} bytes"
+"""Stands for a flavor in an admission that is beyond the bounds. No flavor has this name, so no pod is made by it."""
+
+
+def _mark_alone(annotations: dict[str, str]) -> dict[str, str]:
+    mark = annotations.get(POD_SETS_ANNOTATION, "")
+    return {POD_SETS_ANNOTATION: mark[:_MAX_MARK]} if mark else {}
+
+
+def _read_of(data: bytes) -> Workload:
+    workload = decode_workload(data)
+    meta = workload.metadata
+    key = key_of(workload)
+    if not (key or workload.mark):
+        force_setattr(meta, "finalizers", ())
+        return Workload(metadata=meta)
+    if not key and meta.owner_references and meta.controller is None:
+        # It has owners, none of which is in charge: a cache that dropped them all would take it for one without a job.
+        force_setattr(meta, "owner_references", (NOBODY,))
+    ours = [one for one in meta.finalizers if one == IN_USE]
+    force_setattr(meta, "finalizers", (*ours[:1], *(one for one in meta.finalizers if one != IN_USE)))
+    spec, status = workload.spec, _without_places(workload.status)
+    if len(msgspec.json.encode((spec, status))) > MAX_WORKLOAD:
+        spec, status = _bounded_spec(spec), _bounded_status(status)
+    return Workload(metadata=meta, spec=spec, status=status)
+
+
+decode_workload_for_cache = compacting(_read_of, _mark_alone, finalizers=MAX_FINALIZERS + 1)
+"""Decode a Workload for a cache: trimmed, shared, only what is in use. Raises msgspec.DecodeError."""
+
+
+def _read_of_flavor(data: bytes) -> Flavor:
+    flavor = decode_flavor(data)
+    if len(msgspec.json.encode(flavor.spec)) <= MAX_FLAVOR:
+        return flavor
+    return Flavor(metadata=flavor.metadata, spec=FlavorSpec(), is_whole=False)
+
+
+decode_flavor_for_cache = compacting(_read_of_flavor)
+"""Decode a flavor for a cache. One beyond the bounds is not `is_whole`. Raises msgspec.DecodeError."""
+
+
+def _without_places(status: WorkloadStatus) -> WorkloadStatus:
+    """Return the status without the nodes that a topology gives to pods: only whether it gives some is read."""
+    admission = status.admission
+    if admission is None or all(one.topology_assignment is None for one in admission.pod_set_assignments):
+        return status
+    without = tuple(
+        one if one.topology_assignment is None else replace(one, topology_assignment={})
+        for one in admission.pod_set_assignments
+    )
+    return replace(status, admission=replace(admission, pod_set_assignments=without))
+
+
+def _bounded_spec(spec: WorkloadSpec) -> WorkloadSpec:
+    ref = spec.priority_class_ref
+    return WorkloadSpec(
+        queue_name=_cut(spec.queue_name),
+        active=spec.active,
+        pod_sets=tuple(PodSet(_cut(one.name), one.count, one.min_count) for one in spec.pod_sets[:_MAX_LIST]),
+        priority_class_ref=None if ref is None else PriorityClassRef(_cut(ref.group), _cut(ref.name)),
+        maximum_execution_time_seconds=spec.maximum_execution_time_seconds,
+    )
+
+
+def _bounded_status(status: WorkloadStatus) -> WorkloadStatus:
+    """Return a status that is too large with short messages; if that is not enough, with no usable admission."""
+    conditions = tuple(
+        Condition(
+            _cut(one.type), _cut(one.status), _cut(one.reason), one.message[:MAX_MESSAGE],
+            _cut(one.last_transition_time), one.observed_generation,
+        )
+        for one in status.conditions[:_MAX_LIST]
+    )  # fmt: skip
+    checks = tuple(replace(one, message=one.message[:MAX_MESSAGE]) for one in status.admission_checks)
+    shorter = replace(status, conditions=conditions, admission_checks=checks)
+    if len(msgspec.json.encode(replace(shorter, conditions=()))) <= MAX_WORKLOAD:
+        return shorter
+    admission = status.admission
+    if admission is not None:
+        admission = Admission(_cut(admission.cluster_queue), (Assignment(flavors={"": _TOO_LARGE}),))
+    return WorkloadStatus(
+        conditions=conditions,
+        admission=admission,
+        reclaimable_pods=tuple(replace(one, name=_cut(one.name)) for one in status.reclaimable_pods[:_MAX_LIST]),
+        accumulated_past_execution_time_seconds=status.accumulated_past_execution_time_seconds,
+        requeue_state=status.requeue_state,
+        cluster_name=_cut(status.cluster_name),
+    )
+
+
+def _cut(text: str) -> str:
+    return text[:_MAX_NAME]
