@@ -1,8 +1,14 @@
 """Decides what a job in a queue owes Kueue: facts in, the gate and the writes to its Workload out.
 
-Kueue decides who may run, and the operator's pods begin and end by that. Three rules keep a quota from being overdrawn:
+Kueue decides who may run, and the operator's pods begin and end by that. Four rules keep a quota from being overdrawn:
 no pod is made before the Workload is admitted; quota is given back, and a Workload deleted, only when the last pod that
-may run is gone; and a Workload has a finalizer, so that deleting it or its job waits for that, too.
+may run is gone; a Workload has a finalizer, so that deleting it or its job waits for that, too; and a replica whose
+quota was given back starts again only when all of the job's quota was asked for again.
+
+The last rule can't be kept by comparing what was asked for. Whether an ended replica starts again is decided by fields
+that may change at any time (`runPolicy.restartScope`), and by what happens. So the Workload is compared with the
+replicas that have ended: if it has given back more than that, it is replaced. The plan, which lets replicas start
+again, makes no more pods than `QueueGate.quota` (`scaling.plan_replicas`) until then.
 
 A Workload without the operator's mark is driven by Kueue's own framework, which suspends and resumes the job: the
 operator leaves it alone. For a job that is suspended it makes none, and Kueue's webhook suspends every job that its
@@ -50,6 +56,8 @@ class Facts(msgspec.Struct, frozen=True):
     """What is known of a job in a queue.
 
     `job` is defaulted, and `usable` if pods can be made from it. `awaits_pods`: there may be pods that `pods` lacks.
+    `given_back` is the number of pods of each set whose quota this process may have given back by a write that the
+    Workload does not show yet.
     """
 
     job: TFJob
@@ -59,6 +67,12 @@ class Facts(msgspec.Struct, frozen=True):
     usable: bool = True
     awaits_pods: bool = False
     default_ps_image: str = ""
+    given_back: Mapping[str, int] = {}
+
+    def reclaimed(self, workload: Workload) -> dict[str, int]:
+        """Return for how many pods of each set the Workload's quota was given back, as far as this process knows."""
+        shown = {one.name: one.count for one in workload.status.reclaimable_pods}
+        return {name: max(shown.get(name, 0), self.given_back.get(name, 0)) for name in {**shown, **self.given_back}}
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -133,6 +147,9 @@ def _with_workload(facts: Facts, workload: Workload, now: datetime, *, occupied:
     if workload.is_true("Finished"):
         writes = () if occupied else unfinalized(workload)
         return Decision(_closed("WorkloadFinished", workload.condition("Finished").message), writes)
+    if workload.is_true("QuotaReserved") and _run_again(facts, workload):
+        why = "replicas start again that had ended and given their quota back; the job is queued anew without its pods"
+        return Decision(_closed("QuotaGivenBack", why), gone)
     return _driven(facts, workload, occupied=occupied, now=now)
 
 
@@ -228,7 +245,8 @@ def _driven(facts: Facts, workload: Workload, *, occupied: bool, now: datetime) 
             status.set("Finished", "True", "FailedToStart", str(error))
         return Decision(_closed("FailedToStart", str(error)), status.writes())
     admission = workload.status.admission
-    gate = QueueGate("Admitted", "" if admission is None else admission.cluster_queue, admitted=True)
+    cluster_queue = "" if admission is None else admission.cluster_queue
+    gate = QueueGate("Admitted", cluster_queue, admitted=True, quota=_quota(facts, workload, status))
     return Decision(gate, (*status.writes(), *reprice), copy)
 
 
@@ -252,6 +270,24 @@ def _reprice(job: TFJob, workload: Workload) -> tuple[Write, ...]:
     if has == wanted or (workload.is_true("QuotaReserved") and not (has and wanted)):
         return ()
     return (patch_of(workload, {"spec": {}}, prices=True),)
+
+
+def _run_again(facts: Facts, workload: Workload) -> bool:
+    """Return whether quota was given back for replicas that have not ended, or not any more."""
+    ended = _done(facts.job, workload, (), reserved=True)
+    return any(count > ended.get(name, 0) for name, count in facts.reclaimed(workload).items())
+
+
+def _quota(facts: Facts, workload: Workload, status: NextStatus) -> dict[str, int]:
+    """Return for how many pods of each set the job has quota, by Kueue's sum, once this status is written."""
+    admission = workload.status.admission
+    given = {} if admission is None else {one.name: one.count for one in admission.pod_set_assignments}
+    reclaimed, left = facts.reclaimed(workload), {}
+    for one in workload.spec.pod_sets:
+        count = given.get(one.name)
+        needed = one.count - max(reclaimed.get(one.name, 0), status.reclaimed.get(one.name, 0))
+        left[one.name] = needed if count is None else min(needed, count)
+    return left
 
 
 def _done(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: bool) -> dict[str, int]:

@@ -125,6 +125,7 @@ class QueueKeeper:
             usable=not observed.problems and not job.decode_error,
             awaits_pods=any(kind == "pods" for _, kind in observed.unseen.awaited),
             default_ps_image=default_ps_image,
+            given_back={} if workload is None else lag.given_back(workload),
         )
         if workload is not None and not ends:
             self._tell_of_kueue(job, workload)
@@ -168,8 +169,11 @@ class QueueKeeper:
         if write.verb is Verb.CREATE and (left := self._lag.seconds_until_asked_again(job)):
             self._enqueue_after(job.metadata.key, left)
             return
+        before = self._lag.note_given_back(job, write)
         if send(self._client, job.metadata.namespace, write):
             self._lag.written(job, write)
+        else:
+            self._lag.refused(job, before)
         if write.verb is not Verb.STATUS:
             logger.info("%s Workload %s", write.verb, write.name, extra={"job": job.metadata.key})
 
