@@ -20,10 +20,13 @@ JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 """On a Workload: the UID of its job."""
 
 POD_SETS_ANNOTATION = LABEL_PREFIX + "kueue-pod-sets"
-"""On a Workload: the operator drives it. The value stands for the pod sets that it was made from, or is `ADOPTED`."""
+"""On a Workload: the operator drives it. The value stands for the pod sets that it was made from, after `ADOPTED`."""
 
 ADOPTED = "adopted"
-"""The value of that annotation in a Workload of Kueue's own framework that an administrator gave to the operator."""
+"""The value of that annotation in a Workload of Kueue's own framework that an administrator gives to the operator.
+
+The operator compares such a Workload with its job, and adds a hyphen and the value that stands for the job's pod sets.
+"""
 
 POD_SET_LABEL = "kueue.x-k8s.io/podset"
 """On a pod: its pod set. Kueue's own framework writes it into the job's templates, the operator does not."""

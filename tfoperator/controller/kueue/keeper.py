@@ -14,7 +14,7 @@ from tfoperator.api.templates import template_dict
 from tfoperator.api.v1.types import SchedulingPolicy, TFJob
 from tfoperator.api.workloads import WORKLOADS, Workload, decode_workload
 from tfoperator.base.clock import Clock
-from tfoperator.controller.kueue.decide import Facts, decide, is_driven_by_kueue
+from tfoperator.controller.kueue.decide import Facts, decide, is_driven_by_kueue, is_to_be_compared
 from tfoperator.controller.kueue.lag import TRY_AGAIN, WorkloadLag, missing_flavors
 from tfoperator.controller.kueue.left import JOB_INDEX, WorkloadsLeft, index_by_job, key_of
 from tfoperator.controller.kueue.objects import (
@@ -126,6 +126,7 @@ class QueueKeeper:
             awaits_pods=any(kind == "pods" for _, kind in observed.unseen.awaited),
             default_ps_image=default_ps_image,
             given_back={} if workload is None else lag.given_back(workload),
+            asked=() if workload is None or ends or not is_to_be_compared(workload) else lag.asked_for(workload),
         )
         if workload is not None and not ends:
             self._tell_of_kueue(job, workload)
@@ -148,7 +149,7 @@ class QueueKeeper:
 
     def _tell_of_kueue(self, job: TFJob, workload: Workload) -> None:
         """Say once that Kueue's own framework drives Workloads, too."""
-        if not self._told and (is_driven_by_kueue(job, workload) or is_reported_by_kueue(workload)):
+        if not self._told and (is_driven_by_kueue(workload) or is_reported_by_kueue(workload)):
             self._told = True
             said = "Kueue's own framework kubeflow.org/tfjob drives Workload %s, and perhaps others: use it or --kueue"
             logger.warning(said, workload.metadata.name, extra={"job": job.metadata.key})

@@ -9,7 +9,7 @@ pods are as the cache shows them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tfoperator.api.names import MANAGED_SELECTOR, job_selector
 from tfoperator.api.queues import WORKLOAD_ANNOTATION
@@ -17,7 +17,7 @@ from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.api.workloads import WORKLOADS, Workload
 from tfoperator.base.clock import Clock
 from tfoperator.controller.kueue.decide import occupies
-from tfoperator.controller.kueue.objects import FLAVORS, Flavor, decode_flavor
+from tfoperator.controller.kueue.objects import FLAVORS, Flavor, decode_asked, decode_flavor
 from tfoperator.controller.kueue.pod_sets import workload_name
 from tfoperator.controller.kueue.writes import Verb, Write, frees_some_quota
 from tfoperator.controller.ledger import StaleCache, is_older
@@ -145,6 +145,15 @@ class WorkloadLag:
         if live != {one.metadata.resource_version for one in shown}:
             raise StaleCache("the job's Workload has changed, but the cache does not show it yet")
         self._sure.add(meta.uid)
+
+    def asked_for(self, workload: Workload) -> Sequence[dict[str, Any]]:
+        """Return the pod sets of a Workload with the templates of their pods. Costs a LIST of one object."""
+        meta = workload.metadata
+        there = list_all(ListWatch(self._client, WORKLOADS, meta.namespace, decode_asked, by_name(meta.name))).items
+        found = [one for one in there if one.metadata.resource_version == meta.resource_version]
+        if not found:
+            raise StaleCache("the job's Workload has changed, but the cache does not show it yet")
+        return found[0].spec.pod_sets
 
     def verify_job(self, job: TFJob) -> None:
         """Make sure that this is the job: it owes Kueue something else if it is suspended by now. Costs a GET."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.queues import ADOPTED
 from tfoperator.api.workloads import Condition, ReclaimablePod, Workload
 from tfoperator.controller.kueue.objects import IN_USE
 
@@ -66,7 +65,8 @@ def is_reported_by_kueue(workload: Workload) -> bool:
     In a Workload that an administrator gave to the operator that is old, and proves nothing.
     """
     said = workload.condition("PodsReady").message
-    return bool(said) and workload.mark not in ("", ADOPTED) and said not in (_READY, _NOT_READY, _READY_NO_MORE)
+    ours = bool(workload.mark) and not workload.is_adopted
+    return ours and bool(said) and said not in (_READY, _NOT_READY, _READY_NO_MORE)
 
 
 def frees_quota(write: Write) -> bool:

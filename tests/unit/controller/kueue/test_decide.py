@@ -131,7 +131,8 @@ class Api:
 
 
 def look(job: TFJob, api: Api, *pods: Pod, **facts: Any) -> Decision:
-    return decide(Facts(job, api.workload, pods, FLAVORS, **facts), NOW)
+    asked = () if api.stored is None else api.stored["spec"]["podSets"]
+    return decide(Facts(job, api.workload, pods, **{"flavors": FLAVORS, "asked": asked, **facts}), NOW)
 
 
 def asked(job: TFJob) -> Api:
@@ -256,9 +257,98 @@ def test_kueues_own_framework_is_left_alone_and_an_administrator_can_take_its_wo
     assert look(job, api) == Decision(), "made by Kueue's own framework"
     api.change({"metadata": {"annotations": {POD_SETS_ANNOTATION: ADOPTED}}})
     assert look(job, api).gate is not None
-    edited = TEMPLATE | {"metadata": {"labels": {"kueue.x-k8s.io/podset": "worker"}}}
-    both = queued({"Worker": {"template": edited}})
-    assert look(both, asked(both)) == Decision(), "Kueue's own framework edits the job, too"
+
+
+def test_nothing_in_a_job_takes_it_out_of_its_queue() -> None:
+    labelled = TEMPLATE | {"metadata": {"labels": {"kueue.x-k8s.io/podset": "worker"}}}
+    job = queued({"Worker": {"template": labelled}})
+    assert not look(job, asked(job)).gate.admitted, "its author could write what Kueue's own framework writes"
+
+
+def with_worker(**spec: Any) -> dict[str, Any]:
+    """A job of one worker, whose container has these members, but those of the pod's spec in `pod`."""
+    pod, metadata = spec.pop("pod", {}), spec.pop("metadata", {})
+    containers = [{"name": "tensorflow", "image": "x", "resources": {"requests": {"cpu": "1"}}, **spec}]
+    return {"Worker": {"template": {"metadata": metadata, "spec": {"containers": containers, **pod}}}}
+
+
+INJECTED = {"nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]}
+"""What Kueue's own framework writes into the template of a job that it admits with the flavor."""
+
+
+def handed_over(job: TFJob, *, admitted: bool = True) -> Api:
+    """The Workload of Kueue's own framework for this job, which an administrator has given to the operator."""
+    api = asked(job)
+    if admitted:
+        api.admit()
+    api.change({"metadata": {"annotations": {POD_SETS_ANNOTATION: ADOPTED}}})
+    return api
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        with_worker(resources={"requests": {"cpu": "64"}}),
+        with_worker(resources={"requests": {"cpu": "1"}, "limits": {"nvidia.com/gpu": 8}}),
+        with_worker(resources={"limits": {"cpu": 64}}),
+        with_worker(resources={}),
+        with_worker(resources={"requests": {"cpu": "1"}, "claims": [{"name": "gpu"}]}),
+        with_worker(pod={"resources": {"requests": {"cpu": "64"}}}),
+        with_worker(pod={"initContainers": [{"name": "first", "image": "x", "resources": {"limits": {"cpu": "64"}}}]}),
+        with_worker(pod={"nodeSelector": {"disk": "hdd"}}),
+        with_worker(pod={"nodeSelector": {"gpu": "yes"}}),
+        with_worker(pod={"tolerations": [{"operator": "Exists"}]}),
+        with_worker(pod={"affinity": {"nodeAffinity": {"preferred": [{"weight": 1}]}}}),
+        with_worker(pod={"runtimeClassName": "heavy"}),
+        with_worker(metadata={"annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"}}),
+        {**with_worker(), "PS": 1},
+    ],
+    ids=[
+        "64 CPUs", "8 GPUs", "limits alone", "nothing asked", "a claim", "the pod as a whole", "an init container",
+        "another node", "one more label of a node", "a toleration", "affinity", "a runtime class", "a topology",
+        "one more type",
+    ],
+)  # fmt: skip
+def test_a_job_that_was_changed_before_the_operator_took_its_workload_over_is_queued_anew(now: dict[str, Any]) -> None:
+    api = handed_over(queued(with_worker()))
+    changed = queued(now)
+    decision = look(changed, api, make_pod("Worker-0", "Running"))
+    assert (decision.gate.reason, decision.writes) == ("JobChanged", ()), "its pods go first"
+    api.carry_out(look(changed, api))
+    assert api.stored is None
+
+
+@pytest.mark.parametrize(
+    ("now", "admitted"),
+    [
+        (with_worker(), True),
+        (with_worker(), False),
+        (with_worker(pod=INJECTED, metadata={"labels": {"kueue.x-k8s.io/podset": "worker"}}), True),
+        (with_worker(resources={"requests": {"cpu": "1000m"}, "limits": {"cpu": 1}}), True),
+        (with_worker(resources={"limits": {"cpu": 1}}), False),
+        (with_worker(pod={"affinity": {}, "nodeSelector": None}, image="b", env=[{"name": "A", "value": "1"}]), True),
+    ],
+    ids=["as it was", "waiting", "edited by Kueue", "quantities", "a limit is a request", "what nobody counts"],
+)
+def test_a_workload_that_was_handed_over_gets_the_mark_of_its_job_once_and_changes_are_noticed_then(
+    now: dict[str, Any], admitted: bool
+) -> None:
+    api, job = handed_over(queued(with_worker()), admitted=admitted), queued(now)
+    before = look(job, api)
+    assert before.gate.admitted == admitted
+    api.carry_out(before)
+    mark = api.workload.mark
+    assert mark.startswith(f"{ADOPTED}-")
+    assert look(job, api, asked=()).gate.admitted == admitted, "it is compared once"
+    assert api.workload.mark == mark
+    more = queued(with_worker(resources={"requests": {"cpu": "64"}}))
+    assert look(more, api, asked=()).gate.reason == "JobChanged"
+
+
+def test_a_workload_is_not_compared_without_its_flavor() -> None:
+    api = handed_over(queued(with_worker()))
+    decision = look(queued(with_worker()), api, flavors={})
+    assert (decision.gate.reason, decision.writes) == ("FlavorUnknown", ())
 
 
 def test_while_both_are_on_readiness_is_kueues_until_an_administrator_gives_the_workload_to_the_operator() -> None:
@@ -268,7 +358,8 @@ def test_while_both_are_on_readiness_is_kueues_until_an_administrator_gives_the_
     api.set(PodsReady=True)
     assert not look(job, api, *pods).writes, "that Kueue would undo, again and again"
     api.change({"metadata": {"annotations": {POD_SETS_ANNOTATION: ADOPTED}}})
-    api.carry_out(look(job, api, *pods))
+    for _ in range(2):
+        api.carry_out(look(job, api, *pods))
     assert api.workload.condition("PodsReady").reason == "WaitForRecovery", "not all of them are ready"
 
 
