@@ -18,8 +18,16 @@ from tfoperator.controller.kueue.pod_sets import Placement
 
 Json = dict[str, Any]
 
-_PLACED_BY = ("affinity", "overhead", "runtimeClassName", "resourceClaims")
-"""Members of a pod's spec that Kueue counts, or chooses a flavor or places by. Others have rules of their own."""
+_PLACED_BY = (
+    "affinity",
+    "nodeName",
+    "overhead",
+    "resourceClaims",
+    "runtimeClassName",
+    "schedulerName",
+    "topologySpreadConstraints",
+)
+"""Members of a pod's spec that Kueue counts, or that decide on its node. Others have rules of their own."""
 
 _WISHES = ("required", "preferred", "podSetGroupName", "podSetSliceRequiredTopology", "podSetSliceSize")
 

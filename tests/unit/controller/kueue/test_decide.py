@@ -300,12 +300,14 @@ def handed_over(job: TFJob, *, admitted: bool = True) -> Api:
         with_worker(pod={"tolerations": [{"operator": "Exists"}]}),
         with_worker(pod={"affinity": {"nodeAffinity": {"preferred": [{"weight": 1}]}}}),
         with_worker(pod={"runtimeClassName": "heavy"}),
+        with_worker(pod={"nodeName": "gpu-1"}),
         with_worker(metadata={"annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"}}),
         {**with_worker(), "PS": 1},
     ],
     ids=[
         "64 CPUs", "8 GPUs", "limits alone", "nothing asked", "a claim", "the pod as a whole", "an init container",
-        "another node", "one more label of a node", "a toleration", "affinity", "a runtime class", "a topology",
+        "another node", "one more label of a node", "a toleration", "affinity", "a runtime class", "a chosen node",
+        "a topology",
         "one more type",
     ],
 )  # fmt: skip
