@@ -117,6 +117,7 @@ class QueueKeeper:
             return observed
         # A Workload that is going makes room for its successor; two at a time can't have one name.
         workload = min(found, key=lambda one: one.metadata.name, default=None)
+        runs = queued and not ends and not job.spec.suspended
         facts = Facts(
             job=job,
             workload=workload,
@@ -126,7 +127,7 @@ class QueueKeeper:
             awaits_pods=any(kind == "pods" for _, kind in observed.unseen.awaited),
             default_ps_image=default_ps_image,
             given_back={} if workload is None else lag.given_back(workload),
-            asked=() if workload is None or ends or not is_to_be_compared(workload) else lag.asked_for(workload),
+            asked=lag.asked_for(workload) if workload is not None and runs and is_to_be_compared(workload) else (),
         )
         if workload is not None and not ends:
             self._tell_of_kueue(job, workload)
