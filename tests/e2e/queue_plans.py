@@ -175,6 +175,7 @@ class Plan:
         moves: list[tuple[int, Callable[[], None]]] = [
             (28, self._kubelet), (4, self._submit), (2, self._delete_job), (3, self._suspend), (2, self._scale),
             (2, self._delete_workload), (2, self._deactivate), (2, self._drain), (2, self._reprice),
+            (4, self._change_policies),
             (3, lambda: self._kill("operator")), (3, lambda: self._kill("kueue")),
         ]  # fmt: skip
         for step in range(STEPS):
@@ -249,6 +250,19 @@ class Plan:
 
     def _reprice(self) -> None:
         self._edit({"metadata": {"labels": {PRIORITY_LABEL: self._rng.choice(("high", "low"))}}})
+
+    def _change_policies(self) -> None:
+        """Fields that may change at any time, and that no Workload has; some decide which replicas run again."""
+        rng = self._rng
+        run_policy = {
+            "restartScope": rng.choice(("Job", "Job", "Replica")),
+            "cleanPodPolicy": rng.choice(("All", "Running", "None")),
+            "backoffLimit": rng.choice((6, 100)),
+        }
+        policy = rng.choice(("OnFailure", "ExitCode", "Never"))
+        success = rng.choice(("AllWorkers", ""))
+        worker = {"Worker": {"restartPolicy": policy}}
+        self._edit({"spec": {"runPolicy": run_policy, "tfReplicaSpecs": worker, "successPolicy": success}})
 
     def _delete_job(self) -> None:
         job = self._some_job()

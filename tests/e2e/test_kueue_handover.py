@@ -12,6 +12,8 @@ from tests.support.audit import AuditTrail
 from tests.support.eventually import eventually
 from tests.support.operated import JobOnCluster
 from tests.support.operator_process import OperatorProcess
+from tfoperator.api.queues import ADOPTED, POD_SETS_ANNOTATION
+from tfoperator.sdk import QueueState
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400)]
 
@@ -31,6 +33,15 @@ def identities(queues: Queues, *jobs: JobOnCluster) -> list[set[str]]:
 def written(trail: AuditTrail, resource: str, *verbs: str) -> set[str]:
     found = [(one["verb"], one.get("objectRef") or {}) for one in trail.entries()]
     return {str(ref.get("name")) for verb, ref in found if verb in verbs and ref.get("resource") == resource}
+
+
+def wait_compared(queues: Queues, job: JobOnCluster) -> None:
+    """Wait until the operator has compared the job's Workload with the job, and found that it asks for the same."""
+
+    def is_marked() -> bool:
+        return str(queues.workload(job)["metadata"]["annotations"][POD_SETS_ANNOTATION]).startswith(f"{ADOPTED}-")
+
+    eventually(is_marked, within=PATIENCE, every=0.1, what=f"the Workload of {job.name} is compared")
 
 
 def running_and_waiting(queues: Queues, queue: str) -> list[JobOnCluster]:
@@ -89,6 +100,8 @@ def test_the_documented_steps_keep_jobs_running_and_their_places_and_no_quota_is
         queues.ours = True
         queues.wait_held(waits)
         assert identities(queues, *jobs) == before
+        for job in jobs:
+            wait_compared(queues, job)
         follow(queues, "patch workloads.kueue.x-k8s.io", runs)  # to stop it
         queues.wait_held(runs)
         queues.wait_running(waits, "worker-0", "worker-1")
@@ -106,3 +119,20 @@ def test_the_documented_steps_keep_jobs_running_and_their_places_and_no_quota_is
         assert "last-worker-0" not in written(trail, "pods", "create"), "it began without quota"
         waits.play("Succeeded", "worker-0", leads_to="Succeeded")
         queues.wait_running(last, "worker-0", "worker-1")
+
+
+def test_a_job_that_is_changed_on_the_way_to_the_operator_does_not_run_with_its_old_quota(tmp_path: Path) -> None:
+    with queues_of(tmp_path, "both") as queues:
+        queue = queues.queue(4, flavor={"nodeLabels": {"disk": "ssd"}})
+        job = queues.submit("grows", queue, Worker=1)
+        queues.wait_running(job, "worker-0")
+        queues.kueue.restart(OFF)
+        container = {"name": "tensorflow", "image": "x", "resources": {"requests": {"cpu": "64"}}}
+        template = job.get()["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+        template["spec"]["containers"] = [container]
+        job.patch_spec(tfReplicaSpecs={"Worker": {"template": template}})
+        follow(queues, "annotate workloads.kueue.x-k8s.io -n team tfjob", job)
+        queues.ours = True
+        queues.wait_held(job)
+        queues.wait_queue(job, QueueState.WAITING, "quota for cpu")
+        queues.wait_reserved(queue, 0)

@@ -6,10 +6,11 @@ import pytest
 
 from hack.chart import roles
 from tests.e2e.conftest import OPERATOR_USER
-from tests.e2e.queue_plans import plans_cluster, play
+from tests.e2e.queue_plans import CPUS, Judge, plans_cluster, play
 from tests.e2e.queues import PATIENCE, Queues
 from tests.support.audit import AuditTrail, granted
-from tests.support.eventually import eventually
+from tests.support.cluster import Cluster
+from tests.support.eventually import eventually, eventually_holds
 from tfoperator.api.queues import PRIORITY_LABEL
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400)]
@@ -42,3 +43,32 @@ def test_no_plan_overdraws_a_quota(ours: Queues, seed: int) -> None:
     plan = play(ours, seed)
     assert not plan.judge.broken
     assert plan.kills["kueue"], "a plan without a killed Kueue"
+
+
+def test_replicas_that_gave_their_quota_back_have_it_again_before_they_start_again(ours: Queues) -> None:
+    ours.move_to(Cluster(ours.client, "whole-restart"))
+    queue, judge = ours.queue(CPUS), Judge(ours)
+    workers = ["worker-0", "worker-1", "worker-2"]
+    job = ours.submit("again", queue, restart_policy="ExitCode", Chief=1, Worker=3)
+    ours.wait_running(job, "chief-0", *workers)
+    job.play("Succeeded", *workers)
+    ours.wait_reserved(queue, 1)
+    other = ours.submit("other", queue, Worker=3)
+    ours.wait_running(other, *workers)
+    job.patch_spec(runPolicy={"restartScope": "Job"})
+    job.play("Failed", "chief-0", exit_code=143)
+
+    def restarts() -> None:
+        held = job.conditions().get("Admitted", {}).get("status") == "False"
+        running = [pod["status"].get("phase", "Pending") in ("Pending", "Running") for pod in job.pods().values()]
+        assert job.status().get("jobRestarts") == 1
+        assert held or sum(running) == CPUS
+
+    eventually_holds(restarts, within=PATIENCE, every=0.05, what="all of its replicas start again, or wait for quota")
+    if job.conditions()["Admitted"]["status"] == "False":
+        ours.wait_held(job)
+        other.play("Succeeded", "worker-0", leads_to="Succeeded")
+        ours.wait_running(job, "chief-0", *workers)
+    judge.end()
+    assert judge.broken == []
+    ours.wait_reserved(queue, CPUS)

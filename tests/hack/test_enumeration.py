@@ -85,16 +85,25 @@ def test_a_play_that_differs_from_its_record_is_shown_beside_that_of_a_commit_un
     assert recorded.main(["--accept"]) == 1
 
 
+def test_replicas_that_gave_their_quota_back_have_it_again_before_they_start_again() -> None:
+    scenario = find("all begin anew, also those that gave their quota back")
+    there, tried = record(scenario, share=1, old_lists=1, deletions=1)
+    changed = [fault for fault in there.points if fault.how is How.CHANGED_SCOPE]
+    assert len(changed) == there.writes
+    every = [tried, *(play(scenario, fault) for fault in changed)]
+    assert [(one.fault, one.violations) for one in every if one.violations or not one.reached] == []
+
+
 def test_every_point_of_a_small_scenario_is_reached_and_none_is_violated_and_a_quick_run_has_some_of_each() -> None:
     recorded = World(SMALL).play()
     every = points(recorded)
     assert len(set(every)) == len(every)
-    assert {fault.how for fault in every} == set(GROUPS) - {How.DELETED_JOB}
+    assert {fault.how for fault in every} == set(GROUPS) - {How.DELETED_JOB, How.CHANGED_SCOPE}
     assert {fault.at for fault in every if fault.how is How.CRASH_AFTER} == set(range(1, len(recorded.writes) + 1))
     assert {(fault.kind, fault.revision) for fault in every if fault.how is How.LOST_EVENT} == set(recorded.events)
     few = thinned(every, lambda _: 4)
     assert len(few) < len(every)
-    assert {fault.how for fault in few} == set(GROUPS) - {How.DELETED_JOB}
+    assert {fault.how for fault in few} == set(GROUPS) - {How.DELETED_JOB, How.CHANGED_SCOPE}
     tried = [play(SMALL, fault) for fault in every]
     assert [(one.fault, one.violations) for one in tried if one.violations or not one.reached] == []
 

@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import msgspec
 
 from tfoperator.api.names import LABEL_PREFIX, OnStraggler, RestartMode, parse_replica_type
+from tfoperator.api.pods.rules.resources import is_native
+from tfoperator.api.quantity import parse_quantity
 from tfoperator.api.v1.types import OnStall, RestartScope, RunPolicy, TFJob, TFJobSpec
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -20,10 +22,13 @@ JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 """On a Workload: the UID of its job."""
 
 POD_SETS_ANNOTATION = LABEL_PREFIX + "kueue-pod-sets"
-"""On a Workload: the operator drives it. The value stands for the pod sets that it was made from, or is `ADOPTED`."""
+"""On a Workload: the operator drives it. The value stands for the pod sets that it was made from, after `ADOPTED`."""
 
 ADOPTED = "adopted"
-"""The value of that annotation in a Workload of Kueue's own framework that an administrator gave to the operator."""
+"""The value of that annotation in a Workload of Kueue's own framework that an administrator gives to the operator.
+
+The operator compares such a Workload with its job, and adds a hyphen and the value that stands for the job's pod sets.
+"""
 
 POD_SET_LABEL = "kueue.x-k8s.io/podset"
 """On a pod: its pod set. Kueue's own framework writes it into the job's templates, the operator does not."""
@@ -83,6 +88,26 @@ def _fields_set(struct: TFJobSpec | RunPolicy, path: str) -> Iterator[str]:
 def queue_name(labels: Mapping[str, str]) -> str:
     """Return the LocalQueue that a job with these labels is in; empty for a job without a queue."""
     return labels.get(QUEUE_LABEL, "")
+
+
+def uncounted_devices(job: TFJob) -> tuple[str, ...]:
+    """Return the extended resources, such as GPUs, that the TensorBoard of a job in a queue asks for; empty if none.
+
+    A job's Workload ends with the job, and its TensorBoard does not: no quota counts that.
+    """
+    board = job.spec.tensor_board
+    if board is None or not queue_name(job.metadata.labels):
+        return ()
+    resources = board.resources or {}
+    kinds = [amounts for kind in ("limits", "requests") if isinstance(amounts := resources.get(kind), dict)]
+    return tuple(sorted({name for one in kinds for name, value in one.items() if not is_native(name) and _asks(value)}))
+
+
+def _asks(value: object) -> bool:
+    try:
+        return parse_quantity(value) > 0
+    except ValueError:
+        return True
 
 
 def uncounted_types(keys: Iterable[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.queues import POD_SETS_ANNOTATION
+from tfoperator.api.queues import ADOPTED, POD_SETS_ANNOTATION
 from tfoperator.kube.objects import HasMetadata
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import decoder
@@ -142,6 +142,11 @@ class Workload(HasMetadata, frozen=True):
     def mark(self) -> str:
         """What the operator has noted in a Workload that it drives; empty in one that Kueue's own framework drives."""
         return self.metadata.annotations.get(POD_SETS_ANNOTATION, "")
+
+    @property
+    def is_adopted(self) -> bool:
+        """Whether Kueue's own framework has made it, and an administrator has given it to the operator."""
+        return self.mark.partition("-")[0] == ADOPTED
 
 
 _NO_CONDITION = Condition()

@@ -110,9 +110,15 @@ def main() -> int:
 
 
 def _directory() -> Path:
-    """Return the directory, made if it isn't there. Raises OSError if it belongs to another user."""
+    """Return the directory, made if it isn't there. Raises OSError if it belongs to another user.
+
+    Parents that are missing are made private, too: `mkdir(parents=True)` leaves them to the umask, and who may write
+    into a parent may replace the directory.
+    """
     folder = stacks_directory()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for one in (*reversed(folder.parents), folder):
+        if not one.exists():
+            one.mkdir(mode=0o700, exist_ok=True)
     if not _is_ours(folder):
         raise PermissionError(f"{folder} belongs to somebody else")
     return folder

@@ -15,6 +15,7 @@ GROUPS = (
     How.LOST_EVENT,
     How.LATE_EVENT,
     How.DELETED_JOB,
+    How.CHANGED_SCOPE,
     How.OLD_LIST,
 )
 """The columns of the table, in order."""
@@ -29,13 +30,18 @@ _ALL_SHOWN = 1000
 """More events than come before late ones are shown for their time being over."""
 
 
-def points(recorded: Played, *, deletions: bool = False) -> list[Fault]:
-    """Every fault that this scenario can have, each once; with `deletions`, the job is deleted at every point, too."""
+def points(recorded: Played, *, deletions: bool = False, queues: bool = False) -> list[Fault]:
+    """Every fault that this scenario can have, each once; with `deletions`, the job is deleted at every point, too.
+
+    In `queues`, fields that decide which replicas run again, and that no Workload has, are changed at every point.
+    """
     found = list(_crashes(len(recorded.writes)))
     for kind, revision in dict.fromkeys(recorded.events):
         found += [Fault(how, kind=kind, revision=revision) for how in (How.LOST_EVENT, How.LATE_EVENT)]
     if deletions:
         found += _deletions(recorded)
+    if queues:
+        found += [Fault(How.CHANGED_SCOPE, at) for at in range(1, len(recorded.writes) + 1)]
     return [*found, *_old_lists(recorded)]
 
 

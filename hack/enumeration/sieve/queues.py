@@ -98,6 +98,12 @@ QUEUES: tuple[Scenario, ...] = (
         _PREEMPT, _END, _with_room, _RUN,
     ),
     queued(
+        "all begin anew, also those that gave their quota back",
+        JobShape("job-0", {"PS": 1, "Worker": 2}, "ExitCode", "AllWorkers", queue="research", cpu="1000m"), *ADMITTED,
+        _LAST, respec("job-0", runPolicy={"restartScope": "Job"}), _without_room, _fail(137), _END,
+        says("Admitted", "insufficient unused quota", status="False"), _with_room, _RUN,
+    ),
+    queued(
         "restarts in its queue", shape("ExitCode"), *ADMITTED, _fail(137), _WAIT, Step(0, Act.DELETE_POD), _END,
         _RUN, _fail(137), _DEACTIVATE, _END,
     ),

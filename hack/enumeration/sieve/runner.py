@@ -80,7 +80,7 @@ def record(scenario: Scenario, *, share: int, old_lists: int, deletions: int) ->
     """
     began = time.monotonic()
     played = World(scenario).play()
-    every = points(played, deletions=has_deletions(scenario))
+    every = points(played, deletions=has_deletions(scenario), queues=scenario.attachments.queues)
     shares = {How.OLD_LIST: old_lists, How.DELETED_JOB: deletions}
     chosen = thinned(every, lambda how: shares.get(how, share))
     there = There(scenario.name, len(played.writes), len(played.events), tuple(every), tuple(chosen))

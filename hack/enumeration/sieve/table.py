@@ -16,6 +16,7 @@ _TITLES = {
     How.LOST_EVENT: "lost event",
     How.LATE_EVENT: "late event",
     How.DELETED_JOB: "deleted job",
+    How.CHANGED_SCOPE: "changed scope",
     How.OLD_LIST: "old list",
 }
 

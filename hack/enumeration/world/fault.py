@@ -20,10 +20,13 @@ class How(StrEnum):
     LATE_EVENT = "an event is late"
     OLD_LIST = "a new process lists an older state"
     DELETED_JOB = "the job is deleted"
+    CHANGED_SCOPE = "restartScope is changed"
 
 
 class Fault(msgspec.Struct, frozen=True):
     """`at` is the number of a write of the operator, from 1; `kind` and `revision` are an event's, or an old list's.
+
+    The `restartScope` of each job is changed after the write `at`, from Job to Replica or the other way round.
 
     After a crash that `misses_a_step`, another process leads only when the next step of the scenario has happened.
 

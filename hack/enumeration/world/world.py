@@ -364,6 +364,9 @@ class World:
         if self._deleted is not None:
             self._deleted.happens()
         fault = self._fault
+        if fault.at == self._writes and fault.how is How.CHANGED_SCOPE and not self.result.happened:
+            self.result.happened = True
+            self.simulator.change_scope()
         if fault.at == self._writes and fault.how in (How.CRASH_AFTER, How.OLD_LIST) and not self.result.happened:
             self.result.happened = True
             if fault.how is How.OLD_LIST:

@@ -206,6 +206,11 @@ class JobHistory:
         """Whether all replicas restart when one has to."""
         return self.run_policy.get("restartScope") == "Job"
 
+    def has_had_scope(self, scope: str) -> bool:
+        """Whether `restartScope`, which may change at any time, has ever had this effect."""
+        scopes = ((spec.get("runPolicy") or {}).get("restartScope") or "Replica" for spec in self.specs)
+        return scope in scopes
+
     @property
     def job_restarts(self) -> int:
         """How often all replicas have been restarted together, as the status tells."""
@@ -276,7 +281,7 @@ class JobHistory:
         """How many restarts of a replica its history can account for."""
         policy = self.policy(key[0])
         pods = [pod for pod in self.pods.values() if pod.replica == key]
-        return sum((pod.lost(policy) and not self.together) + pod.in_place for pod in pods)
+        return sum((pod.lost(policy) and self.has_had_scope("Replica")) + pod.in_place for pod in pods)
 
     def disruptions(self) -> dict[ReplicaKey, int]:
         """How many of the restarts followed on disruptions, by the status, for each replica."""
@@ -293,22 +298,29 @@ class JobHistory:
 
     def most_disruptions(self, key: ReplicaKey) -> int:
         """How many disruptions of a replica its history can account for, where replicas restart one by one."""
-        return 0 if self.together else sum(pod.is_taken for pod in self.pods.values() if pod.replica == key)
+        taken = sum(pod.is_taken for pod in self.pods.values() if pod.replica == key)
+        return taken if self.has_had_scope("Replica") else 0
 
     def most_failures(self) -> int:
-        """How many failures of the job its history can account for: of all together one for each of their restarts."""
+        """How many failures of the job its history can account for: of all together one for each of their restarts.
+
+        A failure that was counted for its replica counts again for all of them if the scope is changed before its pod
+        is gone.
+        """
         failed = [pod for pod in self.pods.values() if pod.failed(self.policy(pod.replica[0]))]
         in_place = sum(pod.in_place for pod in self.pods.values())
-        return in_place + (len({pod.number for pod in failed}) if self.together else len(failed))
+        if not self.has_had_scope("Replica"):
+            return in_place + len({pod.number for pod in failed})
+        return in_place + len(failed) * (2 if self.has_had_scope("Job") else 1)
 
     def most_job_restarts(self) -> int:
         """How many restarts of all replicas its history can account for: each follows a loss since the one before."""
         lost = {pod.number for pod in self.pods.values() if pod.lost(self.policy(pod.replica[0]))}
-        return next(number for number in itertools.count() if not self.together or number not in lost)
+        return next(number for number in itertools.count() if not self.has_had_scope("Job") or number not in lost)
 
     def fewest_job_restarts(self) -> int:
         """How many restarts of all replicas its history proves."""
-        if not self.together:
+        if self.has_had_scope("Replica"):
             return 0
         return max((pod.number + 1 for pod in self.pods.values() if pod.gone and self._is_proven_loss(pod)), default=0)
 
@@ -320,7 +332,7 @@ class JobHistory:
                 continue
             if not pod.gone:
                 total += 0 if pod.reasons else pod.proven_in_place
-            elif self._is_proven_loss(pod) and not self.together:
+            elif self._is_proven_loss(pod) and not self.has_had_scope("Job"):
                 total += 1 + (0 if pod.deleted_by_plan else pod.proven_in_place)
         return total
 

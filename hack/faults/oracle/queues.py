@@ -82,6 +82,8 @@ class QueueChecker:
                 one.reasons.add("changed")
             if _holds(one, "Finished") and not job.verdict:
                 one.reasons.add("failed to start")
+            if _is_short(job, one):
+                one.reasons.add("gave back too much")
         if is_held(job):
             for pod in job.living():
                 pod.reasons.add("queue")
@@ -153,7 +155,7 @@ def is_held(job: JobHistory) -> bool:
         return False
     one = _workload(job)
     holds = one is not None and _is_admitted(one) and not _holds(one, "Evicted", "Finished")
-    return one is None or not holds or one.deleting or _asks_of(one) != _asks(job)
+    return one is None or not holds or one.deleting or _asks_of(one) != _asks(job) or _is_short(job, one)
 
 
 def _check(job: JobHistory) -> Iterator[tuple[str, str]]:
@@ -205,9 +207,20 @@ def _check_asked(job: JobHistory, one: AttachmentHistory) -> Iterator[tuple[str,
     ready = job.holds("Ready")
     if _holds(one, "PodsReady") != ready:
         yield "wrong", f"its Ready is {ready}, and its Workload says PodsReady={not ready}"
-    ended = Counter(key[0].lower() for key in job.completed() | job.failed() if key[1] < job.size(key[0]))
+    ended = _ended(job)
     if not job.together and _reclaimed(one) != dict(ended):
         yield "wrong", f"{dict(ended)} have ended, and their quota was given back of {_reclaimed(one)}"
+
+
+def _ended(job: JobHistory) -> Counter[str]:
+    """How many replicas of each set have ended for good, as the status tells."""
+    return Counter(key[0].lower() for key in job.completed() | job.failed() if key[1] < job.size(key[0]))
+
+
+def _is_short(job: JobHistory, one: AttachmentHistory) -> bool:
+    """Whether quota was given back of replicas that run again."""
+    ended = _ended(job)
+    return _holds(one, "QuotaReserved") and any(count > ended[name] for name, count in _reclaimed(one).items())
 
 
 def _check_told(job: JobHistory, one: AttachmentHistory, told: Json) -> Iterator[tuple[str, str]]:

@@ -118,6 +118,13 @@ class ClusterSimulator:
             case _:
                 return self._attachments.act(step, shape.name)
 
+    def change_scope(self) -> None:
+        """Somebody changes `restartScope` of each job: from Job to Replica, or the other way round."""
+        for job in self._recorder.current("TFJob"):
+            together = (job["spec"].get("runPolicy") or {}).get("restartScope") == "Job"
+            change = {"runPolicy": {"restartScope": "Replica" if together else "Job"}}
+            self._patch_spec(job["metadata"]["name"], change)
+
     # Jobs.
 
     def _job(self, name: str) -> Json | None:

@@ -117,6 +117,17 @@ def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: p
     assert list((tmp_path / "real").iterdir()) == []
 
 
+def test_parents_that_are_missing_are_private_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "a" / "b" / "stacks"
+    monkeypatch.setenv(STACKS_VARIABLE, str(folder))
+    before = os.umask(0)
+    try:
+        assert stacks._directory() == folder
+    finally:
+        os.umask(before)
+    assert {one.stat().st_mode & 0o777 for one in (folder, folder.parent, folder.parent.parent)} == {0o700}
+
+
 def test_where_no_file_can_be_made_the_command_says_so(tmp_path: Path) -> None:
     """As in a container whose root is read-only, and that has nothing at /tmp."""
     (tmp_path / "file").touch()

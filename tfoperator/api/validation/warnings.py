@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tfoperator.api.host_lists import HostList, too_long
 from tfoperator.api.names import (
@@ -21,7 +21,7 @@ from tfoperator.api.names import (
     parse_replica_type,
 )
 from tfoperator.api.problems import Problem, member
-from tfoperator.api.queues import is_multikueue, not_carried, queue_name, uncounted_types
+from tfoperator.api.queues import is_multikueue, not_carried, queue_name, uncounted_devices, uncounted_types
 from tfoperator.api.templates import is_absent, readable_spec
 from tfoperator.api.v1.types import Network, ReplicaType, TFJob
 from tfoperator.api.validation.limits import MAX_REPLICAS, warning
@@ -94,6 +94,8 @@ def validate_queue(job: TFJob) -> Iterator[Problem]:
     queue = queue_name(job.metadata.labels)
     if not queue:
         return
+    if devices := uncounted_devices(job):
+        yield warning("spec.tensorBoard.resources", uncounted_board(queue, devices))
     specs = job.spec.tf_replica_specs
     for key in uncounted_types(specs):
         yield warning(
@@ -107,6 +109,15 @@ def validate_queue(job: TFJob) -> Iterator[Problem]:
                 member(f"{_REPLICAS}[{key}]", "template"),
                 f"is not set, and Kueue can't count pods that it doesn't see: the job stays in queue {queue}",
             )
+
+
+def uncounted_board(queue: str, devices: Iterable[str]) -> str:
+    """Return why the TensorBoard of a job in a queue is not made that asks for these extended resources."""
+    names = ", ".join(devices)
+    return (
+        f"asks for {names}, and no quota of queue {queue} counts a TensorBoard, which stays after its job: none is "
+        f"made. Take {names} out of spec.tensorBoard.resources; the job itself is not affected"
+    )
 
 
 def validate_multikueue(job: TFJob) -> Iterator[Problem]:

@@ -1,12 +1,19 @@
 """Decides what a job in a queue owes Kueue: facts in, the gate and the writes to its Workload out.
 
-Kueue decides who may run, and the operator's pods begin and end by that. Three rules keep a quota from being overdrawn:
+Kueue decides who may run, and the operator's pods begin and end by that. Four rules keep a quota from being overdrawn:
 no pod is made before the Workload is admitted; quota is given back, and a Workload deleted, only when the last pod that
-may run is gone; and a Workload has a finalizer, so that deleting it or its job waits for that, too.
+may run is gone; a Workload has a finalizer, so that deleting it or its job waits for that, too; and a replica whose
+quota was given back starts again only when all of the job's quota was asked for again.
+
+The last rule can't be kept by comparing what was asked for. Whether an ended replica starts again is decided by fields
+that may change at any time (`runPolicy.restartScope`), and by what happens. So the Workload is compared with the
+replicas that have ended: if it has given back more than that, it is replaced. The plan, which lets replicas start
+again, makes no more pods than `QueueGate.quota` (`scaling.plan_replicas`) until then.
 
 A Workload without the operator's mark is driven by Kueue's own framework, which suspends and resumes the job: the
 operator leaves it alone. For a job that is suspended it makes none, and Kueue's webhook suspends every job that its
-framework drives. So there is never a second Workload, whatever is switched on where.
+framework drives. So there is never a second Workload, whatever is switched on where. Nothing in a job decides that: its
+author could write it, and get pods without quota.
 
 Read `decide` from top to bottom: not ours, ended, without a Workload, with one that must go, and with one that holds.
 """
@@ -21,11 +28,12 @@ import msgspec
 
 from tfoperator.api.job_conditions import final_condition, has_condition
 from tfoperator.api.names import replica_of
-from tfoperator.api.queues import ADOPTED, POD_SET_LABEL, POD_SETS_ANNOTATION, PRIORITY_LABEL, queue_name
+from tfoperator.api.queues import ADOPTED, POD_SETS_ANNOTATION, PRIORITY_LABEL, queue_name
 from tfoperator.api.replica_pods import ENDED_PHASES
 from tfoperator.api.v1.status import parse_indexes
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.api.workloads import Workload
+from tfoperator.controller.kueue.adoption import agree
 from tfoperator.controller.kueue.objects import Flavor
 from tfoperator.controller.kueue.pod_sets import (
     PlacementError,
@@ -42,6 +50,7 @@ from tfoperator.controller.plan.observed import QueueGate
 from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.kube.objects import Pod
 
+_FLAVOR_UNKNOWN = "FlavorUnknown"
 _UNREADABLE = (ValueError, TypeError, AttributeError)
 """What a template that is no pod template causes; msgspec's errors are ValueErrors."""
 
@@ -50,6 +59,8 @@ class Facts(msgspec.Struct, frozen=True):
     """What is known of a job in a queue.
 
     `job` is defaulted, and `usable` if pods can be made from it. `awaits_pods`: there may be pods that `pods` lacks.
+    `asked` are the pod sets of a Workload that `is_to_be_compared`, as they are stored. `given_back` is the number of
+    pods of each set whose quota this process may have given back by a write that the Workload does not show yet.
     """
 
     job: TFJob
@@ -59,6 +70,13 @@ class Facts(msgspec.Struct, frozen=True):
     usable: bool = True
     awaits_pods: bool = False
     default_ps_image: str = ""
+    given_back: Mapping[str, int] = {}
+    asked: Sequence[dict[str, Any]] = ()
+
+    def reclaimed(self, workload: Workload) -> dict[str, int]:
+        """Return for how many pods of each set the Workload's quota was given back, as far as this process knows."""
+        shown = {one.name: one.count for one in workload.status.reclaimable_pods}
+        return {name: max(shown.get(name, 0), self.given_back.get(name, 0)) for name in {**shown, **self.given_back}}
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -73,12 +91,14 @@ class Decision(msgspec.Struct, frozen=True):
     admitted: TFJob | None = None
 
 
-def is_driven_by_kueue(job: TFJob, workload: Workload) -> bool:
-    """Return whether Kueue's own framework drives the Workload: it lacks our mark, or the job has been edited by it."""
-    if workload.mark in ("", ADOPTED):
-        return not workload.mark
-    label = f'"{POD_SET_LABEL}"'.encode()  # not part of a longer name
-    return any(label in bytes(one.template) for one in job.spec.tf_replica_specs.values() if one is not None)
+def is_driven_by_kueue(workload: Workload) -> bool:
+    """Return whether Kueue's own framework drives the Workload: it lacks our mark."""
+    return not workload.mark
+
+
+def is_to_be_compared(workload: Workload) -> bool:
+    """Return whether the Workload was given to the operator, and has not been compared with its job yet."""
+    return workload.mark == ADOPTED
 
 
 def decide(facts: Facts, now: datetime) -> Decision:
@@ -87,7 +107,7 @@ def decide(facts: Facts, now: datetime) -> Decision:
     queue = queue_name(job.metadata.labels)
     if workload is None and not queue:
         return Decision()
-    if workload is not None and is_driven_by_kueue(job, workload):
+    if workload is not None and is_driven_by_kueue(workload):
         return Decision()
     occupied = facts.awaits_pods or any(map(occupies, facts.pods))
     if final_condition(job) is not None:
@@ -108,7 +128,7 @@ def _with_workload(facts: Facts, workload: Workload, now: datetime, *, occupied:
         return Decision(closed if wanted else None, gone)
     if not wanted:
         # One that waited with Kueue's own framework keeps its place until an administrator resumes its job.
-        waits = workload.mark == ADOPTED and job.spec.suspended and not workload.is_true("QuotaReserved")
+        waits = workload.is_adopted and job.spec.suspended and not workload.is_true("QuotaReserved")
         return Decision(writes=() if waits else gone)
     evicted = workload.condition("Evicted")
     if evicted.status == "True" and workload.is_true("QuotaReserved"):
@@ -122,18 +142,41 @@ def _with_workload(facts: Facts, workload: Workload, now: datetime, *, occupied:
         sets = pod_sets(job, facts.default_ps_image)
     except _UNREADABLE as error:
         return Decision(_closed("Unusable", f"no quota can be asked for: {error}"), gone)
-    if not _asks_for(workload, job, sets):
+    return _with_pod_sets(facts, workload, sets, now, occupied=occupied, gone=gone)
+
+
+def _with_pod_sets(
+    facts: Facts,
+    workload: Workload,
+    sets: list[dict[str, Any]],
+    now: datetime,
+    *,
+    occupied: bool,
+    gone: tuple[Write, ...],
+) -> Decision:
+    """Return what to do about a job that needs these pod sets; `gone` are the writes by which its Workload goes."""
+    asks = _asks_for(facts, workload, sets)
+    if isinstance(asks, str):
+        return Decision(_closed(_FLAVOR_UNKNOWN, f"ResourceFlavor {asks} is not known"))
+    if not asks:
         if workload.is_true("QuotaReserved") or workload.is_true("Finished"):
             return Decision(_closed("JobChanged", "the job was changed; it is queued anew without its pods"), gone)
         # What has ended of the old sets is no part of the new ones: first that is taken back.
         status = NextStatus(workload, now)
         status.reclaim({}, reserved=False)
-        writes = status.writes() or (_renewed(workload, job, sets),)
+        writes = status.writes() or (_renewed(workload, facts.job, sets),)
         return Decision(_closed("JobChanged", "the job was changed"), writes)
     if workload.is_true("Finished"):
         writes = () if occupied else unfinalized(workload)
         return Decision(_closed("WorkloadFinished", workload.condition("Finished").message), writes)
-    return _driven(facts, workload, occupied=occupied, now=now)
+    if workload.is_true("QuotaReserved") and _run_again(facts, workload):
+        why = "replicas start again that had ended and given their quota back; the job is queued anew without its pods"
+        return Decision(_closed("QuotaGivenBack", why), gone)
+    driven = _driven(facts, workload, occupied=occupied, now=now)
+    if is_to_be_compared(workload):
+        # Alone: a second write to the same version would be refused.
+        return msgspec.structs.replace(driven, writes=(patch_of(workload, _marked(workload, sets)),))
+    return driven
 
 
 def _asked(facts: Facts, occupied: bool) -> Decision:
@@ -159,24 +202,33 @@ def _closed(reason: str, message: str) -> QueueGate:
     return QueueGate(reason or "Pending", text[:MAX_MESSAGE] or "Kueue has not looked at it yet")
 
 
-def _asks_for(workload: Workload, job: TFJob, sets: list[dict[str, Any]]) -> bool:
-    """Return whether the Workload asks for what the job needs."""
-    spec = workload.spec
+def _asks_for(facts: Facts, workload: Workload, sets: list[dict[str, Any]]) -> bool | str:
+    """Return whether the Workload asks for what the job needs, or a flavor without which that can't be known."""
+    job, spec = facts.job, workload.spec
     if (spec.queue_name, spec.maximum_execution_time_seconds) != (
         queue_name(job.metadata.labels),
         max_execution_seconds(job),
     ):
         return False
-    if workload.mark == ADOPTED:
-        return {one.name: one.count for one in workload.spec.pod_sets} == {one["name"]: one["count"] for one in sets}
-    return workload.mark == mark_of(sets)
+    if not is_to_be_compared(workload):
+        return workload.mark == mark_of(sets, adopted=workload.is_adopted)
+    try:
+        found = placements(workload, facts.flavors)
+    except PlacementError:
+        found = {}
+    return found if isinstance(found, str) else agree(facts.asked, sets, found)
 
 
 def _renewed(workload: Workload, job: TFJob, sets: list[dict[str, Any]]) -> Write:
     """Return the patch by which a Workload without quota asks for what the job needs now, at its old place."""
     spec = workload_body(job, sets)["spec"]
     spec.setdefault("maximumExecutionTimeSeconds", None)
-    return patch_of(workload, {"metadata": {"annotations": {POD_SETS_ANNOTATION: mark_of(sets)}}, "spec": spec})
+    return patch_of(workload, {**_marked(workload, sets), "spec": spec})
+
+
+def _marked(workload: Workload, sets: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the part of a patch by which a Workload has the mark of these pod sets."""
+    return {"metadata": {"annotations": {POD_SETS_ANNOTATION: mark_of(sets, adopted=workload.is_adopted)}}}
 
 
 def _ended(facts: Facts, workload: Workload, occupied: bool, now: datetime) -> tuple[Write, ...]:
@@ -221,14 +273,15 @@ def _driven(facts: Facts, workload: Workload, *, occupied: bool, now: datetime) 
     try:
         found = placements(workload, facts.flavors)
         if isinstance(found, str):
-            return Decision(_closed("FlavorUnknown", f"ResourceFlavor {found} is not known"), status.writes())
+            return Decision(_closed(_FLAVOR_UNKNOWN, f"ResourceFlavor {found} is not known"), status.writes())
         copy = admitted_job(job, found, facts.default_ps_image)
     except PlacementError as error:
         if not occupied:
             status.set("Finished", "True", "FailedToStart", str(error))
         return Decision(_closed("FailedToStart", str(error)), status.writes())
     admission = workload.status.admission
-    gate = QueueGate("Admitted", "" if admission is None else admission.cluster_queue, admitted=True)
+    cluster_queue = "" if admission is None else admission.cluster_queue
+    gate = QueueGate("Admitted", cluster_queue, admitted=True, quota=_quota(facts, workload, status))
     return Decision(gate, (*status.writes(), *reprice), copy)
 
 
@@ -252,6 +305,24 @@ def _reprice(job: TFJob, workload: Workload) -> tuple[Write, ...]:
     if has == wanted or (workload.is_true("QuotaReserved") and not (has and wanted)):
         return ()
     return (patch_of(workload, {"spec": {}}, prices=True),)
+
+
+def _run_again(facts: Facts, workload: Workload) -> bool:
+    """Return whether quota was given back for replicas that have not ended, or not any more."""
+    ended = _done(facts.job, workload, (), reserved=True)
+    return any(count > ended.get(name, 0) for name, count in facts.reclaimed(workload).items())
+
+
+def _quota(facts: Facts, workload: Workload, status: NextStatus) -> dict[str, int]:
+    """Return for how many pods of each set the job has quota, by Kueue's sum, once this status is written."""
+    admission = workload.status.admission
+    given = {} if admission is None else {one.name: one.count for one in admission.pod_set_assignments}
+    reclaimed, left = facts.reclaimed(workload), {}
+    for one in workload.spec.pod_sets:
+        count = given.get(one.name)
+        needed = one.count - max(reclaimed.get(one.name, 0), status.reclaimed.get(one.name, 0))
+        left[one.name] = needed if count is None else min(needed, count)
+    return left
 
 
 def _done(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: bool) -> dict[str, int]:

@@ -15,7 +15,7 @@ from tfoperator.api.v1.types import SchedulingPolicy, TFJob
 from tfoperator.api.workloads import WORKLOADS, Workload
 from tfoperator.base.clock import Clock
 from tfoperator.controller.kueue.cached import decode_flavor_for_cache, decode_workload_for_cache
-from tfoperator.controller.kueue.decide import Facts, decide, is_driven_by_kueue
+from tfoperator.controller.kueue.decide import Facts, decide, is_driven_by_kueue, is_to_be_compared
 from tfoperator.controller.kueue.lag import TRY_AGAIN, WorkloadLag, missing_flavors
 from tfoperator.controller.kueue.left import JOB_INDEX, WorkloadsLeft, index_by_job, key_of
 from tfoperator.controller.kueue.objects import (
@@ -117,6 +117,7 @@ class QueueKeeper:
             return observed
         # A Workload that is going makes room for its successor; two at a time can't have one name.
         workload = min(found, key=lambda one: one.metadata.name, default=None)
+        runs = queued and not ends and not job.spec.suspended
         facts = Facts(
             job=job,
             workload=workload,
@@ -125,6 +126,8 @@ class QueueKeeper:
             usable=not observed.problems and not job.decode_error,
             awaits_pods=any(kind == "pods" for _, kind in observed.unseen.awaited),
             default_ps_image=default_ps_image,
+            given_back={} if workload is None else lag.given_back(workload),
+            asked=lag.asked_for(workload) if workload is not None and runs and is_to_be_compared(workload) else (),
         )
         if workload is not None and not ends:
             self._tell_of_kueue(job, workload)
@@ -147,7 +150,7 @@ class QueueKeeper:
 
     def _tell_of_kueue(self, job: TFJob, workload: Workload) -> None:
         """Say once that Kueue's own framework drives Workloads, too."""
-        if not self._told and (is_driven_by_kueue(job, workload) or is_reported_by_kueue(workload)):
+        if not self._told and (is_driven_by_kueue(workload) or is_reported_by_kueue(workload)):
             self._told = True
             said = "Kueue's own framework kubeflow.org/tfjob drives Workload %s, and perhaps others: use it or --kueue"
             logger.warning(said, workload.metadata.name, extra={"job": job.metadata.key})
@@ -168,8 +171,11 @@ class QueueKeeper:
         if write.verb is Verb.CREATE and (left := self._lag.seconds_until_asked_again(job)):
             self._enqueue_after(job.metadata.key, left)
             return
+        before = self._lag.note_given_back(job, write)
         if send(self._client, job.metadata.namespace, write):
             self._lag.written(job, write)
+        else:
+            self._lag.refused(job, before)
         if write.verb is not Verb.STATUS:
             logger.info("%s Workload %s", write.verb, write.name, extra={"job": job.metadata.key})
 

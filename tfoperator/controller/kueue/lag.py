@@ -1,13 +1,15 @@
 """Tracks how far the caches of Workloads and flavors lag behind the cluster; no other module deals with this.
 
-What this process has made or deleted is remembered until the cache shows it. What others have written, Kueue and the
-leader before this one, is looked up once for each job: by an old Workload the job would lose its pods, or get some
-without quota. What frees quota, or a place in a queue, is done only if job and pods are as the cache shows them.
+What this process has made or deleted, and the quota that it has given back, is remembered until the cache shows it.
+What others have written, Kueue and the leader before this one, is looked up once for each job: by an old Workload the
+job would lose its pods, or get some without quota. What frees quota, or a place in a queue, is done only if job and
+pods are as the cache shows them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from tfoperator.api.names import MANAGED_SELECTOR, job_selector
 from tfoperator.api.queues import WORKLOAD_ANNOTATION
@@ -15,10 +17,10 @@ from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.api.workloads import WORKLOADS, Workload
 from tfoperator.base.clock import Clock
 from tfoperator.controller.kueue.decide import occupies
-from tfoperator.controller.kueue.objects import FLAVORS, Flavor, decode_flavor
+from tfoperator.controller.kueue.objects import FLAVORS, Flavor, decode_asked, decode_flavor
 from tfoperator.controller.kueue.pod_sets import workload_name
-from tfoperator.controller.kueue.writes import Verb, Write
-from tfoperator.controller.ledger import StaleCache
+from tfoperator.controller.kueue.writes import Verb, Write, frees_some_quota
+from tfoperator.controller.ledger import StaleCache, is_older
 from tfoperator.informers import CONTROLLER_UID_INDEX, Lister
 from tfoperator.kube.list_watch import ListWatch, list_all
 from tfoperator.kube.objects import Pod, decode_partial, decode_pod
@@ -28,6 +30,14 @@ from tfoperator.kube.verbs import ApiClient
 
 TRY_AGAIN = 30.0
 """Seconds until something that was missing is looked up again."""
+
+
+class GivenBack(NamedTuple):
+    """For how many pods of each set quota was given back by writes to this version of a Workload."""
+
+    uid: str
+    version: str
+    counts: dict[str, int]
 
 
 class WorkloadLag:
@@ -44,6 +54,8 @@ class WorkloadLag:
         self._complete: set[str] = set()
         self._unseen: dict[str, float] = {}
         self._deleted: dict[str, str] = {}
+        # By the job's UID: the last writes that gave quota back, whether they were answered or not.
+        self._given_back: dict[str, GivenBack] = {}
 
     def forget(self, uid: str) -> None:
         """Forget a job that is gone."""
@@ -51,6 +63,7 @@ class WorkloadLag:
         self._complete.discard(uid)
         self._unseen.pop(uid, None)
         self._deleted.pop(uid, None)
+        self._given_back.pop(uid, None)
 
     def shown(self, job: TFJob) -> list[Workload]:
         """Return the job's Workloads in the cache, but one that this process has deleted."""
@@ -60,6 +73,44 @@ class WorkloadLag:
         if left and self._unseen.pop(uid, None) is not None:
             self._sure.add(uid)
         return left
+
+    def note_given_back(self, job: TFJob, write: Write) -> GivenBack | None:
+        """Note what this write gives back, and return what was noted before.
+
+        Call it before the write is sent: the answer may be lost, or come before the cache shows it.
+        """
+        before = self._given_back.get(job.metadata.uid)
+        if not frees_some_quota(write):
+            return before
+        meta = write.body["metadata"]
+        counts = {one.name: one.count for one in write.body["status"]["reclaimablePods"]}
+        if before is not None and (before.uid, before.version) == (meta["uid"], meta["resourceVersion"]):
+            counts = {
+                name: max(counts.get(name, 0), before.counts.get(name, 0)) for name in {**counts, **before.counts}
+            }
+        self._given_back[job.metadata.uid] = GivenBack(meta["uid"], meta["resourceVersion"], counts)
+        return before
+
+    def refused(self, job: TFJob, before: GivenBack | None) -> None:
+        """Note that the API server has refused a write, before which this was noted."""
+        if before is None:
+            self._given_back.pop(job.metadata.uid, None)
+        else:
+            self._given_back[job.metadata.uid] = before
+
+    def given_back(self, workload: Workload) -> dict[str, int]:
+        """Return for how many pods of each set this process may have given quota back, which the cache does not show.
+
+        The write was conditional on a version. A Workload of a later one has what was written, or it was refused.
+        """
+        owner, meta = workload.metadata.controller, workload.metadata
+        uid = "" if owner is None else owner.uid
+        if (known := self._given_back.get(uid)) is None:
+            return {}
+        if known.uid != meta.uid or is_older(known.version, meta.resource_version) is not False:
+            del self._given_back[uid]
+            return {}
+        return known.counts
 
     def written(self, job: TFJob, write: Write) -> None:
         """Note that the API server has carried out this write."""
@@ -94,6 +145,15 @@ class WorkloadLag:
         if live != {one.metadata.resource_version for one in shown}:
             raise StaleCache("the job's Workload has changed, but the cache does not show it yet")
         self._sure.add(meta.uid)
+
+    def asked_for(self, workload: Workload) -> Sequence[dict[str, Any]]:
+        """Return the pod sets of a Workload with the templates of their pods. Costs a LIST of one object."""
+        meta = workload.metadata
+        there = list_all(ListWatch(self._client, WORKLOADS, meta.namespace, decode_asked, by_name(meta.name))).items
+        found = [one for one in there if one.metadata.resource_version == meta.resource_version]
+        if not found:
+            raise StaleCache("the job's Workload has changed, but the cache does not show it yet")
+        return found[0].spec.pod_sets
 
     def verify_job(self, job: TFJob) -> None:
         """Make sure that this is the job: it owes Kueue something else if it is suspended by now. Costs a GET."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tfoperator.api.queues import ADOPTED, WORKLOAD_ANNOTATION
+from tfoperator.api.queues import WORKLOAD_ANNOTATION
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.api.workloads import Workload
 from tfoperator.controller.kueue.decide import occupies
@@ -33,7 +33,7 @@ def key_of(workload: Workload) -> str:
     more has lost its job, which was deleted without what it owned (`kubectl delete --cascade=orphan`): its own key.
     """
     meta, owner = workload.metadata, workload.metadata.controller
-    if not meta.owner_references and workload.mark not in ("", ADOPTED):
+    if not meta.owner_references and workload.mark and not workload.is_adopted:
         return meta.key
     if owner is None or owner.kind != TFJOBS.kind or owner.api_version.partition("/")[0] != TFJOBS.group:
         return ""

@@ -24,6 +24,21 @@ IN_USE = "kueue.x-k8s.io/resource-in-use"
 """The finalizer by which a deleted Workload keeps its quota until its pods are gone."""
 
 
+class AskedSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """The pod sets of a Workload as they are stored."""
+
+    pod_sets: tuple[dict[str, Any], ...] = ()
+
+
+class Asked(HasMetadata, frozen=True):
+    """A Workload with the templates of its pods, which the cache does not keep."""
+
+    spec: AskedSpec = msgspec.field(default_factory=AskedSpec)
+
+
+decode_asked = decoder(Asked)
+
+
 class FlavorSpec(msgspec.Struct, frozen=True, rename="camel"):
     """Which nodes a flavor means: pods get these labels as node selector, and tolerate these taints."""
 

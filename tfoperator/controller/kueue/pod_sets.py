@@ -15,6 +15,7 @@ import msgspec
 from tfoperator.api.names import LABEL_REPLICA_INDEX
 from tfoperator.api.parameter_server import parameter_server_template
 from tfoperator.api.queues import (
+    ADOPTED,
     JOB_UID_LABEL,
     MAX_EXECUTION_LABEL,
     POD_SET_LABEL,
@@ -125,9 +126,13 @@ def _least_workers(job: TFJob) -> int | None:
     return least if least < workers else None
 
 
-def mark_of(sets: list[dict[str, Any]]) -> str:
-    """Return a short text that differs where the pod sets do. An API server adds defaults to what it stores."""
-    return hashlib.sha256(_encode(sets)).hexdigest()[:16]
+def mark_of(sets: list[dict[str, Any]], *, adopted: bool = False) -> str:
+    """Return a short text that differs where the pod sets do. An API server adds defaults to what it stores.
+
+    `adopted`: for a Workload that Kueue's own framework has made.
+    """
+    digest = hashlib.sha256(_encode(sets)).hexdigest()[:16]
+    return f"{ADOPTED}-{digest}" if adopted else digest
 
 
 def workload_body(job: TFJob, sets: list[dict[str, Any]]) -> dict[str, Any]:

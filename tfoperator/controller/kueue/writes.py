@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.queues import ADOPTED
 from tfoperator.api.workloads import Condition, ReclaimablePod, Workload
 from tfoperator.controller.kueue.objects import IN_USE
 
@@ -71,7 +70,8 @@ def is_reported_by_kueue(workload: Workload) -> bool:
     In a Workload that an administrator gave to the operator that is old, and proves nothing.
     """
     said = workload.condition("PodsReady").message
-    return bool(said) and workload.mark not in ("", ADOPTED) and said not in (_READY, _NOT_READY, _READY_NO_MORE)
+    ours = bool(workload.mark) and not workload.is_adopted
+    return ours and bool(said) and said not in (_READY, _NOT_READY, _READY_NO_MORE)
 
 
 def frees_quota(write: Write) -> bool:
@@ -101,6 +101,8 @@ class NextStatus:
         self._now = now
         self._conditions = list(workload.status.conditions)
         self._status: dict[str, Any] = {}
+        self.reclaimed = {one.name: one.count for one in workload.status.reclaimable_pods}
+        """For how many pods of each set no quota is needed any more."""
 
     def set(self, kind: str, status: str, reason: str, message: str) -> None:
         """Set a condition."""
@@ -127,13 +129,13 @@ class NextStatus:
 
     def reclaim(self, done: Mapping[str, int], *, reserved: bool) -> None:
         """Say how many pods of each set need no quota any more. While it is reserved that never falls: Kueue's rule."""
-        before = {one.name: one.count for one in self._workload.status.reclaimable_pods}
-        now = []
+        before, now = self.reclaimed, []
         for one in self._workload.spec.pod_sets:
             count = max(min(done.get(one.name, 0), one.count), before.get(one.name, 0) if reserved else 0)
             if count > 0:
                 now.append(ReclaimablePod(one.name, count))
-        if {one.name: one.count for one in now} != before:
+        self.reclaimed = {one.name: one.count for one in now}
+        if self.reclaimed != before:
             self._status["reclaimablePods"] = now
 
     def give_back(self, evicted: Condition) -> None:

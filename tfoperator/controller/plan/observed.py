@@ -82,11 +82,14 @@ class QueueGate(msgspec.Struct, frozen=True):
     """Whether a job in a queue may have pods.
 
     `reason` and `message` say why not; the message of an admitted job is the ClusterQueue that its quota comes from.
+    `quota` is the number of pods that an admitted job has quota for, by replica type in lower case: less than the
+    number of its replicas where some of them have ended and their quota was given back.
     """
 
     reason: str
     message: str = ""
     admitted: bool = False
+    quota: Mapping[str, int] = {}
 
 
 class Observed(msgspec.Struct, frozen=True):

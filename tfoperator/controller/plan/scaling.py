@@ -12,6 +12,7 @@ from tfoperator.base.clock import epoch_seconds
 from tfoperator.controller.plan.actions import Create, DeleteReason, PhaseName, StopReason
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.gang import gang_of, plan_pod_group
+from tfoperator.controller.plan.observed import QueueGate
 from tfoperator.controller.plan.replicas import (
     ENDED_STATES,
     STATES_WITHOUT_POD,
@@ -40,6 +41,9 @@ def plan_replicas(draft: Draft, known: Situation) -> None:
     gang = None if draft.options.gang is None else gang_of(draft, draft.options.gang)
     manifests = ReplicaManifests(draft.job, groups, draft.options, gang)
     may_create = gang is None or plan_pod_group(draft, groups, gang, manifests.template)
+    # Otherwise replicas start again whose quota was given back. It is asked for again when the status shows that.
+    has_quota = draft.observed.gate is None or not _exceeds(draft.observed.gate, groups)
+    may_create = may_create and has_quota
     if restart.old:
         may_create = False
         _delete_old(draft, restart)
@@ -61,7 +65,7 @@ def plan_replicas(draft: Draft, known: Situation) -> None:
                 draft.create_replica_object(_creation("pods", group, replica, manifests, restart))
                 creates_pods = True
             # A gang scheduler may still count the old pod: with one, its end is awaited.
-            replace = gang is None and has_service
+            replace = gang is None and has_service and has_quota
             if replica.wait is not None and _restart(draft, group, replica, manifests, restart, replace=replace):
                 creates_pods = True
         if creates_pods:
@@ -72,6 +76,17 @@ def plan_replicas(draft: Draft, known: Situation) -> None:
     # The remaining pods belong to no wanted replica.
     for unwanted in sorted(services, reverse=True):
         draft.delete("services", services[unwanted], DeleteReason.SCALE_DOWN)
+
+
+def _exceeds(gate: QueueGate, groups: Sequence[ReplicaGroup]) -> bool:
+    """Return whether the replicas that have not ended, and pods beside them, need more quota than the job has."""
+    for group in groups:
+        beside = [*group.outliving, *(pod for _, pod in (*group.surplus, *group.duplicates))]
+        needed = sum(one.state not in ENDED_STATES for one in group.replicas)
+        needed += sum(pod.status.phase not in ENDED_PHASES for pod in beside)
+        if needed > gate.quota.get(group.type.lower(), needed):
+            return True
+    return False
 
 
 def report_edits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:

@@ -5,19 +5,23 @@ deployment keeps it alive, so this module does not watch its pod. If a TensorBoa
 actions is required.
 
 Where a queue suspends the job, its room is for others, and no quota counts a TensorBoard: the deployment goes, and
-comes back when the job is admitted again. The service stays, and with it the address.
+comes back when the job is admitted again. The service stays, and with it the address. A TensorBoard of a job in a queue
+that asks for extended resources, such as GPUs, is not made: it would have them without quota, and longer than its job.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from tfoperator.api import names
-from tfoperator.api.queues import queue_name
+from tfoperator.api.queues import queue_name, uncounted_devices
 from tfoperator.api.v1.status import TensorBoardStatus
+from tfoperator.api.validation.warnings import uncounted_board
 from tfoperator.controller.plan.actions import Create, Delete, DeleteReason, Patch, PhaseName
+from tfoperator.controller.plan.conditions import is_finished
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.pods.tensorboard import refused_service_type, tensorboard_deployment, tensorboard_service
@@ -63,6 +67,9 @@ def plan_tensorboard(draft: Draft, tensorboard: TensorBoardObjects, *, suspended
         _remove(draft, "services", tensorboard.service)
         draft.tensorboard_status = None
         return
+    if devices := uncounted_devices(draft.job):
+        _refuse(draft, tensorboard, devices)
+        return
     create = not suspended
     service = tensorboard_service(draft.job, wanted, draft.options)
     changes = _bring(draft, "services", tensorboard.service, service, create)
@@ -75,6 +82,18 @@ def plan_tensorboard(draft: Draft, tensorboard: TensorBoardObjects, *, suspended
         deployment = tensorboard_deployment(draft.job, wanted, draft.options)
         _bring(draft, "deployments", tensorboard.deployment, deployment, create)
     draft.tensorboard_status = _status(draft, tensorboard)
+
+
+def _refuse(draft: Draft, tensorboard: TensorBoardObjects, devices: Sequence[str]) -> None:
+    """Have no TensorBoard, and report that once for each version of the job, or when there was one."""
+    job, there = draft.job, tensorboard.deployment
+    is_new = job.status.observed_generation != job.metadata.generation and not is_finished(job.status.conditions)
+    if is_new or (there is not None and there.metadata.deletion_timestamp is None):
+        message = f"{_SPEC_FIELD}.resources {uncounted_board(queue_name(job.metadata.labels), devices)}"
+        draft.event("Warning", "TensorBoardNotCounted", message)
+    _remove(draft, "deployments", there)
+    _remove(draft, "services", tensorboard.service)
+    draft.tensorboard_status = None
 
 
 def _remove(

@@ -28,6 +28,7 @@ from tfoperator.local.apiserver.http.listener import ListeningSocket, make_certi
 from tfoperator.local.apiserver.http.metrics_requests import MetricsRequests, UsageSource
 from tfoperator.local.apiserver.http.pod_logs import LogReader, LogReaders
 from tfoperator.local.apiserver.http.pod_streams import PodStreams
+from tfoperator.local.apiserver.http.requests_log import RequestsLog
 from tfoperator.local.apiserver.http.resource_requests import ResourceRequests
 from tfoperator.local.apiserver.http.reviews import REVIEWS, USER
 from tfoperator.local.apiserver.objects.custom_resources import CustomResource
@@ -39,7 +40,6 @@ from tfoperator.local.apiserver.registry.service_account_tokens import TokenIssu
 from tfoperator.local.apiserver.resource_types import BUILTIN, METRICS, NAMESPACES
 from tfoperator.local.apiserver.storage.store import Store
 from tfoperator.local.runtime.loopback_network import LOOPBACK
-from tfoperator.servers.http.strangers_log import StrangersLog
 
 logger = logging.getLogger(__name__)
 
@@ -186,7 +186,7 @@ class EmbeddedApiServer:
         runner = web.AppRunner(
             app,
             access_log=None,
-            logger=StrangersLog(logger),
+            logger=RequestsLog(logger),
             handle_signals=False,
             handler_cancellation=True,  # a watch must not wait for its next event when its client has disconnected
             shutdown_timeout=_SHUTDOWN_SECONDS,

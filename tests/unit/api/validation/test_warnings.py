@@ -152,6 +152,17 @@ def test_kueue_can_not_queue_a_parameter_server_without_a_template(template: obj
     assert any("the job stays in queue research" in warning for warning in warnings(manifest))
 
 
+def test_no_quota_counts_the_devices_of_a_tensorboard() -> None:
+    manifest = queued({"Worker": {}})
+    manifest["spec"]["tensorBoard"] = {"logDir": "gs://b/logs", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    assert complaints(manifest) == []
+    [told] = [warning for warning in warnings(manifest) if "tensorBoard" in warning]
+    assert "asks for nvidia.com/gpu, and no quota of queue research counts a TensorBoard" in told
+    assert "Take nvidia.com/gpu out of spec.tensorBoard.resources" in told
+    del manifest["metadata"]["labels"]
+    assert not [warning for warning in warnings(manifest) if "counts a TensorBoard" in warning]
+
+
 @pytest.mark.parametrize(
     ("grace", "seconds", "replica", "warned"),
     [

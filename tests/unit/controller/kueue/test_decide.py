@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.unit.controller.builders import (
     NOW,
+    OPTIONS,
     TEMPLATE,
     ReadablePlan,
     make_job,
@@ -20,7 +21,7 @@ from tests.unit.controller.builders import (
     with_status,
 )
 from tests.unit.controller.plan.test_tensorboard import BOARD, NAME, Objects
-from tfoperator.api.names import replica_of
+from tfoperator.api.names import ANNOTATION_JOB_RESTARTS, replica_of
 from tfoperator.api.queues import ADOPTED, POD_SETS_ANNOTATION, QUEUE_LABEL
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import ReplicaType, TFJob
@@ -130,7 +131,8 @@ class Api:
 
 
 def look(job: TFJob, api: Api, *pods: Pod, **facts: Any) -> Decision:
-    return decide(Facts(job, api.workload, pods, FLAVORS, **facts), NOW)
+    asked = () if api.stored is None else api.stored["spec"]["podSets"]
+    return decide(Facts(job, api.workload, pods, **{"flavors": FLAVORS, "asked": asked, **facts}), NOW)
 
 
 def asked(job: TFJob) -> Api:
@@ -255,9 +257,100 @@ def test_kueues_own_framework_is_left_alone_and_an_administrator_can_take_its_wo
     assert look(job, api) == Decision(), "made by Kueue's own framework"
     api.change({"metadata": {"annotations": {POD_SETS_ANNOTATION: ADOPTED}}})
     assert look(job, api).gate is not None
-    edited = TEMPLATE | {"metadata": {"labels": {"kueue.x-k8s.io/podset": "worker"}}}
-    both = queued({"Worker": {"template": edited}})
-    assert look(both, asked(both)) == Decision(), "Kueue's own framework edits the job, too"
+
+
+def test_nothing_in_a_job_takes_it_out_of_its_queue() -> None:
+    labelled = TEMPLATE | {"metadata": {"labels": {"kueue.x-k8s.io/podset": "worker"}}}
+    job = queued({"Worker": {"template": labelled}})
+    assert not look(job, asked(job)).gate.admitted, "its author could write what Kueue's own framework writes"
+
+
+def with_worker(**spec: Any) -> dict[str, Any]:
+    """A job of one worker, whose container has these members, but those of the pod's spec in `pod`."""
+    pod, metadata = spec.pop("pod", {}), spec.pop("metadata", {})
+    containers = [{"name": "tensorflow", "image": "x", "resources": {"requests": {"cpu": "1"}}, **spec}]
+    return {"Worker": {"template": {"metadata": metadata, "spec": {"containers": containers, **pod}}}}
+
+
+INJECTED = {"nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]}
+"""What Kueue's own framework writes into the template of a job that it admits with the flavor."""
+
+
+def handed_over(job: TFJob, *, admitted: bool = True) -> Api:
+    """The Workload of Kueue's own framework for this job, which an administrator has given to the operator."""
+    api = asked(job)
+    if admitted:
+        api.admit()
+    api.change({"metadata": {"annotations": {POD_SETS_ANNOTATION: ADOPTED}}})
+    return api
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        with_worker(resources={"requests": {"cpu": "64"}}),
+        with_worker(resources={"requests": {"cpu": "1"}, "limits": {"nvidia.com/gpu": 8}}),
+        with_worker(resources={"limits": {"cpu": 64}}),
+        with_worker(resources={}),
+        with_worker(resources={"requests": {"cpu": "1"}, "claims": [{"name": "gpu"}]}),
+        with_worker(pod={"resources": {"requests": {"cpu": "64"}}}),
+        with_worker(pod={"initContainers": [{"name": "first", "image": "x", "resources": {"limits": {"cpu": "64"}}}]}),
+        with_worker(pod={"nodeSelector": {"disk": "hdd"}}),
+        with_worker(pod={"nodeSelector": {"gpu": "yes"}}),
+        with_worker(pod={"tolerations": [{"operator": "Exists"}]}),
+        with_worker(pod={"affinity": {"nodeAffinity": {"preferred": [{"weight": 1}]}}}),
+        with_worker(pod={"runtimeClassName": "heavy"}),
+        with_worker(pod={"nodeName": "gpu-1"}),
+        with_worker(metadata={"annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"}}),
+        {**with_worker(), "PS": 1},
+    ],
+    ids=[
+        "64 CPUs", "8 GPUs", "limits alone", "nothing asked", "a claim", "the pod as a whole", "an init container",
+        "another node", "one more label of a node", "a toleration", "affinity", "a runtime class", "a chosen node",
+        "a topology",
+        "one more type",
+    ],
+)  # fmt: skip
+def test_a_job_that_was_changed_before_the_operator_took_its_workload_over_is_queued_anew(now: dict[str, Any]) -> None:
+    api = handed_over(queued(with_worker()))
+    changed = queued(now)
+    decision = look(changed, api, make_pod("Worker-0", "Running"))
+    assert (decision.gate.reason, decision.writes) == ("JobChanged", ()), "its pods go first"
+    api.carry_out(look(changed, api))
+    assert api.stored is None
+
+
+@pytest.mark.parametrize(
+    ("now", "admitted"),
+    [
+        (with_worker(), True),
+        (with_worker(), False),
+        (with_worker(pod=INJECTED, metadata={"labels": {"kueue.x-k8s.io/podset": "worker"}}), True),
+        (with_worker(resources={"requests": {"cpu": "1000m"}, "limits": {"cpu": 1}}), True),
+        (with_worker(resources={"limits": {"cpu": 1}}), False),
+        (with_worker(pod={"affinity": {}, "nodeSelector": None}, image="b", env=[{"name": "A", "value": "1"}]), True),
+    ],
+    ids=["as it was", "waiting", "edited by Kueue", "quantities", "a limit is a request", "what nobody counts"],
+)
+def test_a_workload_that_was_handed_over_gets_the_mark_of_its_job_once_and_changes_are_noticed_then(
+    now: dict[str, Any], admitted: bool
+) -> None:
+    api, job = handed_over(queued(with_worker()), admitted=admitted), queued(now)
+    before = look(job, api)
+    assert before.gate.admitted == admitted
+    api.carry_out(before)
+    mark = api.workload.mark
+    assert mark.startswith(f"{ADOPTED}-")
+    assert look(job, api, asked=()).gate.admitted == admitted, "it is compared once"
+    assert api.workload.mark == mark
+    more = queued(with_worker(resources={"requests": {"cpu": "64"}}))
+    assert look(more, api, asked=()).gate.reason == "JobChanged"
+
+
+def test_a_workload_is_not_compared_without_its_flavor() -> None:
+    api = handed_over(queued(with_worker()))
+    decision = look(queued(with_worker()), api, flavors={})
+    assert (decision.gate.reason, decision.writes) == ("FlavorUnknown", ())
 
 
 def test_while_both_are_on_readiness_is_kueues_until_an_administrator_gives_the_workload_to_the_operator() -> None:
@@ -267,7 +360,8 @@ def test_while_both_are_on_readiness_is_kueues_until_an_administrator_gives_the_
     api.set(PodsReady=True)
     assert not look(job, api, *pods).writes, "that Kueue would undo, again and again"
     api.change({"metadata": {"annotations": {POD_SETS_ANNOTATION: ADOPTED}}})
-    api.carry_out(look(job, api, *pods))
+    for _ in range(2):
+        api.carry_out(look(job, api, *pods))
     assert api.workload.condition("PodsReady").reason == "WaitForRecovery", "not all of them are ready"
 
 
@@ -282,6 +376,24 @@ def test_a_job_that_waited_with_kueues_framework_keeps_its_place_until_it_is_res
     assert api.stored is None, "a suspended job keeps no quota"
 
 
+ANY_TIME: dict[str, list[Any]] = {
+    "restartScope": ["Job", "Job", "Replica"],
+    "restartPolicy": ["ExitCode", "OnFailure", "Never"],
+    "backoffLimit": [1, 100],
+    "cleanPodPolicy": ["All", "Running", "None"],
+    "successPolicy": ["AllWorkers", ""],
+    "minSucceededWorkers": [1, 2],
+    "maxFailedWorkers": [0, 1],
+}
+"""Fields that may change at any time, that are no part of what is asked of Kueue, and some values of each."""
+
+OF_SPEC = ("successPolicy", "minSucceededWorkers", "maxFailedWorkers")
+"""Those of them that are members of `spec`; one is a replica type's, and the others are the run policy's."""
+
+
+AT_ONCE = msgspec.structs.replace(OPTIONS, restart_delay_base=0.0)
+
+
 class World(RuleBasedStateMachine):
     """A job, its pods, its Workload and a quota; the operator may look at any time, and remembers nothing."""
 
@@ -292,16 +404,42 @@ class World(RuleBasedStateMachine):
         self.pods: dict[str, Pod] = {}
         self.suspend, self.workers, self.queue, self.made = False, 2, "research", 0
         self.elastic: dict[str, Any] = {}
+        self.any_time: dict[str, Any] = {}
 
-    @initialize(fewer=st.booleans())
-    def the_job_is_submitted(self, fewer: bool) -> None:
+    @initialize(fewer=st.booleans(), policy=st.sampled_from(ANY_TIME["successPolicy"]), runs=st.booleans())
+    def the_job_is_submitted(self, fewer: bool, policy: str, runs: bool) -> None:
         if fewer:
             self.elastic = elastic(least=1)
+        self.any_time["successPolicy"] = policy
         self.job = self.wanted()
+        if runs:
+            self.all_run()
+
+    def all_run(self) -> None:
+        """The job is admitted, and its pods run."""
+        self.operator_looks(1)
+        self.api.admit(self.api.needed())
+        self.operator_looks(1)
+        for name in self.pods:
+            self.change_pod(name, phase="Running")
+        self.operator_looks(1)
+
+    def change_job(self, **fields: Any) -> None:
+        """Somebody changes fields that are in `ANY_TIME`."""
+        self.any_time |= fields
+        self.job = msgspec.structs.replace(self.wanted(), status=self.job.status)
 
     def wanted(self) -> TFJob:
-        replicas = {"PS": 1, "Worker": self.workers}
-        return queued(replicas, queue=self.queue, suspend=self.suspend, **self.elastic)
+        policy = self.any_time.get("restartPolicy", "ExitCode")
+        replicas = {kind: {"replicas": size, "restartPolicy": policy} for kind, size in self.sizes().items()}
+        spec = {name: value for name, value in self.any_time.items() if name in OF_SPEC}
+        run_policy = {name: value for name, value in self.any_time.items() if name not in (*spec, "restartPolicy")}
+        run_policy |= self.elastic.get("runPolicy", {})
+        spec |= {name: value for name, value in self.elastic.items() if name != "runPolicy"}
+        return queued(replicas, queue=self.queue, suspend=self.suspend, runPolicy=run_policy, **spec)
+
+    def sizes(self) -> dict[str, int]:
+        return {"PS": 1, "Worker": self.workers}
 
     @rule(times=st.integers(1, 3))
     def operator_looks(self, times: int) -> None:
@@ -317,29 +455,49 @@ class World(RuleBasedStateMachine):
             seen = Observed(
                 decision.admitted or self.job, tuple(self.pods.values()), services_of(self.job), gate=decision.gate
             )
-            plan = plan_for(seen)
+            plan = plan_for(seen, options=AT_ONCE)
             self.job = msgspec.structs.replace(self.job, status=plan.status)
             for deletion in plan.deletions("pods"):
-                self.change_pod(deletion.name, deleted=True)
+                self.delete_pod(deletion.name)
             for creation in plan.creations("pods"):
                 assert creation.name not in self.pods
                 kind, index = creation.replica or ("", 0)
                 self.made += 1
-                self.pods[creation.name] = make_pod(f"{kind}-{index}", "Pending", uid=f"pod-{self.made}")
+                counts = creation.body["metadata"]["annotations"].get(ANNOTATION_JOB_RESTARTS, "0")
+                self.pods[creation.name] = make_pod(
+                    f"{kind}-{index}", "Pending", uid=f"pod-{self.made}", job_restarts=int(counts)
+                )
 
-    def change_pod(self, name: str, *, deleted: bool = False, phase: str = "") -> None:
+    def delete_pod(self, name: str) -> None:
+        """An ended pod is gone at once, and one that runs when its kubelet says so."""
+        if occupies(self.pods[name]):
+            self.change_pod(name, deleted=True)
+        else:
+            del self.pods[name]
+
+    def change_pod(self, name: str, *, deleted: bool = False, phase: str = "", code: int | None = None) -> None:
         pod = self.pods[name]
-        replica = replica_of(pod.metadata.labels)
-        gone = NOW if deleted or pod.metadata.deletion_timestamp is not None else None
-        code = {"Succeeded": 0, "Failed": 1}.get(phase)
-        label = f"{replica[0]}-{replica[1]}"
-        self.pods[name] = make_pod(label, phase or pod.status.phase, exit_code=code, deleted=gone, uid=pod.metadata.uid)
+        meta, status = pod.metadata, pod.status
+        if deleted or meta.deletion_timestamp is not None:
+            meta = msgspec.structs.replace(meta, deletion_timestamp=NOW)
+        if phase:
+            replica = replica_of(meta.labels)
+            status = make_pod(f"{replica[0]}-{replica[1]}", phase, exit_code=code).status
+        self.pods[name] = msgspec.structs.replace(pod, metadata=meta, status=status)
 
-    @rule(data=st.data(), phase=st.sampled_from(["Running", "Running", "Succeeded", "Failed"]))
-    def kubelet(self, data: st.DataObject, phase: str) -> None:
+    @rule(data=st.data(), end=st.sampled_from([None, 0, 0, 1, 143, 143]), looks=st.booleans())
+    def kubelet(self, data: st.DataObject, end: int | None, looks: bool) -> None:
         alive = [name for name, pod in self.pods.items() if occupies(pod)]
+        phase = "Running" if end is None else "Failed" if end else "Succeeded"
         if alive:
-            self.change_pod(data.draw(st.sampled_from(alive)), phase=phase)
+            self.change_pod(data.draw(st.sampled_from(alive)), phase=phase, code=end)
+        if looks:
+            self.operator_looks(2)
+
+    @rule(data=st.data())
+    def somebody_deletes_a_pod(self, data: st.DataObject) -> None:
+        if self.pods:
+            self.delete_pod(data.draw(st.sampled_from(list(self.pods))))
 
     @rule(data=st.data())
     def a_deleted_pod_is_gone(self, data: st.DataObject) -> None:
@@ -377,6 +535,10 @@ class World(RuleBasedStateMachine):
         self.queue = "other" if what == "queue" else self.queue
         self.job = msgspec.structs.replace(self.wanted(), status=self.job.status)
 
+    @rule(data=st.data(), name=st.sampled_from([*ANY_TIME, *["restartScope"] * 6]))
+    def the_user_changes_what_no_quota_depends_on(self, data: st.DataObject, name: str) -> None:
+        self.change_job(**{name: data.draw(st.sampled_from(ANY_TIME[name]))})
+
     @invariant()
     def quota_is_never_overdrawn(self) -> None:
         quota, busy = self.api.quota(), Counter[str]()
@@ -388,6 +550,51 @@ class World(RuleBasedStateMachine):
 
 TestWorld = World.TestCase
 TestWorld.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)
+
+
+@pytest.mark.parametrize("how", ["a server fails", "all pods are gone", "suspended for a moment"])
+def test_replicas_that_gave_their_quota_back_start_again_when_the_job_has_all_its_quota_again(how: str) -> None:
+    world = World()
+    world.change_job(successPolicy="AllWorkers")
+    world.all_run()
+    world.change_pod("mnist-worker-1", phase="Succeeded", code=0)
+    world.operator_looks(2)
+    assert world.api.quota() == {"ps": 1, "worker": 1}
+    world.change_job(restartScope="Job")
+    world.operator_looks(2)
+    assert len(world.pods) == 3, "the change alone stops nothing"
+    if how == "a server fails":
+        world.change_pod("mnist-ps-0", phase="Failed", code=143)
+    elif how == "all pods are gone":
+        world.pods.clear()
+    else:
+        world.suspend = True
+        world.change_job()
+        world.operator_looks(1)
+        world.suspend = False
+        world.change_job()
+    for _ in range(6):
+        world.operator_looks(1)
+        world.quota_is_never_overdrawn()
+        world.pods = {name: pod for name, pod in world.pods.items() if pod.metadata.deletion_timestamp is None}
+    assert (world.pods, world.api.quota(), world.api.made) == ({}, {}, 2), "queued anew, with all of its replicas"
+    assert world.api.needed() == {"ps": 1, "worker": 2}
+    assert world.job.status.job_restarts == (0 if how == "suspended for a moment" else 1)
+    world.api.admit(world.api.needed())
+    world.operator_looks(1)
+    assert len(world.pods) == 3
+
+
+def test_quota_that_was_given_back_by_a_write_that_the_cache_does_not_show_counts() -> None:
+    job = with_status(
+        queued({"PS": 1, "Worker": 3}, runPolicy={"restartScope": "Job"}),
+        msgspec.convert({"replicaStatuses": {"Worker": {"completedIndexes": "1"}}}, TFJobStatus),
+    )
+    api = asked(job)
+    api.admit()
+    assert look(job, api).gate.quota == {"ps": 1, "worker": 3}
+    assert look(job, api, given_back={"worker": 1}).gate.quota == {"ps": 1, "worker": 2}
+    assert look(job, api, given_back={"worker": 2}).gate.reason == "QuotaGivenBack"
 
 
 # What is different for the plan of a job that is in a queue.

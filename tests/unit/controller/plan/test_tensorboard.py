@@ -23,6 +23,8 @@ from tests.unit.controller.builders import (
     with_status,
 )
 from tfoperator.api import names
+from tfoperator.api.queues import QUEUE_LABEL
+from tfoperator.api.v1.status import JobCondition
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller import PlanOptions
 from tfoperator.controller.plan.actions import Action, Create, Patch
@@ -292,3 +294,52 @@ def test_whatever_happened_before_it_ends_up_as_the_spec_says(
         assert {kind: body["spec"] for kind, body in objects.bodies.items()} == {
             kind: body["spec"] for kind, body in fresh.bodies.items()
         }
+
+
+GPUS = BOARD | {"image": "example.com/miner:1", "resources": {"limits": {"nvidia.com/gpu": 8}}}
+SUCCEEDED = JobCondition(type="Succeeded", status="True")
+NOT_COUNTED = ("Warning", "TensorBoardNotCounted")
+
+
+def in_queue(board: dict[str, Any] = GPUS, **status: Any) -> TFJob:
+    queued = started(job(board))
+    return replace(queued, metadata=replace(queued.metadata, labels={QUEUE_LABEL: "research"}))
+
+
+def told(plan: ReadablePlan) -> list[tuple[str, str]]:
+    return [(event.type, event.reason) for event in plan.events if event.reason == NOT_COUNTED[1]]
+
+
+@pytest.mark.parametrize(
+    ("resources", "made"),
+    [
+        ({"limits": {"nvidia.com/gpu": 8}}, False),
+        ({"requests": {"example.com/fpga": "1"}}, False),
+        ({"limits": {"nvidia.com/gpu": "eight"}}, False),
+        ({"limits": {"nvidia.com/gpu": 0, "cpu": "1"}, "requests": {"memory": "1Gi", "hugepages-2Mi": "2Mi"}}, True),
+        (None, True),
+    ],
+)
+def test_in_a_queue_it_gets_no_devices_which_no_quota_would_count(resources: Any, made: bool) -> None:
+    board = BOARD | {"resources": resources}
+    new = in_queue(board)
+    new = replace(new, status=replace(new.status, observed_generation=0))
+    plan = Objects().plan(new)
+    assert bool(plan.tensorboard_actions) == made
+    assert told(plan) == ([] if made else [NOT_COUNTED])
+    assert plan.creations("pods") or plan.status.conditions, "the job goes on"
+    assert Objects().plan(started(job(board))).tensorboard_actions, "without a queue it is as before"
+
+
+def test_that_it_gets_no_devices_is_told_once_and_one_that_is_there_goes_also_after_the_jobs_end() -> None:
+    quiet = in_queue()
+    quiet = replace(quiet, status=replace(quiet.status, observed_generation=quiet.metadata.generation))
+    assert told(Objects().plan(quiet)) == []
+    objects = there(GPUS)
+    for seen in (quiet, replace(quiet, status=replace(quiet.status, conditions=(SUCCEEDED,)))):
+        plan = objects.plan(seen)
+        assert kinds(plan.tensorboard_actions) == [("Delete", "deployments"), ("Delete", "services")]
+        assert told(plan) == [NOT_COUNTED]
+        assert plan.status.tensor_board is None
+    ended = replace(quiet, status=replace(quiet.status, conditions=(SUCCEEDED,), observed_generation=0))
+    assert told(Objects().plan(ended)) == [], "a status of the Go operator has no observed generation, ever"

@@ -20,7 +20,7 @@ class Echo(HttpServer):
     """Answers with the body, and knows what was asked."""
 
     def __init__(self) -> None:
-        super().__init__("127.0.0.1", 0, name="test", limits=Limits(body=1024, idle_seconds=30.0))
+        super().__init__("127.0.0.1", 0, name="test", limits=Limits(body=1024, received=4096, idle_seconds=30.0))
         self.asked: list[str] = []
         self.reasons: list[str] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
 from collections.abc import Callable
@@ -59,7 +60,18 @@ class Api:
         self._tokens = tokens
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request; never raises, and never shows a traceback."""
+        """Answer one request, the last of its connection if it lacks the token; never show a traceback.
+
+        The loop has a turn before that: a client that sends many requests and leaves would cause a line of asyncio for
+        each answer, as its connection could not be seen to be lost.
+        """
+        await asyncio.sleep(0)
+        answer = await self._answer(request)
+        if not self._has_token(request):
+            answer.force_close()
+        return answer
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         try:
             return await self._dispatch(request)
         except StatusError as error:
@@ -68,6 +80,8 @@ class Api:
             return status_answer(too_large_body())
         except RecursionError:
             return status_answer(errors.bad_request("the object provided is nested too deeply"))
+        except web.RequestPayloadError:
+            return status_answer(errors.bad_request("the body is not what its headers announce"))
         except (ConnectionError, web.HTTPException):
             raise  # the client is gone, or aiohttp has its own response
         except Exception:
@@ -90,11 +104,14 @@ class Api:
         return await self._resources.answer(request, place)
 
     def _authenticate(self, request: web.Request) -> None:
-        given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
-        if not hmac.compare_digest(given, self._authorization):
+        if not self._has_token(request):
             raise StatusError(401, "Unauthorized", "Unauthorized")
         if request.transport is not None:
             self._trust(request.transport.get_extra_info("peername"))
+
+    def _has_token(self, request: web.Request) -> bool:
+        given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
+        return hmac.compare_digest(given, self._authorization)
 
     async def _review(self, request: web.Request, review: ResourceType) -> web.Response:
         body = await read_object(request) if request.method == "POST" else {}
