@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.job_conditions import condition_of, final_condition, has_condition, ready_by_message
+from tfoperator.api.job_conditions import condition_of, end_word, final_condition, has_condition, ready_by_message
 from tfoperator.api.names import (
     ANNOTATION_STOPPED,
     DEFAULT_CONTAINER_NAME,
@@ -25,8 +25,6 @@ from tfoperator.kube.event import Event
 from tfoperator.kube.objects import ContainerStateWaiting, ContainerStatus, Pod
 
 _BY_PRIORITY = (
-    ConditionType.FAILED,
-    ConditionType.SUCCEEDED,
     ConditionType.SUSPENDED,
     ConditionType.RESTARTING,
     ConditionType.RUNNING,
@@ -36,9 +34,15 @@ _STARTING = frozenset(("", "ContainerCreating", "PodInitializing"))
 
 
 def job_state(job: TFJob) -> str:
-    """Return one word for users: Terminating, the true condition of the highest priority, or Pending."""
+    """Return one word for users: Terminating, the true condition of the highest priority, or Pending.
+
+    A job in the records of a run that ended before it is TimedOut, Interrupted or Died, as the run is.
+    """
     if job.metadata.deletion_timestamp is not None:
         return "Terminating"
+    end = final_condition(job)
+    if end is not None:
+        return end_word(end)
     return next((str(condition) for condition in _BY_PRIORITY if has_condition(job, condition)), "Pending")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from tfoperator.api.job_conditions import condition_of, has_condition
+from tfoperator.api.job_conditions import condition_of, final_condition, has_condition
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.base.durations import human_duration
 from tfoperator.sdk import JobEvent
@@ -54,7 +54,7 @@ def replicas_text(job: TFJob) -> str:
 
 def state_message(job: TFJob) -> str:
     """Return the message of the condition that is the job's state."""
-    condition = condition_of(job, shown_state(job))
+    condition = final_condition(job) or condition_of(job, shown_state(job))
     return condition.message if condition is not None else ""
 
 
