@@ -48,12 +48,14 @@ class RunEnd(msgspec.Struct, frozen=True):
 
     `state` is that of its result (`RunOutcome`), or `DIED`; then `at` is its last sign of life. `cause` is the reason
     of a run that failed by itself. `replicas` has how the replicas ended, as the run knew it, by namespace and pod.
+    `left` are processes of a run that has died which still run: its guardian was killed, too.
     """
 
     state: str
     at: datetime
     cause: str = ""
     replicas: Mapping[PodPlace, FinalState] = {}
+    left: tuple[int, ...] = ()
 
     @property
     def reason(self) -> str:
@@ -65,6 +67,8 @@ class RunEnd(msgspec.Struct, frozen=True):
         if self.state == DIED:
             seen = f"{utc(self.at):%Y-%m-%d %H:%M:%S} UTC"
             why = f"its run was killed, or the machine went down. The last sign of life of the run was at {seen}."
+            if self.left:
+                why += f" Programs of it still run. End them: kill {' '.join(map(str, self.left))}"
         elif self.state == RUN_ENDS["RunTimedOut"]:
             why = "the time limit of its run was over."
         elif self.state == RUN_ENDS["RunInterrupted"]:

@@ -18,8 +18,8 @@ from tfoperator.local.run.records import RunRecords
 
 logger = logging.getLogger(__name__)
 
-_SECONDS = 1.0
-"""Seconds between two signs of life, and at least between two writes of the records."""
+_SECONDS = 0.25
+"""Seconds between two signs of life, and at least between two writes of the records: a kill loses no more than that."""
 
 _MAX_SHARE = 0.05
 """The share of one processor that writing may take: large records are written more rarely."""

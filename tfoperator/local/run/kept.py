@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tfoperator.base.clock import utc
-from tfoperator.base.files import is_locked
+from tfoperator.base.files import is_locked, open_regular
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.local.run.ending import DIED, RunEnd
 
@@ -29,6 +29,7 @@ MAX_RECORDS = 256 << 20
 RUNNING, UNREADABLE = "Running", "Unreadable"
 
 _MAX_RESULT = 32 << 20  # bytes of a result that are read
+_MAX_PROCESS = 64 << 10  # likewise of the record of a process
 _STAMP = "%Y%m%d-%H%M%S"
 _STAMP_LENGTH = len("20260131-235959")
 
@@ -43,7 +44,8 @@ class KeptRun(msgspec.Struct, frozen=True):
     """One run. `result` is None before its end, and of a run that has died.
 
     `state` is that of the result, or Running, Died, Unreadable. `ended` is when the run ended, or the last sign of life
-    of one that has died; None while it goes on, or if that is unknown.
+    of one that has died; None while it goes on, or if that is unknown. `left` are processes of one that has died which
+    still run, as its guardian was killed, too.
     """
 
     directory: Path
@@ -51,6 +53,7 @@ class KeptRun(msgspec.Struct, frozen=True):
     began: datetime
     ended: datetime | None = None
     result: RunResult | None = None
+    left: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -62,7 +65,7 @@ class KeptRun(msgspec.Struct, frozen=True):
         """How it ended, for its jobs; None while it goes on, or if that is unknown."""
         if self.ended is None:
             return None
-        return RunEnd(self.state, self.ended) if self.result is None else self.result.end
+        return RunEnd(self.state, self.ended, left=self.left) if self.result is None else self.result.end
 
     def seconds(self, now: datetime) -> float | None:
         """Return how long it ran, or has been running until `now`; None if that is unknown."""
@@ -91,7 +94,7 @@ def read_run(directory: Path) -> KeptRun:
     if goes_on:
         return KeptRun(directory, RUNNING, _began(directory))
     began = _began(directory)
-    return KeptRun(directory, DIED, began, max(_last_sign_of_life(directory), began))
+    return KeptRun(directory, DIED, began, max(_last_sign_of_life(directory), began), left=_left(directory))
 
 
 def _read_result(directory: Path) -> KeptRun | None:
@@ -132,3 +135,20 @@ def _last_sign_of_life(directory: Path) -> datetime:
         except OSError:
             continue
     return datetime.fromtimestamp(max(times, default=0.0), UTC)
+
+
+def _left(directory: Path) -> tuple[int, ...]:
+    """Return the processes of a run that still run: those that its runtime has recorded and not ended."""
+    from tfoperator.local.identity import ProcessIdentity, is_alive
+    from tfoperator.local.runtime.process.records import RECORDS as PROCESSES
+
+    found = []
+    for file in sorted((directory / PROCESSES).glob("*.json")):
+        try:
+            with open_regular(file) as stream:
+                process = msgspec.json.decode(stream.read(_MAX_PROCESS), type=ProcessIdentity)
+        except (OSError, *UNDECODABLE):
+            continue
+        if is_alive(process):
+            found.append(process.pid)
+    return tuple(found)

@@ -25,7 +25,7 @@ from tfoperator.report.curves import Curves
 from tfoperator.report.report import Report
 
 _LOOK_SECONDS = 0.5
-"""Seconds between two looks at a run that goes on: it writes its records once a second at most."""
+"""Seconds between two looks at a run that goes on: it writes its records four times a second at most."""
 
 
 class RecordedRun:

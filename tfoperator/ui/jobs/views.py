@@ -38,6 +38,9 @@ _SHOWN_CONDITIONS = ("Stalled", "Straggling")
 _REPORTED_CONDITIONS = (ConditionType.FAILED, ConditionType.RESTARTING, ConditionType.STALLED)
 """Conditions that a report explains."""
 
+_UNREPORTED_ENDS = ("Interrupted",)
+"""States of a job that a person has ended: nothing went wrong."""
+
 
 def job_row(job: TFJob, queue: JobQueue | None = None) -> dict[str, Any]:
     """Return a job in the list, ready to be encoded as JSON; `queue` is its queue state, if known."""
@@ -90,7 +93,7 @@ def job_detail(
         "tensorBoard": _tensorboard(job, local),
         "time": None if job.status.usage is None else job_time(job.status.usage, phases),
         "hasReport": job.status.restarts > 0
-        or any(has_condition(job, kind) for kind in _REPORTED_CONDITIONS)
+        or (any(has_condition(job, kind) for kind in _REPORTED_CONDITIONS) and job_state(job) not in _UNREPORTED_ENDS)
         or bool(reasons_without_pods(job)),
     }
 
