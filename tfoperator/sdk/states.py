@@ -46,6 +46,23 @@ def job_state(job: TFJob) -> str:
     return next((str(condition) for condition in _BY_PRIORITY if has_condition(job, condition)), "Pending")
 
 
+_LOOKED_FOR = (ConditionType.STALLED, ConditionType.STRAGGLING)
+_CRASH_LOOP = "CrashLoopBackOff"
+
+
+def troubles(job: TFJob) -> list[str]:
+    """Return what a person wants to know of a job that goes on: Stalled, Straggling, CrashLoopBackOff.
+
+    The last is Kubernetes' word for a container that has failed several times and waits for its next start.
+    """
+    found = [str(one) for one in _LOOKED_FOR if has_condition(job, one)]
+    running = condition_of(job, ConditionType.RUNNING)
+    if running is not None and running.status == "True" and final_condition(job) is None:
+        reasons = reasons_in(running.message).values()
+        found += [_CRASH_LOOP] if any(_CRASH_LOOP in reason for reason in reasons) else []
+    return found
+
+
 def wanted_replicas(job: TFJob) -> dict[str, int]:
     """Return the requested number of replicas of each type."""
     return {kind: spec.desired for kind, spec in job.spec.tf_replica_specs.items() if spec is not None}

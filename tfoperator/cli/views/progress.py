@@ -14,6 +14,8 @@ from tfoperator.cli.views.jobs import age
 _SHOWN_METRICS = 3
 _BAR_WIDTH = 24  # characters
 
+_COMPLETE = 100  # percent
+
 
 def progress_text(progress: TrainingProgress, now: datetime) -> str:
     """Return `43%, step 430 of 1000, 3m20s left, loss 0.23, accuracy 0.91`: the known parts of it."""
@@ -21,7 +23,7 @@ def progress_text(progress: TrainingProgress, now: datetime) -> str:
     if progress.step is not None:
         parts.append(f"step {progress.step}" + (f" of {progress.total_steps}" if progress.total_steps else ""))
     remaining = seconds_left(progress, now)
-    if remaining is not None and progress.percentage != 100:
+    if remaining is not None and progress.percentage != _COMPLETE:
         parts.append(f"{human_duration(remaining)} left")
     return ", ".join((*parts, *metric_texts(progress)))
 
@@ -49,7 +51,7 @@ def progress_line(name: str, progress: TrainingProgress, now: datetime) -> Text:
     if progress.step is not None:
         line.append(f"  {progress.step}" + (f"/{progress.total_steps}" if progress.total_steps else ""))
     left = seconds_left(progress, now)
-    if left is not None and progress.percentage != 100:
+    if left is not None and progress.percentage != _COMPLETE:
         line.append(f"  ETA {human_duration(left)}", style="cyan")
     for text in metric_texts(progress):
         line.append(f"  {printable(text)}", style="dim")
@@ -57,7 +59,12 @@ def progress_line(name: str, progress: TrainingProgress, now: datetime) -> Text:
 
 
 def behind_text(progress: TrainingProgress, now: datetime) -> str:
-    """Return `worker-3 at step 400 (2m ago)` for replicas that are behind the others; empty if none is."""
+    """Return `worker-3 at step 400 (2m ago)` for replicas that are behind the others; empty if none is.
+
+    When the training is complete, nobody is behind: replicas report their last step more or less late.
+    """
+    if progress.percentage == _COMPLETE:
+        return ""
     steps = [one.step for one in progress.behind if one.step is not None]
     most = max([*steps, progress.step or 0], default=0)
     late = [one for one in progress.behind if one.step is not None and one.step < most]

@@ -153,7 +153,7 @@ def _ended_pod(obj: Mapping[str, Any], end: RunEnd) -> dict[str, Any]:
     has_ended = status.get("phase") in _ENDED_PHASES
     known = end.replicas.get((str(metadata.get("namespace")), str(metadata.get("name"))))
     was_stopped = not has_ended or "deletionTimestamp" in metadata
-    if has_ended and known is not None:
+    if known is not None:
         was_stopped = known in (FinalState.STOPPED, FinalState.NEVER_RAN)
     for member in ("deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"):
         metadata.pop(member, None)
@@ -161,20 +161,27 @@ def _ended_pod(obj: Mapping[str, Any], end: RunEnd) -> dict[str, Any]:
         metadata["annotations"] = {ANNOTATION_STOPPED: STOPPED_WITH_RUN, **(metadata.get("annotations") or {})}
         spec.setdefault("activeDeadlineSeconds", 1)
     if not has_ended:
-        status["phase"] = "Failed"
-        for member in ("containerStatuses", "initContainerStatuses"):
-            if isinstance(status.get(member), list):
-                status[member] = [_ended_container(one, end) for one in status[member]]
+        status["phase"] = "Succeeded" if known is FinalState.SUCCEEDED else "Failed"
+    for member in ("containerStatuses", "initContainerStatuses"):
+        if isinstance(status.get(member), list):
+            status[member] = [_ended_container(one, end) for one in status[member]]
     return {**obj, "metadata": metadata, "spec": spec, "status": status}
 
 
 def _ended_container(found: Any, end: RunEnd) -> Any:
-    state = found.get("state") if isinstance(found, Mapping) else None
-    running = state.get("running") if isinstance(state, Mapping) else None
-    if not isinstance(running, Mapping):
+    """Return a container's status after the end: one that runs has ended then, one that waits has ended before."""
+    if not isinstance(found, Mapping):
         return found
-    at = whole_second(utc(end.at)).isoformat().replace("+00:00", "Z")
-    terminated = {"exitCode": _LOST_EXIT_CODE, "reason": _LOST_REASON, "finishedAt": at}
-    if "startedAt" in running:
-        terminated["startedAt"] = running["startedAt"]
-    return {**found, "ready": False, "started": False, "state": {"terminated": terminated}}
+    state, last = found.get("state"), found.get("lastState")
+    if not isinstance(state, Mapping) or "terminated" in state:
+        return found
+    rest = {member: value for member, value in found.items() if member != "state"} | {"ready": False, "started": False}
+    running = state.get("running")
+    if isinstance(running, Mapping):
+        at = whole_second(utc(end.at)).isoformat().replace("+00:00", "Z")
+        terminated = {"exitCode": _LOST_EXIT_CODE, "reason": _LOST_REASON, "finishedAt": at}
+        began = {"startedAt": running["startedAt"]} if "startedAt" in running else {}
+        return {**rest, "state": {"terminated": {**terminated, **began}}}
+    if isinstance(last, Mapping) and "terminated" in last:
+        return {**rest, "state": last, "lastState": {}}
+    return found

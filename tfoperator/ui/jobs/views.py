@@ -22,6 +22,7 @@ from tfoperator.sdk.states import (
     reasons_without_pods,
     replica_state,
     restart_count,
+    troubles,
     waiting_reason,
     wanted_replicas,
 )
@@ -33,7 +34,7 @@ from tfoperator.ui.streaming import seconds, short
 MAX_EVENTS = 200
 """Maximum events of one job: the latest."""
 _SHOWN_CONDITIONS = ("Stalled", "Straggling")
-"""Conditions shown in addition to the job's state."""
+"""Conditions whose message is shown, if they are true."""
 
 _REPORTED_CONDITIONS = (ConditionType.FAILED, ConditionType.RESTARTING, ConditionType.STALLED)
 """Conditions that a report explains."""
@@ -51,7 +52,7 @@ def job_row(job: TFJob, queue: JobQueue | None = None) -> dict[str, Any]:
         "name": meta.name,
         "uid": meta.uid,
         "state": job_state(job),
-        "flags": [flag for flag in _SHOWN_CONDITIONS if has_condition(job, flag)],
+        "flags": troubles(job),
         "message": short(_message(job, queue)),
         "ready": ready_text(job),
         "replicas": wanted_replicas(job),

@@ -34,3 +34,4 @@ def test_a_line_has_a_bar_of_one_width_controls_no_terminal_and_those_behind_the
     even = ReplicaProgress("worker-1", 430, NOW)
     for behind, text in (((late, even), "worker-3 at step 400 (2m30s ago)"), ((even,), "")):
         assert behind_text(TrainingProgress(step=430, behind=behind), NOW) == text
+    assert behind_text(TrainingProgress(step=430, percentage=100, behind=(late, even)), NOW) == "", "all is done"

@@ -162,6 +162,19 @@ def test_a_pod_is_what_the_run_knew_of_its_replica(known: FinalState | None, cod
     assert status.state.terminated.exit_code == code
 
 
+def test_a_pod_that_waited_for_its_next_attempt_ended_with_the_one_before() -> None:
+    obj = pod(waiting={"reason": "CrashLoopBackOff", "message": "back-off 16s"})
+    terminated = {"exitCode": 1, "finishedAt": stamp(60), "startedAt": stamp(3)}
+    obj["status"]["containerStatuses"][0] |= {"restartCount": 5, "lastState": {"terminated": terminated}}
+    found = ended_pod(obj, RunEnd("TimedOut", END, replicas={("ns", "a-worker-0"): FinalState.FAILED}))
+    (status,) = found.status.container_statuses
+    assert status.state is not None
+    assert status.state.terminated is not None
+    assert (replica_state(found), status.state.terminated.exit_code, status.restart_count) == ("Failed", 1, 5)
+    never = ended_pod(pod(waiting={"reason": "ErrImagePull"}, phase="Pending"), RunEnd("TimedOut", END))
+    assert replica_state(never) == "Stopped"
+
+
 def test_events_stay_as_they_are() -> None:
     event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}}
     assert ended_objects([event], RunEnd(DIED, END)) == (event,)
