@@ -149,7 +149,7 @@ def _closed(usage: JobUsage, at: datetime) -> JobUsage:
 
 def _ended_pod(obj: Mapping[str, Any], end: RunEnd) -> dict[str, Any]:
     """Return a pod as the run's end has left it: nobody deletes it now, and nothing of it runs."""
-    metadata, spec, status = (dict(obj.get(member) or {}) for member in ("metadata", "spec", "status"))
+    metadata, spec, status = (_mapping(obj.get(member)) for member in ("metadata", "spec", "status"))
     has_ended = status.get("phase") in _ENDED_PHASES
     known = end.replicas.get((str(metadata.get("namespace")), str(metadata.get("name"))))
     was_stopped = not has_ended or "deletionTimestamp" in metadata
@@ -158,7 +158,7 @@ def _ended_pod(obj: Mapping[str, Any], end: RunEnd) -> dict[str, Any]:
     for member in ("deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"):
         metadata.pop(member, None)
     if was_stopped:
-        metadata["annotations"] = {ANNOTATION_STOPPED: STOPPED_WITH_RUN, **(metadata.get("annotations") or {})}
+        metadata["annotations"] = {ANNOTATION_STOPPED: STOPPED_WITH_RUN, **_mapping(metadata.get("annotations"))}
         spec.setdefault("activeDeadlineSeconds", 1)
     if not has_ended:
         status["phase"] = "Succeeded" if known is FinalState.SUCCEEDED else "Failed"
@@ -166,6 +166,11 @@ def _ended_pod(obj: Mapping[str, Any], end: RunEnd) -> dict[str, Any]:
         if isinstance(status.get(member), list):
             status[member] = [_ended_container(one, end) for one in status[member]]
     return {**obj, "metadata": metadata, "spec": spec, "status": status}
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    """Return a copy of a mapping; an empty one for anything else: somebody may have edited the records."""
+    return dict(value) if isinstance(value, Mapping) else {}
 
 
 def _ended_container(found: Any, end: RunEnd) -> Any:

@@ -59,7 +59,10 @@ def read_records(run_dir: Path) -> RunRecords:
         data = stream.read(MAX_RECORDS + 1)
     if len(data) > MAX_RECORDS:
         raise ValueError(f"{RECORDS} is larger than {MAX_RECORDS >> 20} MiB")
-    records = msgspec.json.decode(data, type=RunRecords)
+    try:
+        records = msgspec.json.decode(data, type=RunRecords)
+    except UNDECODABLE as error:  # not only ValueError: brackets may be nested too deeply
+        raise ValueError(str(error)) from None
     for obj in records.objects:
         _check(obj)
     return records

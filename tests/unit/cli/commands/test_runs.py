@@ -119,7 +119,14 @@ def test_what_can_not_be_had_of_a_run_and_what_is_none(folder: Path, run: Run, a
 def test_runs_that_are_not_whole(folder: Path, run: Run) -> None:
     no_name = {"kind": "Pod", "apiVersion": "v1", "metadata": {"namespace": "a", "name": "..", "uid": "u"}}
     kinds = [{"kind": "Secret", "apiVersion": "v1"}, no_name]
-    for spoil in ("x", '{"jobs": 5}', *(json.dumps({"objects": [obj], "curves": {}}) for obj in kinds)):
+    deep = '{"objects": ' + "[" * 100_000
+    for spoil in (
+        "x",
+        '{"jobs": 5}',
+        '{"objects": [{"kin',
+        deep,
+        *(json.dumps({"objects": [obj], "curves": {}}) for obj in kinds),
+    ):
         (folder / named(folder, "one") / "records.json").write_text(spoil)
         assert "can't be read" in run("get", named(folder, "one"), code=1).err
     (folder / named(folder, "one") / "records.json").write_text('{"objects": []}')

@@ -175,6 +175,16 @@ def test_a_pod_that_waited_for_its_next_attempt_ended_with_the_one_before() -> N
     assert replica_state(never) == "Stopped"
 
 
+@pytest.mark.parametrize("spoilt", [5, "x", [1], {"conditions": 5}, {"containerStatuses": ["x", {"state": 5}]}, None])
+@pytest.mark.parametrize("member", ["spec", "status"])
+def test_objects_that_somebody_has_edited_have_an_end_too(member: str, spoilt: Any) -> None:
+    for obj in (job(), pod()):
+        (found,) = ended_objects([{**obj, member: spoilt}], RunEnd(DIED, END))
+        assert found["status"]["phase"] == "Failed"
+    for strange in (5, [1]):
+        ended_objects([{**pod(), "metadata": {**pod()["metadata"], "annotations": strange}}], RunEnd(DIED, END))
+
+
 def test_events_stay_as_they_are() -> None:
     event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}}
     assert ended_objects([event], RunEnd(DIED, END)) == (event,)
