@@ -37,6 +37,12 @@ ACTIVE_TOO_LONG = "it was active longer than specified deadline"
 BACKOFF_LIMIT_REACHED = "it has reached the specified backoff limit"
 """In the message of the condition Failed of a job with more restarts than `backoffLimit`: the Go operator's words."""
 
+RUN_ENDS = {"RunTimedOut": "TimedOut", "RunInterrupted": "Interrupted", "RunDied": "Died"}
+"""Reasons of the condition Failed of a job that ended since its run (`tfoperator run`) did, with the state of both.
+
+Only the records of runs have them: in a cluster a job outlives the command that has made it.
+"""
+
 READY_COUNT = re.compile(r"\b(\d+/\d+) replicas ready\b")
 """The counts in the message of the condition Running; without them, all replicas of a job that runs are ready."""
 
@@ -76,3 +82,8 @@ def final_condition(job: TFJob) -> JobCondition | None:
     """Return the condition with a job's outcome, None while it has not ended. Of two that are true, Failed counts."""
     true = {found.type: found for found in job.status.conditions if found.status == "True"}
     return true.get(ConditionType.FAILED) or true.get(ConditionType.SUCCEEDED)
+
+
+def end_word(end: JobCondition) -> str:
+    """Return the outcome of a job in one word: Succeeded, Failed, or how its run ended before it (`RUN_ENDS`)."""
+    return RUN_ENDS.get(end.reason, end.type) if end.type == ConditionType.FAILED else end.type

@@ -30,6 +30,8 @@ ANNOTATION_STOPPED = LABEL_PREFIX + "stopped"
 """On a pod that was stopped: how its job has ended, `job-succeeded` or `job-failed`, or `STOPPED_WITH_REPLICA`."""
 STOPPED_WITH_REPLICA = "replica-ended"
 """Value of `ANNOTATION_STOPPED` on a pod whose container `tensorflow` had ended, while others ran on."""
+STOPPED_WITH_RUN = "run-ended"
+"""Value of `ANNOTATION_STOPPED` on a pod in the records of a run (`tfoperator run`) whose end stopped the pod."""
 
 ANNOTATION_JOB_RESTARTS = LABEL_PREFIX + "job-restarts"
 """On a pod: the number of restarts of all replicas of its job together before this pod was created."""

@@ -74,11 +74,11 @@ class LastingPage:
     @contextmanager
     def ended(self, run_dir: Path) -> Iterator[None]:
         """Serve what is kept of the run, and then no more. Raises OSError, ValueError."""
-        from tfoperator.local.run.records import RecordedRun
+        from tfoperator.local.run.recorded_run import RecordedRun
 
         with RecordedRun(run_dir) as recorded:
             if self._server is not None:
-                self._server.show_ended(recorded.client, recorded.curves)
+                self._server.show_run(recorded)
             yield
             self.close()
 

@@ -1,4 +1,4 @@
-"""Runs of `tfoperator run` that are kept in a folder: which there are, and commands on one that has ended.
+"""Runs of `tfoperator run` that are kept in a folder: which there are, and commands on one of them.
 
 A word names a run if this folder has one of that name, or if it has a slash, which no job's name has.
 """
@@ -7,59 +7,52 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from tfoperator.base.files import is_locked
+from tfoperator.base.private_files import check_own_place
 from tfoperator.cli.cluster import ClusterOptions
-from tfoperator.cli.run_directory import LOG, RESULT, RUNS
-from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
-from tfoperator.cli.views.runs import KeptRun
-from tfoperator.kube.errors import UNDECODABLE
-from tfoperator.sdk import TFJobClient
+from tfoperator.cli.run_directory import RUNS
+from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_TIMEOUT, CliError
+from tfoperator.local.run.kept import LOG, UNREADABLE, KeptRun, is_run, read_run
+from tfoperator.sdk import JobFailed, TFJobClient, WaitTimeout
 
 if TYPE_CHECKING:
-    from tfoperator.local.run.records import RecordedRun
+    from tfoperator.local.run.recorded_run import RecordedRun
 
-_MAX_RESULT = 32 << 20  # bytes of a result that are read
 _MAX_CHOICES = 5  # jobs of a run that are named
 _STAMP = len("20260131-235959")  # of a name; in one second several can begin
 
 
-def kept_runs() -> list[KeptRun]:
-    """Return the runs of the current directory, the newest first."""
+def kept_runs(limit: int) -> tuple[list[KeptRun], int]:
+    """Return the newest runs of the current directory, and how many there are in all. Raises CliError.
+
+    Only those that are returned are read: a folder may have thousands.
+    """
+    _check_own(RUNS)
     try:
-        found = [path for path in RUNS.iterdir() if path.name[:1].isdecimal() and _is_run(path)]
+        found = [path for path in RUNS.iterdir() if path.name[:1].isdecimal() and is_run(path)]
         found.sort(key=lambda path: (path.name[:_STAMP], path.stat().st_mtime_ns), reverse=True)
     except OSError:
-        return []
-    return [read_run(path) for path in found]
-
-
-def read_run(directory: Path) -> KeptRun:
-    """Return a run. One whose result can't be read is `Unreadable`."""
-    from tfoperator.local.run.results import RunResult
-
-    began = datetime.fromtimestamp(directory.stat().st_ctime).astimezone()
-    try:
-        with (directory / RESULT).open("rb") as stream:
-            result = msgspec.json.decode(stream.read(_MAX_RESULT), type=RunResult)
-    except FileNotFoundError:
-        return KeptRun(directory, "Running" if is_locked(directory / LOG) else "Died", began)
-    except (OSError, *UNDECODABLE):
-        return KeptRun(directory, "Unreadable", began)
-    return KeptRun(directory, str(result.outcome), result.began or began, result)
+        return [], 0
+    return [read_run(path) for path in found[:limit]], len(found)
 
 
 def find_run(word: str) -> KeptRun:
     """Return a run by its name, by `latest`, or by its directory. Raises CliError."""
     path = _directory(word)
-    if not _is_run(path):
+    if not is_run(path):
         raise CliError(f"{word}: there is no such run", "Which there are: tfoperator runs")
-    return read_run(path.resolve() if path.is_symlink() else path)
+    _check_own(path)
+    return read_run(path.parent / path.readlink() if path.is_symlink() else path)
+
+
+def _check_own(place: Path) -> None:
+    """Raise CliError for a place below `.tfoperator` that another user may replace."""
+    try:
+        check_own_place(place.absolute())
+    except PermissionError as error:
+        raise CliError(f"{error.filename}: {error.strerror}", "Use a folder of your own.") from None
 
 
 @contextmanager
@@ -81,8 +74,12 @@ def client_of(word: str, cluster: ClusterOptions, archive_dir: str | None = None
         if job not in namespaces:
             problem = f"{prefix}: this run has no job {job}"
             raise CliError(problem, f"It has: {_choices(run, prefix, namespaces)}", exit_code=EXIT_FAILED)
-        with TFJobClient(client=recorded.client, namespace=namespaces[job]) as client:
-            yield client, job
+        with TFJobClient(run=recorded, namespace=namespaces[job]) as client:
+            try:
+                yield client, job
+            except (JobFailed, WaitTimeout) as error:
+                code = EXIT_TIMEOUT if isinstance(error, WaitTimeout) else EXIT_FAILED
+                raise CliError(str(error), f"See why: tfoperator report {word}", exit_code=code) from None
 
 
 def _choices(run: KeptRun, prefix: str, jobs: Iterable[str]) -> str:
@@ -95,21 +92,19 @@ def _choices(run: KeptRun, prefix: str, jobs: Iterable[str]) -> str:
 
 @contextmanager
 def opened(run: KeptRun) -> Iterator[RecordedRun]:
-    """Serve what is kept of a run that has ended, for this process. Raises CliError."""
-    from tfoperator.local.run.records import RecordedRun
+    """Serve what is kept of a run, for this process. Raises CliError."""
+    from tfoperator.local.run.recorded_run import RecordedRun
 
-    if run.result is None:
-        says = {"Running": "has not ended yet", "Died": "died before its end"}.get(run.state, "can't be read")
-        logs = run.directory / "logs"
-        hint = f"Its logs: {logs}" if logs.is_dir() else f"What there is: {run.directory}"
-        raise CliError(f"{run.name}: this run {says}", hint, exit_code=EXIT_FAILED)
+    logs = run.directory / "logs"
+    hint = f"Its logs: {logs}" if logs.is_dir() else f"What there is: {run.directory}"
+    if run.state == UNREADABLE:
+        raise CliError(f"{run.name}: its result can't be read", hint, exit_code=EXIT_FAILED)
     try:
         recorded = RecordedRun(run.directory)
     except FileNotFoundError:
-        problem = f"{run.name}: an earlier release kept less of this run"
-        raise CliError(problem, f"What there is: {run.directory}", exit_code=EXIT_FAILED) from None
+        raise CliError(f"{run.name}: no records of this run were kept", hint, exit_code=EXIT_FAILED) from None
     except (OSError, ValueError) as error:
-        raise CliError(f"{run.name}: its records can't be read: {error}", exit_code=EXIT_FAILED) from None
+        raise CliError(f"{run.name}: its records can't be read: {error}", hint, exit_code=EXIT_FAILED) from None
     with recorded:
         yield recorded
 
@@ -123,17 +118,10 @@ def of_run(word: str, cluster: ClusterOptions) -> tuple[KeptRun | None, str]:
         return None, ""
     run, _, job = word.rpartition("/")
     for path, of_path in ((word, ""), (run, job)):
-        if path and _is_run(_directory(path)):
+        if path and is_run(_directory(path)):
             return find_run(path), of_path
     return (find_run(word), "") if "/" in word else (None, "")
 
 
 def _directory(word: str) -> Path:
     return Path(word) if "/" in word else RUNS / word
-
-
-def _is_run(path: Path) -> bool:
-    try:
-        return (path / LOG).is_file()
-    except OSError:
-        return False

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING
 import msgspec
 import yaml
 
+from tfoperator.base.controlchars import printable
 from tfoperator.base.files import take_lock
 from tfoperator.base.private_files import check_own, make_folders, private_opener, write_private
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.terminal.output import note
+from tfoperator.local.run.kept import RECORDS, RESULT
 
 if TYPE_CHECKING:
     from tfoperator.local.run.job_run import JobRun
@@ -27,9 +29,6 @@ if TYPE_CHECKING:
 
 RUNS = Path(".tfoperator", "runs")
 """The parent of run directories, relative to the current directory."""
-
-RESULT, LOG = "result.json", "tfoperator.log"
-"""Files in a run's directory: the result, which comes at its end, and the operator's log, locked until then."""
 
 _DIRECTORY_HINT = "A run keeps its logs; choose a directory for them with --logs-dir."
 
@@ -130,6 +129,22 @@ def logging_to(path: Path) -> Iterator[None]:
         handler.close()
 
 
+def execute(run_dir: Path, engine: JobRun) -> RunResult:
+    """Run the jobs, and keep the records meanwhile: other commands show the run, and what it was when it was killed.
+
+    The caller keeps the records of its end. Those of a run that fails by an error are kept here, and the error is
+    raised: see `JobRun.execute`.
+    """
+    from tfoperator.local.run.journal import RunJournal
+
+    try:
+        with RunJournal(run_dir, engine.records):
+            return engine.execute()
+    except Exception as error:
+        keep_records(run_dir, engine, engine.failure(printable(str(error))))
+        raise
+
+
 def keep_records(run_dir: Path, engine: JobRun, result: RunResult) -> None:
     """Write the final jobs, the events and the result; on a full disk as far as possible."""
     try:
@@ -140,9 +155,8 @@ def keep_records(run_dir: Path, engine: JobRun, result: RunResult) -> None:
 
 def _write_records(run_dir: Path, engine: JobRun, result: RunResult) -> None:
     from tfoperator.api.v1.types import TFJOBS
-    from tfoperator.local.run.records import RECORDS
 
-    records = engine.records
+    records = engine.ended_records(result)
     for job in (obj for obj in records.objects if obj["kind"] == TFJOBS.kind):
         metadata = {name: value for name, value in job["metadata"].items() if name != "managedFields"}
         text = yaml.safe_dump({**job, "metadata": metadata}, sort_keys=False)

@@ -14,10 +14,11 @@ import msgspec
 
 from tfoperator.base.private_files import check_own, write_private
 from tfoperator.cli.program_job import LOCAL_GRACE, ProgramJob, job_name
-from tfoperator.cli.run_directory import keep_records, logging_to, make_run_dir
+from tfoperator.cli.run_directory import execute, keep_records, logging_to, make_run_dir
 from tfoperator.cli.views.run.summary import summary
 from tfoperator.cli.views.run.view import View
 from tfoperator.local.run.job_run import JobRun
+from tfoperator.local.run.kept import LOG
 from tfoperator.local.run.results import JobResult, RunOutcome, RunResult
 from tfoperator.notebook.view import make_cell_view, result_table
 from tfoperator.report.facts import Typed
@@ -171,10 +172,10 @@ def run_locally(
 
 
 def _run(manifest: dict[str, Any], view: View, run_dir: Path, timeout: float | None) -> RunResult:
-    with logging_to(run_dir / "tfoperator.log"):
+    with logging_to(run_dir / LOG):
         engine = JobRun([manifest], view, run_dir=run_dir, timeout=timeout, typed=Typed.FUNCTION)
         try:
-            result = engine.execute()
+            result = execute(run_dir, engine)
         finally:
             view.close()
         keep_records(run_dir, engine, result)

@@ -13,6 +13,7 @@ from tfoperator.api.job_conditions import (
     PROGRESS_DEADLINE_EXCEEDED,
     START_DEADLINE_EXCEEDED,
     condition_of,
+    end_word,
     final_condition,
     has_condition,
 )
@@ -77,7 +78,7 @@ def facts_of_job(job: TFJob) -> JobFacts:
     return JobFacts(
         namespace=job.metadata.namespace,
         name=job.metadata.name,
-        outcome=end.type if end is not None else "Running" if running else "Pending",
+        outcome=end_word(end) if end is not None else "Running" if running else "Pending",
         message=end.message if end is not None else _held_because(job),
         stalled=told,
         behind=tuple(behind[1].split(", ")) if behind is not None else (),

@@ -25,6 +25,8 @@ _PLURAL = {"waits": "wait", "runs": "run", "has": "have", "was": "were", "never"
 _PLURAL_DETAIL = {POD_GONE: "their pods are gone"}
 _MAX_LINE_LENGTH = 1000
 _NOT_ENDED = ("Running", "Pending")
+_CUT_OFF = ("TimedOut", "Died")
+"""Outcomes of a job that was still at work: the last line of each replica is of interest."""
 _GIB = 1 << 30
 _NUMBERED = re.compile(r"^(?P<type>.+)-(?P<index>\d+)$")
 
@@ -47,7 +49,13 @@ def report_lines(report: Report) -> list[str]:
 
 def headline(report: Report) -> str:
     """Return the job's name and outcome."""
-    words = {"Failed": "FAILED", "Succeeded": "succeeded", "TimedOut": "did not end within the time limit"}
+    words = {
+        "Failed": "FAILED",
+        "Succeeded": "succeeded",
+        "TimedOut": "did not end within the time limit",
+        "Interrupted": "was interrupted",
+        "Died": "died with its run",
+    }
     said = f": {report.message}" if report.message else ""
     return f"TFJob {report.namespace}/{report.name} {words.get(report.outcome, f'is {report.outcome.lower()}')}{said}"
 
@@ -122,15 +130,15 @@ def _traceback(found: Traceback) -> Iterator[str]:
 
 
 def _others(report: Report) -> Iterator[str]:
-    untold = report.outcome in ("TimedOut", "Failed") and not report.failures  # only the last line of each is known
+    untold = report.outcome in (*_CUT_OFF, "Failed") and not report.failures  # only the last line of each is known
     waits = report.outcome in _NOT_ENDED and any(one.detail or one.state is FinalState.WAITING for one in report.others)
-    told = report.failures or report.stalled or report.outcome == "TimedOut" or untold or waits
+    told = report.failures or report.stalled or report.outcome in _CUT_OFF or untold or waits
     if not report.others or not told:
         return
     yield "The others:" if report.failures else "The replicas:"
     for other in report.others:
         yield f"  {_other(other)}"
-        if (report.outcome == "TimedOut" or untold) and other.log:
+        if (report.outcome in _CUT_OFF or untold) and other.log:
             yield f"    {other.log}"
 
 

@@ -62,6 +62,22 @@ class TFJobClient(JobReader):
             client._local = undo.pop_all()
         return client
 
+    @classmethod
+    def of_run(cls, run_dir: str | os.PathLike[str]) -> TFJobClient:
+        """Return a client of a run of `tfoperator run`, by its directory: one that goes on, has ended or has died.
+
+        It reads, and changes nothing. Jobs that have not ended when their run does are Failed; the condition's reason
+        is RunTimedOut, RunInterrupted or RunDied. Raises OSError, ValueError for a directory without readable records.
+        """
+        # Imported here: an API server.
+        from tfoperator.local.run.recorded_run import RecordedRun
+
+        with ExitStack() as undo:
+            run = undo.enter_context(RecordedRun(Path(run_dir)))
+            client = cls(run=run, namespace=run.jobs[0]["namespace"] if run.jobs else "default")
+            client._local = undo.pop_all()
+        return client
+
     def close(self) -> None:
         """Close the client; one made by `local` stops its jobs and its control plane."""
         super().close()

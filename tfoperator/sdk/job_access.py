@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tfoperator.api.names import job_selector, replica_name
 from tfoperator.api.queues import is_multikueue
@@ -28,6 +28,9 @@ from tfoperator.sdk.logs.pod_logs import LogLine, LogOptions, read_logs
 from tfoperator.sdk.queues import cluster_of
 from tfoperator.sdk.states import ReplicaFilter, pod_order
 
+if TYPE_CHECKING:
+    from tfoperator.local.run.recorded_run import RecordedRun
+
 T = TypeVar("T")
 
 
@@ -43,7 +46,10 @@ class JobAccess:
         client: Client | None = None,
         clock: Clock | None = None,
         archive_dir: str | os.PathLike[str] | None = None,
+        run: RecordedRun | None = None,
     ) -> None:
+        self._run = run
+        client = run.client if run is not None else client
         self._archive = archive_dir if archive_dir is not None else os.environ.get(ARCHIVE_VARIABLE, "")
         self._owns_client = client is None
         self._client = client if client is not None else Client(load_config(config_file, context))

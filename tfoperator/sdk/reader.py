@@ -24,7 +24,7 @@ from tfoperator.sdk.events import JobEvent, events_of
 from tfoperator.sdk.job_access import JobAccess
 from tfoperator.sdk.queues import JobQueue, cluster_of, job_queue
 from tfoperator.sdk.reports.culprit import Culprit, find_culprit
-from tfoperator.sdk.reports.job_report import job_facts
+from tfoperator.sdk.reports.job_report import job_facts, kubectl_logs
 from tfoperator.sdk.stacks import ReplicaStacks, take_stacks
 from tfoperator.sdk.states import ReplicaFilter, is_prepared
 from tfoperator.sdk.usage import PodUsage, measured_pods
@@ -147,15 +147,21 @@ class JobReader(JobAccess):
     def get_job_report(self, name: str, namespace: str | None = None) -> Report:
         """Return why the job failed, or is stuck: see `tfoperator.report`. Raises JobNotFound, OSError as above.
 
-        Logs of deleted pods come from the archive. Deleted jobs have no report.
+        Logs of deleted pods come from the archive. Deleted jobs have no report. A run that has ended keeps the report
+        that it made: it knew more than its records have.
         """
         job = self.get_job(name, namespace)
+        kept = None if self._run is None else self._run.reports.get(job.metadata.uid)
+        if kept is not None:
+            return kept
         pods = self._pods_of(job, ReplicaFilter())
         archived = self._archived(name, namespace, job.metadata.uid, ReplicaFilter())
         # Only what a report may need them for is worth a list of the namespace's events.
         told = job.status.disruptions or any(is_prepared(pod, job, self._clock.now()) for pod in pods)
         events = self.get_job_events(name, namespace) if told else []
-        report = make_report(job_facts(job, pods, archived, self._client, now=self._clock.now(), events=events))
+        place = kubectl_logs if self._run is None else self._run.log_place
+        now = self._clock.now()
+        report = make_report(job_facts(job, pods, archived, self._client, now=now, events=events, place=place))
         if is_multikueue(job):
             elsewhere = JobElsewhere(job, cluster_of(self._client, job))
             report = msgspec.structs.replace(report, advice=(f"{elsewhere}: a report made there knows more.",))

@@ -19,7 +19,6 @@ import msgspec
 import tfoperator
 from tfoperator.kube import ApiError, KubeError, NotFoundError
 from tfoperator.kube.client import Client
-from tfoperator.report.curves import Curves
 from tfoperator.sdk import TFJobError
 from tfoperator.servers.http.limits import Limits
 from tfoperator.servers.http.messages import Answer, Request, StreamedAnswer
@@ -33,6 +32,7 @@ from tfoperator.ui.jobs.texts import archived_log, archived_runs, job_report, jo
 from tfoperator.ui.problems import CannotRead, NotThere
 
 if TYPE_CHECKING:
+    from tfoperator.local.run.recorded_run import RecordedRun
     from tfoperator.ui.pipelines.pages import PipelinePages
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ class UiServer(HttpServer):
     `namespaces` are the watched ones, `("",)` all. `source` names the cluster for users. `pipelines` is the home
     of pipeline runs, a directory or a URL, which are shown, too, once there are any; without a client only they are.
     `local`: the client's server is this machine's own control plane, whose TensorBoards are framed. In another, whoever
-    may edit a service says what a TensorBoard's address is. `ended` are the curves, by UID, of a run that has.
+    may edit a service says what a TensorBoard's address is. The client may be that of a recorded `run`.
     `commands` are the options with which a command reaches the same cluster; None if none does. Of two
     runs there may be a `comparison`, which is shown alone.
     `on_link(url)` is called with each link for a browser: one when the server is made, and another when that
@@ -84,7 +84,7 @@ class UiServer(HttpServer):
         archive_dir: str | os.PathLike[str] | None = None,
         pipelines: Path | str | None = None,
         local: bool = False,
-        ended: Mapping[str, Curves] | None = None,
+        run: RecordedRun | None = None,
         commands: str | None = None,
         comparison: Mapping[str, Any] | None = None,
         on_link: Callable[[str], object] = lambda _: None,
@@ -97,7 +97,7 @@ class UiServer(HttpServer):
         archive, jobs = self._archive is not None, client is not None
         self._about = About(source, shown, archive=archive, jobs=jobs, commands=commands, comparison=comparison)
         self._local = local
-        self._cluster = None if client is None else Cluster(client, namespaces, local, ended)
+        self._cluster = None if client is None else Cluster(client, namespaces, local, run)
         self._home = pipelines
         self._pipelines: PipelinePages | None = None
         self._readers = Readers()
@@ -116,14 +116,14 @@ class UiServer(HttpServer):
         if self._cluster is not None:
             self._cluster.board.stop()
 
-    def show_ended(self, client: Client, curves: Mapping[str, Curves]) -> None:
-        """Show a run that has ended instead, with its curves, also to the pages that are open.
+    def show_run(self, run: RecordedRun) -> None:
+        """Show a recorded run instead, also to the pages that are open.
 
         What was seen of its pods and phases is shown, too: the records of a run have only their last state.
         """
         before = self._cluster
         history = None if before is None else before.board.history
-        self._cluster = Cluster(client, ("",), self._local, curves, history)
+        self._cluster = Cluster(run.client, ("",), self._local, run, history)
         self._cluster.watch()
         if before is not None:
             before.board.close()
@@ -188,7 +188,7 @@ class UiServer(HttpServer):
         if path == "/api/yaml":
             return await self._call(lambda: job_yaml(client, namespace, name))
         if path == "/api/report":
-            return await self._call(lambda: job_report(client, archive, namespace, name))
+            return await self._call(lambda: job_report(client, archive, namespace, name, cluster.run))
         if path == "/api/archive" and archive is not None:
             uid = _one(query, "uid") or None
             return await self._call(lambda: archived_runs(archive, namespace, name, uid))

@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 
+import pytest
 from msgspec import convert
 from playwright.sync_api import Browser, expect
 
@@ -54,6 +55,24 @@ def test_a_job_shows_what_it_does_and_what_it_waits_for(shown: Shown) -> None:
         runs = page.get_by_role("region", name="Runs of the chosen replica")
         expect(runs).to_contain_text("example.com/train:1")
         expect(runs).to_contain_text("Unschedulable: 0/3 nodes: no GPU")
+
+
+def test_a_run_that_was_killed_is_red_at_its_end_and_not_for_all_the_time_that_it_trained(shown: Shown) -> None:
+    job = shown.stage.job("mnist", workers=1)
+    ended = {"exitCode": 137, "startedAt": moment(10), "finishedAt": moment(100)}
+    container = {"name": "tensorflow", "restartCount": 0, "state": {"terminated": ended}}
+    shown.stage.pod(job, 0, status={"phase": "Failed", "containerStatuses": [container]})
+    with shown.by() as somebody:
+        page = shown.open(somebody, "#/jobs/default/mnist")
+        lane = page.get_by_role("row").filter(has_text="worker-0").get_by_role("img")
+        expect(lane).to_have_attribute("aria-label", re.compile("failed from .* for 1m 30s, exit code 137"))
+        trained, end = (
+            float(lane.locator(f".span-{state}").get_attribute("width") or 0) for state in ("running", "failed")
+        )
+        assert trained > 0
+        assert 0 < end <= 10, "units of a thousand"
+        begins = float(lane.locator(".span-failed").get_attribute("x") or 0)
+        assert begins == pytest.approx(float(lane.locator(".span-running").get_attribute("x") or 0) + trained, abs=0.2)
 
 
 def test_what_the_time_went_to_is_told_as_describe_tells_it(shown: Shown) -> None:

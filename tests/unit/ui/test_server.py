@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from itertools import islice
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -220,6 +221,11 @@ def test_a_job_that_is_made_anew_is_told_whole_though_parts_of_it_look_like_its_
         assert [row["name"] for row in rest["replicas"]] == ["worker-0"]
 
 
+def ended_run(stage: Stage, curves: dict[str, Curves] | None = None) -> Any:
+    """A recorded run that has ended, whose API is this stage."""
+    return SimpleNamespace(client=stage, curves=curves or {}, goes_on=False, reports={})
+
+
 def test_a_pod_that_is_gone_leaves_its_life_behind(world: World) -> None:
     job = world.stage.job("mnist")
     world.stage.pod(job, 1)
@@ -234,7 +240,7 @@ def test_a_pod_that_is_gone_leaves_its_life_behind(world: World) -> None:
         assert gone["spans"][-1]["end"] is not None
     after = Stage()
     after.put(TFJOBS, job)
-    world.server.show_ended(cast(Any, after), {})
+    world.server.show_run(ended_run(after))
     with world.visitor.stream(PAGE) as stream:
         assert until(stream, "replicas")[0] == gone, "also when the run has ended"
 
@@ -254,7 +260,7 @@ def test_a_run_that_has_ended_stays_on_the_page_and_says_so(world: World) -> Non
         curves = Curves()
         curves.add(TrainingProgress(step=1, metrics=(Metric("loss", "0.5"),)), datetime.now(UTC))
         (kept,) = [one["metadata"]["uid"] for one in after.objects(TFJOBS, "default")]
-        world.server.show_ended(cast(Any, after), {kept: curves})
+        world.server.show_run(ended_run(after, {kept: curves}))
         list(lines)  # ends, so that the page asks again
     with world.visitor.stream(PAGE) as lines:
         assert until(lines, "ended") is True

@@ -26,13 +26,14 @@ from tfoperator.cli.manifests import check_runnable, checked, checked_manifests,
 from tfoperator.cli.page import LastingPage
 from tfoperator.cli.program_job import ProgramJob
 from tfoperator.cli.program_options import LocalPodOptions, ProgramOptions, check_checkpoints, program_job
-from tfoperator.cli.run_directory import LOG, keep_records, logging_to, make_run_dir
+from tfoperator.cli.run_directory import execute, keep_records, logging_to, make_run_dir
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_USAGE, CliError, output_lost
 from tfoperator.cli.terminal.interruptions import Interruptions
 from tfoperator.cli.terminal.output import ReportFormat, note
 from tfoperator.cli.terminal.stdio import FragileStream
 from tfoperator.cli.waiting import timeout_seconds
 from tfoperator.kube.errors import ApiError
+from tfoperator.local.run.kept import LOG
 from tfoperator.local.runtime.selection import RuntimeOptions
 from tfoperator.report.facts import Typed
 
@@ -259,7 +260,7 @@ def _execute(
             stream.when_lost(interruptions.hang_up)
             try:
                 view.say("tfoperator", f"starting {names}; logs go to {run_dir}")
-                result = engine.execute()
+                result = execute(run_dir, engine)
             except RuntimeUnavailable as error:
                 raise CliError(str(error), "Nothing was started.") from None
             except ApiError as error:
@@ -277,7 +278,7 @@ def _execute(
             result = msgspec.structs.replace(result, exit_code=_exit_code(result, interruptions, stream.error))
             keep_records(run_dir, engine, result)
         if tracking is not None:
-            _track(tracking, result, engine.records)
+            _track(tracking, result, engine.ended_records(result))
     if stays:
         _stay(lasting, run_dir)
     unwritten = _print_json(result, run_dir) if output is ReportFormat.JSON else None

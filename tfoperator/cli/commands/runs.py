@@ -12,7 +12,8 @@ from tfoperator.base.clock import SystemClock
 from tfoperator.cli.page import serve_until_interrupted
 from tfoperator.cli.recorded import find_run, kept_runs
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, print_object, say, table
-from tfoperator.cli.views.runs import RUNS_HEADER, KeptRun, comparison, run_row
+from tfoperator.cli.views.runs import RUNS_HEADER, comparison, run_row
+from tfoperator.local.run.kept import KeptRun
 
 RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's name, latest, or its directory.")]
 
@@ -28,14 +29,14 @@ def runs(
     """
     if context.invoked_subcommand is not None:
         return
-    found = kept_runs()
+    found, count = kept_runs(limit)
     if output is ReportFormat.JSON:
-        print_object([_plain(run) for run in found[:limit]], output)
+        print_object([_plain(run) for run in found], output)
     elif found:
         now = SystemClock().now()
-        table(RUNS_HEADER, [run_row(run, now) for run in found[:limit]], state_column=1)
-        if len(found) > limit:
-            note(f"and {len(found) - limit} older ones: --limit {len(found)}")
+        table(RUNS_HEADER, [run_row(run, now) for run in found], state_column=1)
+        if count > limit:
+            note(f"and {count - limit} older ones: --limit {count}")
     else:
         note("Nothing was run here yet: tfoperator run FILE")
 
@@ -63,8 +64,8 @@ def compare(
 
 def _plain(run: KeptRun) -> dict[str, object]:
     plain = msgspec.to_builtins(run.result) if run.result is not None else {}
-    place = str(run.directory)
-    return {"name": run.name, "state": run.state, "runDirectory": place, **plain, "began": run.began.isoformat()}
+    times = {"began": run.began.isoformat(), "ended": None if run.ended is None else run.ended.isoformat()}
+    return {"name": run.name, "state": run.state, "runDirectory": str(run.directory), **plain, **times}
 
 
 def _curves(directory: Path) -> dict[str, list[tuple[int, float]]]:

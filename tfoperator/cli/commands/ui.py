@@ -17,7 +17,7 @@ PagePort = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of
 
 def ui(
     run: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="Show a run of tfoperator run that has ended, not a cluster.")
+        str | None, typer.Argument(metavar="[RUN]", help="Show a run of tfoperator run, not a cluster.")
     ] = None,
     all_namespaces: AllNamespaces = False,
     port: PagePort = 0,
@@ -42,8 +42,7 @@ def ui(
     if run is not None:
         found = find_run(run)
         with opened(found) as recorded:
-            source = f"run {found.name}, which has ended"
-            options = {"source": source, "local": True, "ended": recorded.curves}
+            options = {"source": f"run {found.name}", "local": True, "run": recorded}
             serve_until_interrupted(recorded.client, port=port, pipelines=home, **options)
         return
     with cluster.connect() as client:

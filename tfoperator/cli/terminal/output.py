@@ -59,6 +59,10 @@ _STATE_COLOURS = {
     "Completed": "green",
     "Running": "cyan",
     "Failed": "red",
+    "TimedOut": "red",
+    "Died": "red",
+    "Interrupted": "yellow",
+    "CrashLoopBackOff": "red",
     "Restarting": "yellow",
     "Suspended": "blue",
 }

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from tfoperator.api.job_conditions import condition_of, has_condition
+from tfoperator.api.job_conditions import condition_of, final_condition
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.base.durations import human_duration
 from tfoperator.sdk import JobEvent
 from tfoperator.sdk.queues import JobQueue
-from tfoperator.sdk.states import job_state, ready_text, restart_count, wanted_replicas
+from tfoperator.sdk.states import job_state, ready_text, restart_count, troubles, wanted_replicas
 
 HEADER = ("NAME", "STATE", "READY", "RESTARTS", "PROGRESS", "ETA", "AGE")
 WIDE_HEADER = (*HEADER, "DISRUPTIONS", "GOODPUT", "DURATION", "REPLICAS", "MESSAGE")
@@ -35,9 +35,9 @@ def job_row(job: TFJob, now: datetime, *, wide: bool = False, state: str = "") -
 
 
 def shown_state(job: TFJob) -> str:
-    """Return the state in one word: Stalled or Straggling where a person wants to know that of a job that runs."""
-    state, found = job_state(job), (ConditionType.STALLED, ConditionType.STRAGGLING)
-    return next((one for one in found if state == ConditionType.RUNNING and has_condition(job, one)), state)
+    """Return the state in one word: of a job that runs, what troubles it (`troubles`), if anything does."""
+    state = job_state(job)
+    return next(iter(troubles(job)), state) if state == ConditionType.RUNNING else state
 
 
 def queue_cell(queue: JobQueue | None) -> str:
@@ -54,7 +54,7 @@ def replicas_text(job: TFJob) -> str:
 
 def state_message(job: TFJob) -> str:
     """Return the message of the condition that is the job's state."""
-    condition = condition_of(job, shown_state(job))
+    condition = final_condition(job) or condition_of(job, shown_state(job)) or condition_of(job, job_state(job))
     return condition.message if condition is not None else ""
 
 

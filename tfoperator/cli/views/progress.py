@@ -9,6 +9,8 @@ from tfoperator.base.durations import human_duration
 from tfoperator.cli.views.jobs import age
 
 _SHOWN_METRICS = 3
+COMPLETE = 100
+"""Percent of a training that is done."""
 
 
 def progress_text(progress: TrainingProgress, now: datetime) -> str:
@@ -17,7 +19,7 @@ def progress_text(progress: TrainingProgress, now: datetime) -> str:
     if progress.step is not None:
         parts.append(f"step {progress.step}" + (f" of {progress.total_steps}" if progress.total_steps else ""))
     remaining = seconds_left(progress, now)
-    if remaining is not None and progress.percentage != 100:
+    if remaining is not None and progress.percentage != COMPLETE:
         parts.append(f"{human_duration(remaining)} left")
     return ", ".join((*parts, *metric_texts(progress)))
 
@@ -37,7 +39,12 @@ def seconds_left(progress: TrainingProgress, now: datetime) -> float | None:
 
 
 def behind_text(progress: TrainingProgress, now: datetime) -> str:
-    """Return `worker-3 at step 400 (2m ago)` for replicas that are behind the others; empty if none is."""
+    """Return `worker-3 at step 400 (2m ago)` for replicas that are behind the others; empty if none is.
+
+    When the training is complete, nobody is behind: replicas report their last step more or less late.
+    """
+    if progress.percentage == COMPLETE:
+        return ""
     steps = [one.step for one in progress.behind if one.step is not None]
     most = max([*steps, progress.step or 0], default=0)
     late = [one for one in progress.behind if one.step is not None and one.step < most]

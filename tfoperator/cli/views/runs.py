@@ -5,17 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-import msgspec
 
 from tfoperator.base.durations import human_duration
 from tfoperator.cli.views.jobs import age
 from tfoperator.cli.views.progress import metric_texts, short_number
-
-if TYPE_CHECKING:
-    from tfoperator.local.run.results import RunResult
+from tfoperator.local.run.kept import KeptRun
 
 RUNS_HEADER = ("RUN", "STATE", "AGE", "DURATION", "PROGRESS", "METRICS", "PARAMETERS")
 
@@ -26,31 +20,17 @@ Curve = Sequence[tuple[int, float]]
 Table = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
 
 
-class KeptRun(msgspec.Struct, frozen=True):
-    """One run. `result` is None before its end, and `state` then says whether it runs or has died."""
-
-    directory: Path
-    state: str
-    began: datetime
-    result: RunResult | None = None
-
-    @property
-    def name(self) -> str:
-        """The directory's name."""
-        return self.directory.name
-
-
 def run_row(run: KeptRun, now: datetime) -> tuple[str, ...]:
     """Return the cells of a run under RUNS_HEADER; metrics and parameters are those of its first job."""
     job = run.result.jobs[0] if run.result is not None and run.result.jobs else None
     progress = job.progress if job is not None else None
-    seconds = human_duration(run.result.seconds) if run.result is not None else "-"
+    seconds = run.seconds(now)
     given = " ".join(f"{name}={value}" for name, value in job.parameters.items()) if job is not None else ""
     return (
         run.name,
         run.state,
         age(run.began, now),
-        seconds,
+        "-" if seconds is None else human_duration(seconds),
         (progress.completion if progress is not None else "") or "-",
         (", ".join(metric_texts(progress)) if progress is not None else "") or "-",
         (given if len(given) <= _LONGEST else given[: _LONGEST - 3] + "...") or "-",

@@ -37,8 +37,8 @@ from tfoperator.local.apiserver.objects.tfjobs import tfjobs
 from tfoperator.local.apiserver.registry.garbage_collector import GarbageCollector
 from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions
 from tfoperator.local.apiserver.registry.service_account_tokens import TokenIssuer
-from tfoperator.local.apiserver.resource_types import BUILTIN, METRICS, NAMESPACES
-from tfoperator.local.apiserver.storage.store import Store
+from tfoperator.local.apiserver.resource_types import BUILTIN, METRICS, NAMESPACES, ResourceType
+from tfoperator.local.apiserver.storage.store import Store, encode
 from tfoperator.local.runtime.loopback_network import LOOPBACK
 
 logger = logging.getLogger(__name__)
@@ -98,6 +98,7 @@ class EmbeddedApiServer:
         self._stop_event: asyncio.Event | None = None
         self._requests: ResourceRequests | None = None
         self._store: Store | None = None
+        self._served: dict[tuple[ResourceType, str], bytes] = {}  # the given objects; used only in the loop's thread
 
     def kubeconfig(self) -> dict[str, Any]:
         """Return a kubeconfig for this server, for `kubectl` and every other client."""
@@ -149,6 +150,34 @@ class EmbeddedApiServer:
 
         if self._post(compact):
             done.wait(_SHUTDOWN_SECONDS)
+
+    def show(self, objects: Sequence[dict[str, Any]]) -> None:
+        """Serve these objects instead of those given before, as they are; watches see what differs. Waits for it."""
+        done = threading.Event()
+
+        def show() -> None:
+            try:
+                if self._store is not None:
+                    self._put(self._store, objects)
+            finally:
+                done.set()
+
+        if self._post(show):
+            done.wait(_SHUTDOWN_SECONDS)
+
+    def _put(self, store: Store, objects: Sequence[dict[str, Any]]) -> None:
+        before, self._served = self._served, {}
+        for obj in objects:
+            resource = self._kinds[obj["apiVersion"], obj["kind"]]
+            key = resource.key(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+            content = self._served[resource, key] = encode(obj)  # the store sets a version
+            known = before.pop((resource, key), None)
+            if known is None:
+                store.create(resource, key, obj)
+            elif known != content:
+                store.update(resource, key, obj)
+        for resource, key in before:
+            store.delete(resource, key)
 
     def __enter__(self) -> EmbeddedApiServer:
         self.start()
@@ -224,10 +253,8 @@ class EmbeddedApiServer:
         GarbageCollector(store, registry, asyncio.get_running_loop().call_soon)
         for name in _NAMESPACES:
             registry.create(NAMESPACES, "", {"metadata": {"name": name}}, WriteOptions())
-        kinds = {(resource.api_version, resource.kind): resource for resource in resources}
-        for obj in self._objects:
-            kept = kinds[obj["apiVersion"], obj["kind"]]
-            store.create(kept, kept.key(obj["metadata"].get("namespace", ""), obj["metadata"]["name"]), obj)
+        self._kinds = {(resource.api_version, resource.kind): resource for resource in resources}
+        self._put(store, self._objects)
         tokens = TokenIssuer()
         requests = self._requests = ResourceRequests(
             store,

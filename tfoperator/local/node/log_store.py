@@ -168,16 +168,24 @@ class LogStore:
             self._growing.append(log)
             return log
 
-    def reopen(self) -> None:
-        """Take the logs that are there already, of containers that have ended. Call it before any other."""
+    def reopen(self, *, growing: bool = False) -> None:
+        """Take the logs that are there already, which another process writes: instead of `open`, any number of times.
+
+        With `growing`, that process goes on: the last log of a container stays open. Links are not followed.
+        """
         found = [path for path in self.root.glob("*/*/*/*.log") if path.stem.isdecimal() and not path.is_symlink()]
-        for path in sorted(found, key=lambda path: int(path.stem)):
-            namespace, pod, container, _ = path.relative_to(self.root).parts
-            log, times, kept = LogFile(path), LineTimes(), path.stat()
-            log.close()
-            times.note(kept.st_size, datetime.fromtimestamp(kept.st_mtime, UTC))
-            self._latest.setdefault((namespace, pod, container), []).append(log)
-            self._times[log] = times
+        with self._lock:
+            for path in sorted(found, key=lambda path: int(path.stem)):
+                namespace, pod, container, _ = path.relative_to(self.root).parts
+                logs = self._latest.setdefault((namespace, pod, container), [])
+                if not logs or logs[-1].attempt < int(path.stem):
+                    log, times, kept = LogFile(path), LineTimes(), path.stat()
+                    times.note(kept.st_size, datetime.fromtimestamp(kept.st_mtime, UTC))
+                    logs.append(log)
+                    self._times[log] = times
+            for logs in self._latest.values():
+                for log in logs[:-1] if growing else logs:
+                    log.close()
 
     def attempts(self, namespace: str, pod: str, container: str) -> tuple[LogFile, ...]:
         """Return the logs of one container, oldest first."""

@@ -72,6 +72,7 @@ class JobRun:
         self._fitting: set[tuple[str, str]] = set()  # pods that have printed their progress, by namespace and name
         self._heard: set[tuple[str, str]] = set()  # hosts at whose port somebody has listened, likewise
         self._listened_at = 0.0
+        self._began = datetime.now(UTC).replace(microsecond=0)
 
     def interrupt(self) -> None:
         """End the run gracefully; at once when called again. Safe in a signal handler."""
@@ -84,7 +85,8 @@ class JobRun:
         ControlPlaneFailed if the operator fails, and the exceptions of the listener. In every case no process, thread
         or port is left.
         """
-        began, at = time.monotonic(), datetime.now(UTC).replace(microsecond=0)
+        began = time.monotonic()
+        self._began = datetime.now(UTC).replace(microsecond=0)
         plane = ControlPlane(
             self._run_dir,
             keep_volumes=self._keep_volumes,
@@ -105,20 +107,33 @@ class JobRun:
             reader.close()
         outcome = self._lifecycle.outcome
         jobs = tuple(self._result(seen, plane, outcome) for seen in self._lifecycle.jobs.values())
-        return RunResult(outcome, round(time.monotonic() - began, 3), str(self._run_dir), jobs, at)
+        return RunResult(outcome, round(time.monotonic() - began, 3), str(self._run_dir), jobs, self._began)
 
     @property
     def events(self) -> tuple[Event, ...]:
         """Every event of the run."""
         return tuple(self._lifecycle.events)
 
-    @property
-    def records(self) -> RunRecords:
-        """What is kept of the run."""
-        seen = self._lifecycle
+    def records(self, since: int = -1) -> tuple[int, RunRecords] | None:
+        """Return the number of changes so far, and the records; None if that number is `since`. From any thread."""
+        found = self._lifecycle.seen(since)
+        if found is None:
+            return None
+        changes, seen = found
         events = {event.metadata.uid: event for event in seen.events}
-        jobs, pods = [job.raw for job in seen.jobs.values()], [pod.raw for pod in seen.pods.values()]
-        return RunRecords.of(jobs, pods, events.values(), seen.curves)
+        jobs, pods = [job.raw for job in seen.jobs], [pod.raw for pod in seen.pods]
+        return changes, RunRecords.of(jobs, pods, events.values(), seen.curves, began=self._began)
+
+    def ended_records(self, result: RunResult) -> RunRecords:
+        """Return what is kept of the run after its end."""
+        found = self.records()
+        assert found is not None
+        return found[1].ended(result.end)
+
+    def failure(self, message: str) -> RunResult:
+        """Return the result of a run that ended by an error of its own, which `execute` has raised."""
+        seconds = round((datetime.now(UTC) - self._began).total_seconds(), 3)
+        return RunResult(RunOutcome.FAILED, seconds, str(self._run_dir), (), self._began, message=message)
 
     def _show_all(self, reader: OutputReader, plane: ControlPlane) -> None:
         """Show changes and lines until everything has been stopped and shown."""

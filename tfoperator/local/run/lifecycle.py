@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
@@ -28,7 +28,7 @@ from tfoperator.local.controlplane import ControlPlane
 from tfoperator.local.manifest_resources import apply
 from tfoperator.local.run.container_output import RunListener
 from tfoperator.local.run.results import RunOutcome
-from tfoperator.report.curves import Curves
+from tfoperator.report.curves import Curves, Point
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +46,15 @@ class ControlPlaneFailed(Exception):
 
 class _Abandoned(Exception):
     """The run ends without an outcome."""
+
+
+class Seen(NamedTuple):
+    """The last seen state of jobs and pods, all events, and the curves of each job by its UID."""
+
+    jobs: tuple[WithJson[TFJob], ...]
+    pods: tuple[WithJson[Pod], ...]
+    events: tuple[Event, ...]
+    curves: dict[str, dict[str, list[Point]]]
 
 
 class JobLifecycle:
@@ -80,6 +89,8 @@ class JobLifecycle:
         self.events: list[Event] = []
         self.outcome = RunOutcome.FAILED
         """How the run ended."""
+        self._seen = threading.Lock()  # guards what was seen (jobs, curves, pods, events), for other threads
+        self._changes = 0
         self._alive: dict[str, Pod] = {}  # by uid; the pods of jobs that still exist
         self.operator_failed = self._later(self._fail)
         """Called with the reason if the operator has failed, from any thread."""
@@ -112,6 +123,15 @@ class JobLifecycle:
     def ended(self) -> bool:
         """Whether everything has been stopped."""
         return self._thread is not None and not self._thread.is_alive()
+
+    def seen(self, since: int = -1) -> tuple[int, Seen] | None:
+        """Return the number of changes so far, and what was seen; None if that number is `since`. From any thread."""
+        with self._seen:
+            if self._changes == since:
+                return None
+            jobs, pods = tuple(self.jobs.values()), tuple(self.pods.values())
+            curves = {uid: one.points() for uid, one in self.curves.items()}
+            return self._changes, Seen(jobs, pods, tuple(self.events), curves)
 
     def look_back(self, client: Client) -> None:
         """List the final events, when no more will come. Called in the lifecycle's thread."""
@@ -238,14 +258,18 @@ class JobLifecycle:
         if self._over:
             return
         uid, progress = seen.metadata.uid, seen.view.status.progress
-        self.jobs[uid] = seen
-        if progress is not None:
-            self.curves.setdefault(uid, Curves()).add(progress, datetime.now(UTC))
+        with self._seen:
+            self._changes += 1
+            self.jobs[uid] = seen
+            if progress is not None:
+                self.curves.setdefault(uid, Curves()).add(progress, datetime.now(UTC))
         self._tell(partial(self._listener.job_changed, seen.view))
 
     def _saw_pod(self, seen: WithJson[Pod]) -> None:
         pod = seen.view
-        self.pods[pod.metadata.uid] = seen
+        with self._seen:
+            self._changes += 1
+            self.pods[pod.metadata.uid] = seen
         if pod.metadata.controller is not None:
             self._alive[pod.metadata.uid] = pod
         self._tell(partial(self._listener.pod_changed, pod))
@@ -255,7 +279,9 @@ class JobLifecycle:
         self._tell(partial(self._listener.pod_gone, seen.view))
 
     def _saw_event(self, event: Event) -> None:
-        self.events.append(event)
+        with self._seen:
+            self._changes += 1
+            self.events.append(event)
         self._tell(partial(self._listener.event, event))
 
     def _fail(self, reason: str) -> None:

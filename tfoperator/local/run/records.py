@@ -1,31 +1,23 @@
-"""What is kept of a run that has ended, and an API server that serves it again: the same commands and page read it."""
+"""What is kept of a run: its jobs and pods as they were seen last, its events, and the curves of its metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import ANNOTATION_PARAMETERS, ANNOTATION_STOPPED, DEFAULT_CONTAINER_NAME
+from tfoperator.api.names import ANNOTATION_PARAMETERS, DEFAULT_CONTAINER_NAME
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.client import Client
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.kube.event import Event
 from tfoperator.kube.resources import EVENTS, PODS, Resource
-from tfoperator.local.apiserver.server import EmbeddedApiServer
-from tfoperator.local.controlplane import client_config
-from tfoperator.local.node.log_store import LogStore
-from tfoperator.report.curves import Curves, Point
-
-RECORDS = "records.json"
-"""The file in a run's directory."""
-
-MAX_RECORDS = 256 << 20
-"""Bytes of the file that are read: about 50,000 pods."""
+from tfoperator.local.run.ending import RunEnd, ended_objects
+from tfoperator.local.run.kept import MAX_RECORDS, RECORDS
+from tfoperator.report.curves import Point
 
 _KINDS = {(resource.api_version, resource.kind) for resource in (TFJOBS, PODS, EVENTS)}
 _LEADS = ("Chief", "Master", "Worker")
@@ -33,27 +25,32 @@ _MAX_WORD = 200
 
 
 class RunRecords(msgspec.Struct, frozen=True):
-    """The last state of jobs and pods, the events, and the curves of each job by its UID."""
+    """The last state of jobs and pods, the events, the curves of each job by its UID, and when the run began."""
 
     objects: tuple[dict[str, Any], ...]
     curves: dict[str, dict[str, list[Point]]] = {}
+    began: datetime | None = None
 
     @classmethod
     def of(
-        cls, jobs: Iterable[bytes], pods: Iterable[bytes], events: Iterable[Event], curves: Mapping[str, Curves]
+        cls,
+        jobs: Iterable[bytes],
+        pods: Iterable[bytes],
+        events: Iterable[Event],
+        curves: Mapping[str, dict[str, list[Point]]],
+        *,
+        began: datetime | None = None,
     ) -> RunRecords:
-        """Make the records of a run. Of several pods with one name, the last counts."""
+        """Make the records of a run as it goes on. Of several pods with one name, the last counts."""
         found = [_as(TFJOBS, msgspec.json.decode(raw)) for raw in jobs]
         decoded = (_as(PODS, msgspec.json.decode(raw)) for raw in pods)
         latest = {(pod["metadata"]["namespace"], pod["metadata"]["name"]): pod for pod in decoded}
-        for obj in latest.values():
-            if "deletionTimestamp" in obj["metadata"]:
-                obj["metadata"].setdefault("annotations", {}).setdefault(ANNOTATION_STOPPED, "run-ended")
-                obj["spec"].setdefault("activeDeadlineSeconds", 1)
-            for member in ("deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"):
-                obj["metadata"].pop(member, None)  # the run's end stopped it, nobody deletes it now
         told = [_as(EVENTS, msgspec.to_builtins(event)) for event in events]
-        return cls((*found, *latest.values(), *told), {uid: one.points() for uid, one in curves.items()})
+        return cls((*found, *latest.values(), *told), dict(curves), began)
+
+    def ended(self, end: RunEnd) -> RunRecords:
+        """Return the records after the run's end."""
+        return msgspec.structs.replace(self, objects=ended_objects(self.objects, end))
 
 
 def read_records(run_dir: Path) -> RunRecords:
@@ -62,39 +59,23 @@ def read_records(run_dir: Path) -> RunRecords:
         data = stream.read(MAX_RECORDS + 1)
     if len(data) > MAX_RECORDS:
         raise ValueError(f"{RECORDS} is larger than {MAX_RECORDS >> 20} MiB")
-    return msgspec.json.decode(data, type=RunRecords)
+    try:
+        records = msgspec.json.decode(data, type=RunRecords)
+    except UNDECODABLE as error:  # not only ValueError: brackets may be nested too deeply
+        raise ValueError(str(error)) from None
+    for obj in records.objects:
+        _check(obj)
+    return records
 
 
-class RecordedRun:
-    """The API of a run that has ended, as long as the block lasts. Nothing in it runs, and nothing changes it."""
-
-    def __init__(self, run_dir: Path) -> None:
-        """Read the records. Raises OSError, ValueError."""
-        records = read_records(run_dir)
-        for obj in records.objects:
-            if (obj.get("apiVersion"), obj.get("kind")) not in _KINDS or not isinstance(obj.get("metadata"), dict):
-                raise ValueError("something in it is no object of a run")
-            names = [obj["metadata"].get(member) for member in ("namespace", "name", "uid")]
-            if not all(isinstance(name, str) and name for name in names):
-                raise ValueError("an object in it has no name")
-            PODS.path(names[0], names[1])  # raises ValueError for a word that can be no name
-        logs = LogStore(run_dir / "logs")
-        logs.reopen()
-        self.curves = {uid: Curves(points) for uid, points in records.curves.items()}
-        self.jobs = [obj["metadata"] for obj in records.objects if obj.get("kind") == TFJOBS.kind]
-        """The metadata of its jobs."""
-        self._server = EmbeddedApiServer(log_reader=logs.read, objects=records.objects)
-
-    def __enter__(self) -> RecordedRun:
-        self._server.start()
-        self.client = Client(client_config(self._server))
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.client.close()
-        self._server.stop()
+def _check(obj: Mapping[str, Any]) -> None:
+    """Raise ValueError for what is no object of a run: somebody may have edited the file."""
+    if (obj.get("apiVersion"), obj.get("kind")) not in _KINDS or not isinstance(obj.get("metadata"), dict):
+        raise ValueError("something in it is no object of a run")
+    names = [obj["metadata"].get(member) for member in ("namespace", "name", "uid")]
+    if not all(isinstance(name, str) and name for name in names):
+        raise ValueError("an object in it has no name")
+    PODS.path(names[0], names[1])  # raises ValueError for a word that can be no name
 
 
 def parameters_of(job: Mapping[str, Any]) -> dict[str, str]:

@@ -7,7 +7,7 @@ up, and a pod that was stopped at the end (exit code 143) has not failed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -17,8 +17,10 @@ from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.base.clock import utc
 from tfoperator.kube.objects import Pod
 from tfoperator.local.node.log_store import LogStore
+from tfoperator.local.run.ending import RunEnd
 from tfoperator.local.run.report_facts import replica_facts, with_kernel_log
 from tfoperator.local.runtime.log_files import LogFile
 from tfoperator.local.runtime.measurements import PeakMemory
@@ -93,7 +95,8 @@ class JobResult(msgspec.Struct, frozen=True, rename="camel"):
 class RunResult(msgspec.Struct, frozen=True, rename="camel"):
     """The result of a run. `seconds` is its duration, `began` when it began.
 
-    `exit_code` is the command's; that of the outcome, if it is not given.
+    `exit_code` is the command's; that of the outcome, if it is not given. `message` is the reason of a run that failed
+    by itself: its control plane did not start, for example.
     """
 
     outcome: RunOutcome
@@ -102,11 +105,21 @@ class RunResult(msgspec.Struct, frozen=True, rename="camel"):
     jobs: tuple[JobResult, ...]
     began: datetime | None = None
     exit_code: int = -1
+    message: str = ""
 
     def __post_init__(self) -> None:
         """Set the exit code."""
         if self.exit_code < 0:
             msgspec.structs.force_setattr(self, "exit_code", self.outcome.exit_code)
+
+    @property
+    def end(self) -> RunEnd:
+        """How and when the run ended, for its jobs. Raises ValueError without `began`."""
+        if self.began is None:
+            raise ValueError("a result of an older release does not have when the run began")
+        at = utc(self.began) + timedelta(seconds=self.seconds)
+        replicas = {(job.namespace, replica.pod): replica.state for job in self.jobs for replica in job.replicas}
+        return RunEnd(str(self.outcome), at, self.message, replicas)
 
 
 def job_result(

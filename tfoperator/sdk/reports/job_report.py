@@ -10,12 +10,15 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
+from typing import Protocol
 
 import msgspec
 
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.names import (
+    ANNOTATION_STOPPED,
     DEFAULT_CONTAINER_NAME,
+    STOPPED_WITH_RUN,
     replica_name,
     replica_of,
 )
@@ -60,6 +63,23 @@ _STOPPED_REASON = "DeadlineExceeded"
 """A pod's reason when the operator, or its own deadline, ended it."""
 
 
+class LogPlace(Protocol):
+    """Returns where a person finds the log of a pod's container, or of its run before."""
+
+    def __call__(self, pod: Pod, container: str, *, previous: bool) -> str:
+        """Return a file, or a command."""
+        ...
+
+
+def kubectl_logs(pod: Pod, container: str, *, previous: bool) -> str:
+    """Return the command that shows the log of a cluster's pod."""
+    return (
+        f"kubectl logs {pod.metadata.name} -n {pod.metadata.namespace}"
+        + (f" -c {container}" if container != DEFAULT_CONTAINER_NAME else "")
+        + (" --previous" if previous else "")
+    )
+
+
 def job_facts(
     job: TFJob,
     pods: Sequence[Pod],
@@ -68,13 +88,14 @@ def job_facts(
     *,
     now: datetime | None = None,
     events: Sequence[JobEvent] = (),
+    place: LogPlace = kubectl_logs,
 ) -> JobFacts:
     """Return the facts about the job: two runs of each present pod, and those in the archive.
 
     One or two logs per pod are read; without a client none: facts from statuses alone need no request. An unavailable
     log is empty: its node is gone, or this user may not read logs. The `events` of the job and its pods have the cause
     of a volume that is not mounted, and what took replicas from the job. Without `now` the facts are about replicas
-    that have, or had, a pod.
+    that have, or had, a pod. `place` names the logs of present pods.
     """
     present = {pod.metadata.uid for pod in pods}
     old: dict[str, list[ArchivedPod]] = {}
@@ -88,7 +109,7 @@ def job_facts(
         else:
             old.setdefault(replica_name(record.as_pod()), []).append(record)
     with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="read-log") as pool:
-        replicas = list(pool.map(partial(_replica, client, job, old, kept, now, events), pods))
+        replicas = list(pool.map(partial(_replica, client, job, old, kept, now, events, place), pods))
     known = {replica.name for replica in replicas}
     gone = sorted(
         (records[-1] for name, records in old.items() if name not in known), key=lambda r: pod_order(r.as_pod())
@@ -121,6 +142,7 @@ def _replica(
     kept: dict[str, ArchivedPod],
     now: datetime | None,
     events: Sequence[JobEvent],
+    place: LogPlace,
     pod: Pod,
 ) -> ReplicaFacts:
     before, decisive = _archived_runs(client, old.get(replica_name(pod), ())), _decisive(pod)
@@ -128,7 +150,7 @@ def _replica(
     if decisive is not None and pod.metadata.uid in kept:
         first = min((run.number for run in runs_of_container(pod, decisive, init=False)), default=0)
         runs += _archived_runs(client, [kept[pod.metadata.uid]], first)
-    runs += _runs(client, pod, decisive)
+    runs += _runs(client, place, pod, decisive)
     state = _state(pod)
     waits = state in (FinalState.WAITING, FinalState.RUNNING)
     detail = waiting_reason(pod, job, now, events) if waits else ""
@@ -189,11 +211,13 @@ def _state(pod: Pod) -> FinalState:
 
 
 def _was_stopped(pod: Pod) -> bool:
-    """Whether the operator, or its own deadline, has ended the pod while its replica ran."""
+    """Whether the operator, its own deadline, or the end of its run has ended the pod while its replica ran."""
+    if pod.metadata.annotations.get(ANNOTATION_STOPPED) == STOPPED_WITH_RUN:
+        return True
     return pod.status.reason == _STOPPED_REASON and not stopped_with_replica(pod)
 
 
-def _runs(client: Client | None, pod: Pod, status: ContainerStatus | None) -> Iterator[RunFacts]:
+def _runs(client: Client | None, place: LogPlace, pod: Pod, status: ContainerStatus | None) -> Iterator[RunFacts]:
     if status is None:
         return
     end = _terminated(status)
@@ -207,16 +231,17 @@ def _runs(client: Client | None, pod: Pod, status: ContainerStatus | None) -> It
     if state is None or state.waiting is not None:
         # Between two runs the container's log is still that of the last one.
         if last is not None:
-            yield _run(client, pod, status.name, last, previous=False)
+            yield _run(client, place, pod, status.name, last, previous=False)
         return
     if last is not None:
-        yield _run(client, pod, status.name, last, previous=True)
+        yield _run(client, place, pod, status.name, last, previous=True)
     ended_by = "" if end is None or stopped_with_replica(pod) else pod.status.reason
-    yield _run(client, pod, status.name, end, previous=False, stopped=stopped, ended_by=ended_by)
+    yield _run(client, place, pod, status.name, end, previous=False, stopped=stopped, ended_by=ended_by)
 
 
 def _run(
     client: Client | None,
+    place: LogPlace,
     pod: Pod,
     container: str,
     end: ContainerStateTerminated | None,
@@ -226,16 +251,13 @@ def _run(
     ended_by: str = "",
 ) -> RunFacts:
     bad = end is not None and end.exit_code != 0
-    meta = pod.metadata
     return RunFacts(
         exit_code=end.exit_code if end is not None else None,
         reason=ended_by or (end.reason if end is not None else ""),
         ended=end.finished_at if end is not None else None,
         stopped=stopped,
         tail=_tail(client, pod, container, TAIL_LINES if bad else _LAST_LINES, previous=previous) if client else (),
-        log=f"kubectl logs {meta.name} -n {meta.namespace}"
-        + (f" -c {container}" if container != DEFAULT_CONTAINER_NAME else "")
-        + (" --previous" if previous else ""),
+        log=place(pod, container, previous=previous),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfoperator.api.names import LABEL_JOB_NAME, LABEL_TENSORBOARD, MANAGED_SELECTOR, replica_name
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
@@ -26,13 +26,15 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.event import Event, decode_event
 from tfoperator.kube.resources import EVENTS
 from tfoperator.kube.verbs import ApiClient
-from tfoperator.report.curves import Curves
 from tfoperator.sdk.events import events_of, job_named
 from tfoperator.ui.jobs.history import History
 from tfoperator.ui.jobs.objects import SeenPod, decode_pod
 from tfoperator.ui.jobs.queues import Queues
 from tfoperator.ui.jobs.usage import UsageSamples
 from tfoperator.ui.listening import Listeners
+
+if TYPE_CHECKING:
+    from tfoperator.local.run.recorded_run import RecordedRun
 
 _JOB_INDEX = "job"
 
@@ -103,14 +105,13 @@ class Board:
         *,
         namespaces: Sequence[str] = ("",),
         local: bool = False,
-        ended: bool = False,
+        run: RecordedRun | None = None,
         history: History | None = None,
     ) -> None:
         """Initialize; a `history` is gone on with."""
         self.local = local
         """Whether the cluster is this machine's own control plane."""
-        self.ended = ended
-        """Whether what it shows has ended: nothing changes any more."""
+        self._run = run
         self.closed = False
         """Whether its pages are to ask again: another board has taken its place."""
         self._clock = SystemClock()
@@ -149,6 +150,11 @@ class Board:
         """End the streams of all pages, which ask again then. From any thread."""
         self.closed = True
         self.tell_all()
+
+    @property
+    def ended(self) -> bool:
+        """Whether what it shows has ended: nothing changes any more."""
+        return self._run is not None and not self._run.goes_on
 
     @property
     def synced(self) -> bool:
@@ -222,12 +228,14 @@ class Cluster:
         client: Client,
         namespaces: Sequence[str],
         local: bool,
-        ended: Mapping[str, Curves] | None,
+        run: RecordedRun | None = None,
         history: History | None = None,
     ) -> None:
         self.client = client
-        self.board = Board(client, namespaces=namespaces, local=local, ended=ended is not None, history=history)
-        for uid, known in (ended or {}).items():
+        self.run = run
+        """The recorded run whose client that is."""
+        self.board = Board(client, namespaces=namespaces, local=local, run=run, history=history)
+        for uid, known in ({} if run is None else run.curves).items():
             self.board.history.know_curves(uid, known)
         self.usage = UsageSamples(client, namespaces=namespaces, on_round=self.board.tell_all)
         self.queues = Queues(client, self.board.jobs, self.board.tell)

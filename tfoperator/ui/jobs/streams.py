@@ -33,7 +33,7 @@ async def job_list(cluster: Cluster) -> AsyncGenerator[bytes, None]:
     """
     board, rounds = cluster.board, 0
     with board.listeners.listening() as listener:
-        yield _status(board)
+        yield (status := _status(board))
         known: set[str] = set()
         complete = False
         changed = {job.metadata.key for job in board.jobs()}
@@ -47,9 +47,9 @@ async def job_list(cluster: Cluster) -> AsyncGenerator[bytes, None]:
                 if rows or gone:
                     yield encode({"jobs": rows, "gone": gone})
                 await asyncio.sleep(0)
-            if not changed or "" in changed or complete != board.synced:
-                complete = board.synced
-                yield _status(board)
+            complete = board.synced
+            if not changed or "" in changed or status != _status(board):
+                yield (status := _status(board))
             if complete and cluster.usage.rounds != rounds:
                 rounds = cluster.usage.rounds
                 yield encode(

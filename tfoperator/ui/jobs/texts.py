@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -16,10 +16,22 @@ from tfoperator.logs.archive.reader import archived_pods, read_archived
 from tfoperator.report.text import report_lines
 from tfoperator.sdk import TFJobClient
 
+if TYPE_CHECKING:
+    from tfoperator.local.run.recorded_run import RecordedRun
 
-def job_report(client: Client, archive_dir: str | os.PathLike[str] | None, namespace: str, name: str) -> dict[str, str]:
-    """Return the report as text, from the logs of the job's pods: slow. Raises TFJobError, KubeError, OSError."""
-    report = TFJobClient(client=client, archive_dir=archive_dir).get_job_report(name, namespace)
+
+def job_report(
+    client: Client,
+    archive_dir: str | os.PathLike[str] | None,
+    namespace: str,
+    name: str,
+    run: RecordedRun | None = None,
+) -> dict[str, str]:
+    """Return the report as text, from the logs of the job's pods: slow. Raises TFJobError, KubeError, OSError.
+
+    A `run` that has ended has it already.
+    """
+    report = TFJobClient(client=client, archive_dir=archive_dir, run=run).get_job_report(name, namespace)
     return {"report": "\n".join(report_lines(report))}
 
 

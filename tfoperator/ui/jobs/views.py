@@ -22,6 +22,7 @@ from tfoperator.sdk.states import (
     reasons_without_pods,
     replica_state,
     restart_count,
+    troubles,
     waiting_reason,
     wanted_replicas,
 )
@@ -33,10 +34,13 @@ from tfoperator.ui.streaming import seconds, short
 MAX_EVENTS = 200
 """Maximum events of one job: the latest."""
 _SHOWN_CONDITIONS = ("Stalled", "Straggling")
-"""Conditions shown in addition to the job's state."""
+"""Conditions whose message is shown, if they are true."""
 
 _REPORTED_CONDITIONS = (ConditionType.FAILED, ConditionType.RESTARTING, ConditionType.STALLED)
 """Conditions that a report explains."""
+
+_UNREPORTED_ENDS = ("Interrupted",)
+"""States of a job that a person has ended: nothing went wrong."""
 
 
 def job_row(job: TFJob, queue: JobQueue | None = None) -> dict[str, Any]:
@@ -48,7 +52,7 @@ def job_row(job: TFJob, queue: JobQueue | None = None) -> dict[str, Any]:
         "name": meta.name,
         "uid": meta.uid,
         "state": job_state(job),
-        "flags": [flag for flag in _SHOWN_CONDITIONS if has_condition(job, flag)],
+        "flags": troubles(job),
         "message": short(_message(job, queue)),
         "ready": ready_text(job),
         "replicas": wanted_replicas(job),
@@ -90,7 +94,7 @@ def job_detail(
         "tensorBoard": _tensorboard(job, local),
         "time": None if job.status.usage is None else job_time(job.status.usage, phases),
         "hasReport": job.status.restarts > 0
-        or any(has_condition(job, kind) for kind in _REPORTED_CONDITIONS)
+        or (any(has_condition(job, kind) for kind in _REPORTED_CONDITIONS) and job_state(job) not in _UNREPORTED_ENDS)
         or bool(reasons_without_pods(job)),
     }
 

@@ -131,7 +131,7 @@ export class JobView {
       this.mark();
       if (focused) this.tablist.querySelector("[aria-selected=true]")?.focus();
     }
-    if (!this.tab) this.select(this.wanted ?? (job.hasReport && stateOf(job) === "Failed" ? "report" : "overview"));
+    if (!this.tab) this.select(this.wanted ?? (job.hasReport && ["Failed", "TimedOut", "Died"].includes(stateOf(job)) ? "report" : "overview"));
   }
 
   go(id) { location.hash = `#/jobs/${encodeURIComponent(this.namespace)}/${encodeURIComponent(this.name)}/${id}`; }

@@ -17,7 +17,7 @@ let view = null;
 let about = null;
 let starting = 0; // the timer of the next try
 
-const STATE = { live: ["Live", "live on"], ended: ["This run has ended", "live off"], broken: ["Connection lost, trying again", "live off"], unauthorized: ["Signed out", "live off"] };
+const STATE = { live: ["Live", "live on"], ended: ["This run has ended", "live"], broken: ["Connection lost, trying again", "live off"], unauthorized: ["Signed out", "live off"] };
 
 function setState(state) {
   const [text, name] = STATE[state];

@@ -78,8 +78,9 @@ function metrics(progress) {
     h("dd", {}, Number.isFinite(Number(value)) ? number(Number(value)) : visible(value))))) : null;
 }
 
-// The replicas that are furthest behind, where several report.
+// The replicas that are furthest behind, where several report; when all is done nobody is.
 function behind(progress) {
+  if (progressOf(progress).percent === 100) return null;
   const all = Array.isArray(progress.behind) ? progress.behind : [];
   const first = Math.max(progressOf(progress).step ?? 0, ...all.map(({ step }) => (Number.isFinite(step) ? step : 0)));
   const known = all.filter(({ step }) => !(step >= first)).slice(0, 8);

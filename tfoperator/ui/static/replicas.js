@@ -7,6 +7,7 @@ import { VirtualList } from "./virtual.js";
 
 const W = 1000; // units of a lane's width
 const KEY = [["pending", "pending or waiting"], ["running", "running"], ["succeeded", "succeeded"], ["failed", "failed"], ["stopped", "stopped"]];
+const ENDS = new Set(["succeeded", "failed", "stopped"]), MARK = 10; // units of the mark at the end of a run
 const HIGH = 40, MOST = 12; // pixels of a row, rows in sight
 
 export class ReplicasPanel {
@@ -86,10 +87,13 @@ export class ReplicasPanel {
     setAttribute(lane, "aria-label", replica.spans.map(words).join("; ") || "no pod yet");
   }
 
+  // A run has the colour of what it did at the time; how it ended is a mark at its end.
   span(span) {
-    const x = this.at(span.start), end = this.at(span.end ?? this.to);
-    return s("rect", { class: `span-${span.state}`, x: x.toFixed(1), width: Math.max(2, end - x).toFixed(1), y: span.state === "pending" || span.state === "waiting" ? 8 : 4,
-      height: span.state === "pending" || span.state === "waiting" ? 6 : 14, rx: 2 }, s("title", {}, visible(words(span))));
+    const x = this.at(span.start), width = Math.max(2, this.at(span.end ?? this.to) - x);
+    const [y, height] = span.state === "pending" || span.state === "waiting" ? [8, 6] : [4, 14];
+    const piece = (state, from, wide) => s("rect", { class: `span-${state}`, x: from.toFixed(1), width: wide.toFixed(1), y, height, rx: 2 });
+    const mark = ENDS.has(span.state) ? Math.min(MARK, width) : width;
+    return s("g", {}, s("title", {}, visible(words(span))), ...(width > mark ? [piece("running", x, width - mark)] : []), piece(span.state, x + width - mark, mark));
   }
 
   pick(name) {

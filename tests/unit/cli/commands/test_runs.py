@@ -3,14 +3,21 @@
 import json
 import os
 import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from tests.support.cli import replica, tfjob
 from tests.unit.cli.conftest import Run
-from tfoperator.cli.recorded import read_run
+from tfoperator.cli import recorded
 from tfoperator.cli.run_directory import logging_to
+from tfoperator.local.run import kept
+from tfoperator.local.run.kept import KeptRun, read_run
+
+BEGAN = 4_000_000_000
+"""Later than any run of a test, in seconds since 1970."""
 
 TRAIN = """
 import sys
@@ -112,21 +119,115 @@ def test_what_can_not_be_had_of_a_run_and_what_is_none(folder: Path, run: Run, a
 def test_runs_that_are_not_whole(folder: Path, run: Run) -> None:
     no_name = {"kind": "Pod", "apiVersion": "v1", "metadata": {"namespace": "a", "name": "..", "uid": "u"}}
     kinds = [{"kind": "Secret", "apiVersion": "v1"}, no_name]
-    for spoil in ("x", '{"jobs": 5}', *(json.dumps({"objects": [obj], "curves": {}}) for obj in kinds)):
+    deep = '{"objects": ' + "[" * 100_000
+    for spoil in (
+        "x",
+        '{"jobs": 5}',
+        '{"objects": [{"kin',
+        deep,
+        *(json.dumps({"objects": [obj], "curves": {}}) for obj in kinds),
+    ):
         (folder / named(folder, "one") / "records.json").write_text(spoil)
         assert "can't be read" in run("get", named(folder, "one"), code=1).err
     (folder / named(folder, "one") / "records.json").write_text('{"objects": []}')
     assert "no job of this run was created" in run("get", named(folder, "one"), code=2).err
     (folder / named(folder, "train") / "records.json").unlink()
-    assert "earlier release" in run("logs", named(folder, "train"), code=1).err
+    assert "no records of this run were kept" in run("logs", named(folder, "train"), code=1).err
     going = folder / named(folder, "other")
     (going / "result.json").write_text("{}")
     assert read_run(going).state == "Unreadable"
+    assert f"its result can't be read\nIts logs: {going}" in run("get", going.name, code=1).err
     (going / "result.json").unlink()
-    assert read_run(going).state == "Died"
     assert str(going) in [one["runDirectory"] for one in json.loads(run("runs", "-o", "json", code=0).out)]
+    (going / "records.json").unlink()
+    shutil.rmtree(going / "logs")
+    assert run("report", going.name, code=1).err.endswith(f"no records of this run were kept\nWhat there is: {going}\n")
+
+
+def as_it_ran(going: Path) -> None:
+    """Make the records of a run what they are while it goes on."""
+    records = json.loads((going / "records.json").read_text())
+    for obj in records["objects"]:
+        if obj["kind"] == "TFJob":
+            obj["status"]["conditions"] = [one for one in obj["status"]["conditions"] if one["type"] != "Failed"]
+            del obj["status"]["completionTime"]
+            one = next(one for one in obj["status"]["conditions"] if one["type"] == "Running")
+            one["status"] = "True"
+    (going / "records.json").write_text(json.dumps(records))
+    (going / "result.json").unlink()
+
+
+def test_a_run_that_goes_on_and_one_that_has_died(folder: Path, run: Run) -> None:
+    going = folder / named(folder, "other")
+    as_it_ran(going)
+    for sign in (going / "tfoperator.log", going / "records.json"):
+        os.utime(sign, (BEGAN + 3600, BEGAN + 3600))
     with logging_to(going / "tfoperator.log"):
         assert read_run(going).state == "Running"
-        assert f"not ended yet\nIts logs: {going}" in run("report", going.name, code=1).err
-    shutil.rmtree(going / "logs")
-    assert run("report", going.name, code=1).err.endswith(f"died before its end\nWhat there is: {going}\n")
+        assert run("get", going.name, code=0).out.splitlines()[1].split()[:2] == ["other", "Running"]
+        assert "is not Succeeded after" in run("wait", going.name, "--timeout", "1s", code=124).err
+        assert run("logs", going.name, code=0).out == "trained 8\n"
+        assert "is running" in run("report", going.name, code=0).out
+    os.utime(going / "tfoperator.log", (BEGAN + 3600, BEGAN + 3600))
+    died = read_run(going)
+    assert (died.state, died.ended) == ("Died", datetime.fromtimestamp(BEGAN + 3600, UTC))
+    assert run("get", going.name, code=0).out.splitlines()[1].split()[:3] == ["other", "Died", "0/1"]
+    assert f"See why: tfoperator report {going.name}\n" in run("wait", going.name, code=1).err
+    assert "RunDied" in run("wait", going.name, "--for", "Failed", "-o", "json", code=0).out
+    assert f"{datetime.fromtimestamp(BEGAN + 3600, UTC):%Y-%m-%d %H:%M:%S} UTC" in run("describe", going.name).out
+    assert f"{going}/logs" in run("report", going.name, code=0).out, "and no command that asks a cluster"
+    assert "are kept, and not deleted" in run("wait", going.name, "--for", "deleted", code=2).err
+
+
+def test_a_run_whose_end_is_written_between_two_looks_has_not_died(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = folder / named(folder, "other")
+    result, looks = (ended / "result.json").read_text(), 0
+    (ended / "result.json").unlink()
+
+    def ends(path: Path) -> bool:
+        nonlocal looks
+        looks += 1
+        (path.parent / "result.json").write_text(result)
+        return False
+
+    read = kept._read_result
+
+    def reads(directory: Path) -> KeptRun | None:
+        nonlocal looks
+        found = read(directory)
+        if looks == 1:
+            looks += 1
+            (directory / "result.json").unlink()
+            found = read(directory)
+            (directory / "result.json").write_text(result)
+        return found
+
+    monkeypatch.setattr(kept, "is_locked", ends)
+    monkeypatch.setattr(kept, "_read_result", reads)
+    assert read_run(ended).state == "Failed"
+
+
+def test_only_the_runs_that_are_shown_are_read(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+
+    def reads(directory: Path) -> KeptRun:
+        read.append(directory)
+        return read_run(directory)
+
+    for number in range(1000):
+        one = folder / f"20200101-000000-{number}"
+        one.mkdir()
+        (one / "tfoperator.log").touch()
+    monkeypatch.setattr(recorded, "read_run", reads)
+    assert "998 older ones: --limit 1003" in run("runs", "--limit", "5", code=0).err
+    assert len(read) == 5
+
+
+@pytest.mark.parametrize("command", [["runs"], ["get", "latest"], ["report", "latest"], ["ui", "latest"]])
+def test_runs_of_another_user_are_refused(
+    folder: Path, run: Run, give_away: Callable[[Path], None], command: list[str]
+) -> None:
+    give_away(folder)
+    assert "another user may replace the files in it" in run(*command, code=2).err

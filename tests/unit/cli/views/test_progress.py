@@ -28,3 +28,4 @@ def test_replicas_behind_the_first_are_named() -> None:
     even = ReplicaProgress("worker-1", 430, NOW)
     for behind, text in (((late, even), "worker-3 at step 400 (2m30s ago)"), ((even,), "")):
         assert behind_text(TrainingProgress(step=430, behind=behind), NOW) == text
+    assert behind_text(TrainingProgress(step=430, percentage=100, behind=(late, even)), NOW) == "", "all is done"

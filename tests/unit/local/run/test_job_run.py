@@ -93,7 +93,7 @@ def test_a_run_tells_its_listener_everything_in_one_thread_and_in_order(tmp_path
     assert told.index("job Succeeded") < told.index("stopping Succeeded")
     assert told.index("log hello") < told.index("pod Succeeded"), "words before the news of the end of who said them"
     assert "event SuccessfulCreatePod" in told
-    (final,) = [obj for obj in run.records.objects if obj["kind"] == "TFJob"]
+    (final,) = [obj for obj in run.ended_records(result).objects if obj["kind"] == "TFJob"]
     assert final["status"]["phase"] == "Succeeded"
     assert "deletionTimestamp" not in final["metadata"]
 

@@ -9,6 +9,7 @@ import typer
 from tfoperator.api.v1.status import all_conditions
 from tfoperator.api.v1.types import TFJOBS, ConditionType
 from tfoperator.cli.cluster import ClusterOptions, JobName
+from tfoperator.cli.recorded import client_of, of_run
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, print_object, say, without_noise
 from tfoperator.cli.waiting import Deadline, await_conditions, await_deletion, timeout_seconds
@@ -31,13 +32,15 @@ def wait(
     output: ReportOutput = ReportFormat.TEXT,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """Wait for a TFJob, by default until it has succeeded.
+    """Wait for a TFJob, or for a run of tfoperator run, by default until it has succeeded.
 
     Exit code 0: it has come to that. 1: it can't any more, as when the job fails. 124: time is up.
     """
     targets = _targets(target or [ConditionType.SUCCEEDED])
     deadline = Deadline(timeout_seconds(timeout) if timeout else None)
-    with cluster.connect() as client:
+    if targets == [_DELETED] and of_run(name, cluster)[0] is not None:
+        raise CliError(f"{name}: the jobs of a run are kept, and not deleted", "Wait for another condition.")
+    with client_of(name, cluster) as (client, name):
         if targets == [_DELETED]:
             await_deletion(client, name, client.namespace, deadline)
             said: Any = {"name": name, "namespace": client.namespace, "deleted": True}

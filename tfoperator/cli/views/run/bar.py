@@ -9,7 +9,7 @@ from rich.text import Text
 from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.base.controlchars import printable
 from tfoperator.base.durations import human_duration
-from tfoperator.cli.views.progress import metric_texts, seconds_left
+from tfoperator.cli.views.progress import COMPLETE, metric_texts, seconds_left
 
 _BAR_WIDTH = 24  # characters
 
@@ -23,7 +23,7 @@ def progress_line(name: str, progress: TrainingProgress, now: datetime) -> Text:
     if progress.step is not None:
         line.append(f"  {progress.step}" + (f"/{progress.total_steps}" if progress.total_steps else ""))
     left = seconds_left(progress, now)
-    if left is not None and progress.percentage != 100:
+    if left is not None and progress.percentage != COMPLETE:
         line.append(f"  ETA {human_duration(left)}", style="cyan")
     for text in metric_texts(progress):
         line.append(f"  {printable(text)}", style="dim")

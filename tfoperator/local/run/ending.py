@@ -1,0 +1,192 @@
+"""The end of a run, and its jobs and pods as they are after that end. Pure.
+
+The last TFJob that a run has seen may still be running: the run stops it, deletes it, and looks at it no more. The end
+is written into it here, so each view that reads a TFJob is right without a special case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.job_conditions import RUN_ENDS, final_condition
+from tfoperator.api.names import ANNOTATION_STOPPED, STOPPED_WITH_RUN
+from tfoperator.api.v1.status import JobCondition, JobUsage, ReplicaStatus, TFJobStatus
+from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
+from tfoperator.base.clock import utc, whole_second
+from tfoperator.kube.resources import PODS
+from tfoperator.report.facts import FinalState
+
+DIED = "Died"
+"""The state of a run whose process has ended without a result: it was killed, or its machine went down."""
+
+_REASONS = {state: reason for reason, state in RUN_ENDS.items()}
+_RUN_FAILED = "RunFailed"
+_OVER = (
+    ConditionType.RUNNING,
+    ConditionType.RESTARTING,
+    ConditionType.READY,
+    ConditionType.STALLED,
+    ConditionType.STRAGGLING,
+)
+"""Conditions about something that goes on: false when nothing does."""
+
+_ENDED_PHASES = ("Succeeded", "Failed")
+_LOST_EXIT_CODE = 137
+_LOST_REASON = "ContainerStatusUnknown"
+"""Exit code and reason of a container whose end nobody saw, as a kubelet writes them."""
+
+PodPlace = tuple[str, str]
+"""Namespace and name of a pod."""
+
+
+class RunEnd(msgspec.Struct, frozen=True):
+    """How and when a run ended: the one record from which every view of its jobs is made.
+
+    `state` is that of its result (`RunOutcome`), or `DIED`; then `at` is its last sign of life. `cause` is the reason
+    of a run that failed by itself. `replicas` has how the replicas ended, as the run knew it, by namespace and pod.
+    `left` are processes of a run that has died which still run: its guardian was killed, too.
+    """
+
+    state: str
+    at: datetime
+    cause: str = ""
+    replicas: Mapping[PodPlace, FinalState] = {}
+    left: tuple[int, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """The reason of the condition Failed of a job that had not ended before."""
+        return _REASONS.get(self.state, _RUN_FAILED)
+
+    def message(self, job: str) -> str:
+        """Return the message of that condition, for a job by `namespace/name`."""
+        if self.state == DIED:
+            seen = f"{utc(self.at):%Y-%m-%d %H:%M:%S} UTC"
+            why = f"its run was killed, or the machine went down. The last sign of life of the run was at {seen}."
+            if self.left:
+                why += f" Programs of it still run. End them: kill {' '.join(map(str, self.left))}"
+        elif self.state == RUN_ENDS["RunTimedOut"]:
+            why = "the time limit of its run was over."
+        elif self.state == RUN_ENDS["RunInterrupted"]:
+            why = "its run was interrupted."
+        else:
+            why = f"its run failed: {self.cause}" if self.cause else "its run failed."
+        return f"TFJob {job} was stopped: {why}"
+
+
+def ended_objects(objects: Iterable[Mapping[str, Any]], end: RunEnd) -> tuple[dict[str, Any], ...]:
+    """Return the objects of a run as they are after its end; those that have their end already stay as they are."""
+    return tuple(_ended(obj, end) for obj in objects)
+
+
+def _ended(obj: Mapping[str, Any], end: RunEnd) -> dict[str, Any]:
+    if obj.get("kind") == TFJOBS.kind:
+        job = decode_tfjob(msgspec.json.encode(obj))
+        return {**obj, "status": msgspec.to_builtins(ended_status(job, end))}
+    return _ended_pod(obj, end) if obj.get("kind") == PODS.kind else dict(obj)
+
+
+def ended_status(job: TFJob, end: RunEnd) -> TFJobStatus:
+    """Return the status of a job whose run has ended: with its outcome, and with nothing that goes on.
+
+    A job that had ended before keeps its outcome and its times.
+    """
+    status = job.status
+    at = whole_second(utc(end.at))
+    if final_condition(job) is None:
+        at = max((at, *(utc(one) for one in (status.start_time,) if one is not None)))
+        status = _with_end(status, end.reason, end.message(job.metadata.key), at)
+    elif status.completion_time is not None:
+        at = utc(status.completion_time)
+    total = sum(spec.desired for spec in job.spec.tf_replica_specs.values() if spec is not None)
+    return msgspec.structs.replace(
+        status,
+        ready=f"0/{total}",
+        replica_statuses={kind: _at_rest(one) for kind, one in status.replica_statuses.items()},
+        completion_time=status.completion_time or at,
+        progress=None if status.progress is None else status.progress.without_estimate(),
+        usage=None if status.usage is None else _closed(status.usage, at),
+    )
+
+
+def _with_end(status: TFJobStatus, reason: str, message: str, at: datetime) -> TFJobStatus:
+    def over(found: Iterable[JobCondition]) -> tuple[JobCondition, ...]:
+        return tuple(
+            JobCondition(one.type, "False", reason, message, at, at)
+            if one.type in _OVER and one.status != "False"
+            else one
+            for one in found
+        )
+
+    failed = JobCondition(ConditionType.FAILED, "True", reason, message, at, at)
+    others = tuple(one for one in over(status.conditions) if one.type != ConditionType.FAILED)
+    return msgspec.structs.replace(
+        status,
+        phase="Failed",
+        conditions=(*others, failed),
+        operator_conditions=over(status.operator_conditions),
+    )
+
+
+def _at_rest(status: ReplicaStatus) -> ReplicaStatus:
+    return msgspec.structs.replace(status, active=0, ready=0)
+
+
+def _closed(usage: JobUsage, at: datetime) -> JobUsage:
+    """Return the usage of a job that has ended then: it is in no phase, and holds nothing."""
+    if not usage.phase:
+        return usage
+    resources = {name: msgspec.structs.replace(one, in_use=0.0) for name, one in usage.resources_until(at).items()}
+    closed = msgspec.structs.replace(
+        usage, phase="", since=at, seconds=usage.until(at), resources=resources, resources_since=at
+    )
+    return closed.with_goodput(at)
+
+
+def _ended_pod(obj: Mapping[str, Any], end: RunEnd) -> dict[str, Any]:
+    """Return a pod as the run's end has left it: nobody deletes it now, and nothing of it runs."""
+    metadata, spec, status = (_mapping(obj.get(member)) for member in ("metadata", "spec", "status"))
+    has_ended = status.get("phase") in _ENDED_PHASES
+    known = end.replicas.get((str(metadata.get("namespace")), str(metadata.get("name"))))
+    was_stopped = not has_ended or "deletionTimestamp" in metadata
+    if known is not None:
+        was_stopped = known in (FinalState.STOPPED, FinalState.NEVER_RAN)
+    for member in ("deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"):
+        metadata.pop(member, None)
+    if was_stopped:
+        metadata["annotations"] = {ANNOTATION_STOPPED: STOPPED_WITH_RUN, **_mapping(metadata.get("annotations"))}
+        spec.setdefault("activeDeadlineSeconds", 1)
+    if not has_ended:
+        status["phase"] = "Succeeded" if known is FinalState.SUCCEEDED else "Failed"
+    for member in ("containerStatuses", "initContainerStatuses"):
+        if isinstance(status.get(member), list):
+            status[member] = [_ended_container(one, end) for one in status[member]]
+    return {**obj, "metadata": metadata, "spec": spec, "status": status}
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    """Return a copy of a mapping; an empty one for anything else: somebody may have edited the records."""
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def _ended_container(found: Any, end: RunEnd) -> Any:
+    """Return a container's status after the end: one that runs has ended then, one that waits has ended before."""
+    if not isinstance(found, Mapping):
+        return found
+    state, last = found.get("state"), found.get("lastState")
+    if not isinstance(state, Mapping) or "terminated" in state:
+        return found
+    rest = {member: value for member, value in found.items() if member != "state"} | {"ready": False, "started": False}
+    running = state.get("running")
+    if isinstance(running, Mapping):
+        at = whole_second(utc(end.at)).isoformat().replace("+00:00", "Z")
+        terminated = {"exitCode": _LOST_EXIT_CODE, "reason": _LOST_REASON, "finishedAt": at}
+        began = {"startedAt": running["startedAt"]} if "startedAt" in running else {}
+        return {**rest, "state": {"terminated": {**terminated, **began}}}
+    if isinstance(last, Mapping) and "terminated" in last:
+        return {**rest, "state": last, "lastState": {}}
+    return found

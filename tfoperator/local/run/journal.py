@@ -1,0 +1,82 @@
+"""The records of a run that goes on, for other processes: they show it, and they show it when it has been killed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from tfoperator.base.clock import Clock, Repetition, SystemClock
+from tfoperator.base.private_files import write_private
+from tfoperator.local.run.kept import LOG, RECORDS, RESULT
+from tfoperator.local.run.records import RunRecords
+
+logger = logging.getLogger(__name__)
+
+_SECONDS = 0.25
+"""Seconds between two signs of life, and at least between two writes of the records: a kill loses no more than that."""
+
+_MAX_SHARE = 0.05
+"""The share of one processor that writing may take: large records are written more rarely."""
+
+
+class RunJournal:
+    """Writes the records in a thread of its own as long as the block lasts, each time that they have changed.
+
+    `records(since)` returns the number of changes so far with the records, or None if nothing has changed since then.
+    The run must hold the lock of its log. Where the disk is full, the records stay as they were written last.
+    """
+
+    def __init__(
+        self,
+        run_dir: Path,
+        records: Callable[[int], tuple[int, RunRecords] | None],
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._directory = run_dir
+        self._records = records
+        self._written = -1
+        self._failed = False
+        self._due = 0.0  # of the clock
+        self._clock = clock or SystemClock()
+        self._repetition = Repetition(self._keep, seconds=_SECONDS, clock=self._clock, name="run-journal")
+
+    def __enter__(self) -> RunJournal:
+        """Begin: the result of an earlier run in this directory goes first. Raises OSError."""
+        (self._directory / RESULT).unlink(missing_ok=True)
+        self._keep()
+        self._repetition.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._repetition.stop()
+
+    def _keep(self) -> float | None:
+        try:
+            os.utime(self._directory / LOG)
+            if self._clock.monotonic() >= self._due:
+                self._write()
+            self._failed = False
+        except OSError as error:
+            if not self._failed:
+                logger.warning("the run's records can't be written: %s", error.strerror)
+            self._failed = True
+        return None
+
+    def _write(self) -> None:
+        found = self._records(self._written)
+        if found is None:
+            return
+        began = time.thread_time()
+        changes, records = found
+        write_private(self._directory / RECORDS, msgspec.json.encode(records))
+        self._written = changes
+        self._due = self._clock.monotonic() + (time.thread_time() - began) / _MAX_SHARE

@@ -1,0 +1,154 @@
+"""A run's directory, read by other processes: whether the run goes on, how it ended, or since when it has been dead.
+
+A run holds the lock of its log until it is over, and renews the time of that file while it lives. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tfoperator.base.clock import utc
+from tfoperator.base.files import is_locked, open_regular
+from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.local.run.ending import DIED, RunEnd
+
+if TYPE_CHECKING:
+    from tfoperator.local.run.results import RunResult
+
+RESULT, LOG, RECORDS = "result.json", "tfoperator.log", "records.json"
+"""Files in a run's directory: the result, which its end brings; the operator's log, locked until then; the records."""
+
+MAX_RECORDS = 256 << 20
+"""Bytes of the records that are read: about 50,000 pods."""
+
+RUNNING, UNREADABLE = "Running", "Unreadable"
+
+_MAX_RESULT = 32 << 20  # bytes of a result that are read
+_MAX_PROCESS = 64 << 10  # likewise of the record of a process
+_STAMP = "%Y%m%d-%H%M%S"
+_STAMP_LENGTH = len("20260131-235959")
+
+
+class _Began(msgspec.Struct):
+    """The member of the records that is wanted: the decoder passes over the others."""
+
+    began: datetime
+
+
+class KeptRun(msgspec.Struct, frozen=True):
+    """One run. `result` is None before its end, and of a run that has died.
+
+    `state` is that of the result, or Running, Died, Unreadable. `ended` is when the run ended, or the last sign of life
+    of one that has died; None while it goes on, or if that is unknown. `left` are processes of one that has died which
+    still run, as its guardian was killed, too.
+    """
+
+    directory: Path
+    state: str
+    began: datetime
+    ended: datetime | None = None
+    result: RunResult | None = None
+    left: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The directory's name."""
+        return self.directory.name
+
+    @property
+    def end(self) -> RunEnd | None:
+        """How it ended, for its jobs; None while it goes on, or if that is unknown."""
+        if self.ended is None:
+            return None
+        return RunEnd(self.state, self.ended, left=self.left) if self.result is None else self.result.end
+
+    def seconds(self, now: datetime) -> float | None:
+        """Return how long it ran, or has been running until `now`; None if that is unknown."""
+        if self.result is not None:
+            return self.result.seconds
+        until = now if self.state == RUNNING else self.ended
+        return None if until is None else max((until - self.began).total_seconds(), 0.0)
+
+
+def is_run(directory: Path) -> bool:
+    """Return whether a directory is that of a run."""
+    try:
+        return (directory / LOG).is_file()
+    except OSError:
+        return False
+
+
+def read_run(directory: Path) -> KeptRun:
+    """Return a run. One whose result can't be read is Unreadable. Raises OSError if there is no such directory."""
+    goes_on = is_locked(directory / LOG)
+    run = _read_result(directory)
+    if run is None and not goes_on:
+        run = _read_result(directory)  # the run may have ended between the two looks
+    if run is not None:
+        return run
+    if goes_on:
+        return KeptRun(directory, RUNNING, _began(directory))
+    began = _began(directory)
+    return KeptRun(directory, DIED, began, max(_last_sign_of_life(directory), began), left=_left(directory))
+
+
+def _read_result(directory: Path) -> KeptRun | None:
+    from tfoperator.local.run.results import RunResult
+
+    try:
+        with (directory / RESULT).open("rb") as stream:
+            result = msgspec.json.decode(stream.read(_MAX_RESULT), type=RunResult)
+            written = datetime.fromtimestamp(os.fstat(stream.fileno()).st_mtime, UTC)
+    except FileNotFoundError:
+        return None
+    except (OSError, *UNDECODABLE):
+        return KeptRun(directory, UNREADABLE, _began(directory))
+    lasted = timedelta(seconds=result.seconds)
+    began = written - lasted if result.began is None else utc(result.began)
+    result = msgspec.structs.replace(result, began=began)
+    return KeptRun(directory, str(result.outcome), began, began + lasted, result)
+
+
+def _began(directory: Path) -> datetime:
+    """Return when a run without a readable result began: as its records have it, else by its name or its folder."""
+    try:
+        with (directory / RECORDS).open("rb") as stream:
+            return utc(msgspec.json.decode(stream.read(MAX_RECORDS), type=_Began).began)
+    except (OSError, *UNDECODABLE):
+        pass
+    try:
+        return datetime.strptime(directory.name[:_STAMP_LENGTH], _STAMP).astimezone()
+    except ValueError:
+        return datetime.fromtimestamp(directory.stat().st_ctime, UTC)
+
+
+def _last_sign_of_life(directory: Path) -> datetime:
+    times = []
+    for name in (LOG, RECORDS):
+        try:
+            times.append((directory / name).stat().st_mtime)
+        except OSError:
+            continue
+    return datetime.fromtimestamp(max(times, default=0.0), UTC)
+
+
+def _left(directory: Path) -> tuple[int, ...]:
+    """Return the processes of a run that still run: those that its runtime has recorded and not ended."""
+    from tfoperator.local.identity import ProcessIdentity, is_alive
+    from tfoperator.local.runtime.process.records import RECORDS as PROCESSES
+
+    found = []
+    for file in sorted((directory / PROCESSES).glob("*.json")):
+        try:
+            with open_regular(file) as stream:
+                process = msgspec.json.decode(stream.read(_MAX_PROCESS), type=ProcessIdentity)
+        except (OSError, *UNDECODABLE):
+            continue
+        if is_alive(process):
+            found.append(process.pid)
+    return tuple(found)

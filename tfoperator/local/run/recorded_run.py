@@ -1,0 +1,103 @@
+"""A run of another process as an API server of this one: the commands and the page for clusters read it.
+
+A run that has ended, or died, is served as it was at its end. One that goes on is read again whenever its records
+change, so watches see its changes and its end, and logs grow.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.base.clock import Clock, Repetition, SystemClock
+from tfoperator.base.files import file_mark
+from tfoperator.kube.client import Client
+from tfoperator.kube.objects import Pod
+from tfoperator.local.apiserver.server import EmbeddedApiServer
+from tfoperator.local.controlplane import client_config
+from tfoperator.local.node.log_store import LogStore
+from tfoperator.local.run.ending import ended_objects
+from tfoperator.local.run.kept import RECORDS, UNREADABLE, KeptRun, read_run
+from tfoperator.local.run.records import read_records
+from tfoperator.report.curves import Curves
+from tfoperator.report.report import Report
+
+_LOOK_SECONDS = 0.5
+"""Seconds between two looks at a run that goes on: it writes its records four times a second at most."""
+
+
+class RecordedRun:
+    """The API of a run, as long as the block lasts. Nothing runs in it, and nothing of the run is changed."""
+
+    def __init__(self, run_dir: Path, *, clock: Clock | None = None) -> None:
+        """Read the records. Raises OSError, ValueError."""
+        self._directory = run_dir
+        self._logs = LogStore(run_dir / "logs")
+        self._mark: tuple[int, int, int] | None = None
+        objects = self._read(read_run(run_dir))
+        self._server = EmbeddedApiServer(log_reader=self._logs.read, objects=objects)
+        seconds, clock = _LOOK_SECONDS, clock or SystemClock()
+        self._looks = Repetition(self._look, seconds=seconds, clock=clock, name="recorded-run")
+
+    def __enter__(self) -> RecordedRun:
+        self._server.start()
+        self.client = Client(client_config(self._server))
+        if self.goes_on:
+            self._looks.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._looks.stop()
+        self.client.close()
+        self._server.stop()
+
+    def log_place(self, pod: Pod, container: str, *, previous: bool) -> str:
+        """Return the file with the log of a pod's container, of its last attempt or of the one before."""
+        logs = self._logs.attempts(pod.metadata.namespace, pod.metadata.name, container)
+        wanted = logs[-2:-1] if previous else logs[-1:]
+        return str(wanted[0].path) if wanted else ""
+
+    def _look(self) -> float | None:
+        """Read the run again if it has changed."""
+        if not self.goes_on:
+            return None
+        run = read_run(self._directory)
+        if run.end is None and file_mark(self._directory / RECORDS) == self._mark:
+            self._logs.reopen(growing=True)
+            return None
+        try:
+            self._server.show(self._read(run))
+        except (OSError, ValueError):
+            return None  # the next look may read it
+        return None
+
+    def _read(self, run: KeptRun) -> tuple[dict[str, Any], ...]:
+        """Return the objects of the run as it is now, and set what else is known of it. Raises OSError, ValueError."""
+        if run.state == UNREADABLE:
+            raise ValueError("its result can't be read")
+        self._mark = file_mark(self._directory / RECORDS)
+        records = read_records(self._directory)
+        self.goes_on = run.end is None
+        """Whether the run goes on."""
+        self.curves = {uid: Curves(points) for uid, points in records.curves.items()}
+        """The curves of its jobs, by UID."""
+        self.jobs = [obj["metadata"] for obj in records.objects if obj.get("kind") == TFJOBS.kind]
+        """The metadata of its jobs."""
+        self.reports = _reports(run, self.jobs)
+        """The reports that the run has made at its end, by the job's UID."""
+        self._logs.reopen(growing=self.goes_on)
+        return records.objects if run.end is None else ended_objects(records.objects, run.end)
+
+
+def _reports(run: KeptRun, jobs: list[dict[str, Any]]) -> dict[str, Report]:
+    uids = {(meta["namespace"], meta["name"]): meta["uid"] for meta in jobs}
+    made = () if run.result is None else run.result.jobs
+    return {
+        uids[job.namespace, job.name]: job.report
+        for job in made
+        if job.report is not None and (job.namespace, job.name) in uids
+    }
