@@ -93,7 +93,7 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
         str | None, _option("--tensorboard", "Serve a TensorBoard of what the program writes there.", metavar="DIR")
     ] = None
     stall: Annotated[
-        str | None, _option("--stall", "Say so, with all stacks, when there is no progress for so long, e.g. 10m.")
+        str | None, _option("--stall", "Say so, with all stacks, when there is no progress for so long (30s or more).")
     ] = None
     grace: Annotated[
         str | None, _option("--grace", "What programs have to end before they are killed; 10s here.", metavar="TIME")
