@@ -186,6 +186,7 @@ class JobRun:
             parameters=parameters_of(msgspec.json.decode(seen.raw)),
             apart=self._apart(pods),
             typed=self._typed,
+            quiet=self._lifecycle.quiet,
         )
 
 

@@ -27,6 +27,7 @@ from tfoperator.kube.verbs import WithJson, with_json
 from tfoperator.local.controlplane import ControlPlane
 from tfoperator.local.manifest_resources import apply
 from tfoperator.local.run.container_output import RunListener
+from tfoperator.local.run.report_facts import quiet_seconds
 from tfoperator.local.run.results import RunOutcome
 from tfoperator.report.curves import Curves
 
@@ -80,6 +81,8 @@ class JobLifecycle:
         self.events: list[Event] = []
         self.outcome = RunOutcome.FAILED
         """How the run ended."""
+        self.quiet: dict[str, float] = {}
+        """For how many seconds nothing had been written to each log when the time was up, by its path."""
         self._alive: dict[str, Pod] = {}  # by uid; the pods of jobs that still exist
         self.operator_failed = self._later(self._fail)
         """Called with the reason if the operator has failed, from any thread."""
@@ -155,6 +158,7 @@ class JobLifecycle:
             self._over = True
             plane.hold_page()
             if self.outcome is RunOutcome.TIMED_OUT:
+                self.quiet = quiet_seconds((log for *_, log in plane.agent.logs.all()), time.time())
                 plane.agent.take_stacks(tuple(self._alive), _STACKS_TIMEOUT)
             self._tell(partial(self._listener.stopping, self.outcome))
             self._stop_jobs(plane)

@@ -12,8 +12,9 @@ import msgspec
 from tfoperator.api.v1.types import TFJob
 from tfoperator.kube.objects import Pod
 from tfoperator.local.runtime.log_files import LogFile, last_lines
-from tfoperator.report.facts import TAIL_BYTES, TAIL_LINES, FinalState, JobFacts, ReplicaFacts, RunFacts
+from tfoperator.report.facts import KILLED, TAIL_BYTES, TAIL_LINES, FinalState, JobFacts, ReplicaFacts, RunFacts
 from tfoperator.report.job import facts_of_replica
+from tfoperator.report.log_lines import plain_lines
 
 _MAX_RUNS = 20  # of one replica, the last ones: a crash loop has thousands
 
@@ -34,14 +35,17 @@ def replica_facts(job: TFJob, pod: Pod, found: tuple[Sequence[LogFile], FinalSta
 
 def with_kernel_log(facts: JobFacts, logs: Iterable[LogFile], read: Callable[[], Iterable[str]]) -> JobFacts:
     """Return the facts with the kernel's messages about killed processes; the log is read only if one was killed."""
-    killed = {str(log.path): log.pid for log in logs if log.exit_code == 137 and log.pid is not None}
+    killed = {str(log.path): log.pid for log in logs if log.exit_code == KILLED and log.pid is not None}
     if not killed:
         return facts
-    said = out_of_memory_kills(read(), frozenset(killed.values()))
+    records = list(read())
+    said = out_of_memory_kills(records, frozenset(killed.values()))
 
     def told(run: RunFacts) -> RunFacts:
-        pid = killed.get(run.log)
-        return run if pid not in said else msgspec.structs.replace(run, kernel=said[pid])
+        if run.log not in killed:
+            return run
+        kernel = said.get(killed[run.log], "")
+        return msgspec.structs.replace(run, kernel=kernel, kernel_silent=bool(records) and not kernel)
 
     replicas = tuple(
         msgspec.structs.replace(replica, runs=tuple(map(told, replica.runs))) for replica in facts.replicas
@@ -55,10 +59,24 @@ def _run(log: LogFile) -> RunFacts:
         reason=log.reason,
         ended=log.ended,
         stopped=log.stopped,
-        tail=tuple(last_lines(log.path, TAIL_LINES, TAIL_BYTES)),
+        tail=plain_lines(last_lines(log.path, TAIL_LINES, TAIL_BYTES)),
         log=str(log.path),
         peak_memory=log.peak_memory,
     )
+
+
+def quiet_seconds(logs: Iterable[LogFile], now: float) -> dict[str, float]:
+    """Return for how long nothing has been written to each of these logs, by its path. `now` is in POSIX time.
+
+    Programs that are stopped may print last words: so this is asked before they are.
+    """
+    quiet = {}
+    for log in logs:
+        try:
+            quiet[str(log.path)] = max(0.0, now - log.path.stat().st_mtime)
+        except OSError:
+            continue
+    return quiet
 
 
 _MIN_FREE = 256 * 1024

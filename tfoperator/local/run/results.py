@@ -122,14 +122,16 @@ def job_result(
     parameters: Mapping[str, str] | None = None,
     apart: tuple[str, ...] = (),
     typed: Typed = Typed.MANIFEST,
+    quiet: Mapping[str, float] | None = None,
 ) -> JobResult:
     """Return the result of a job from its last state, all of its pods, their logs, and its `log_dir` on this machine.
 
     `peaks` has the peak memory of their containers. `outcome` is the run's; it counts for a job that has not ended.
     `kernel_log` is called if a process was killed, and `full_disk`, which returns the folder whose disk is full, if a
-    replica has failed.
+    replica has failed. `quiet` has, by the path of a log, for how many seconds nothing had been written
+    to it when the run's time was up.
     """
-    peaks = peaks or PeakMemory()
+    peaks, quiet = peaks or PeakMemory(), quiet or {}
     end = final_condition(job)
     by_name = {pod.metadata.name: pod for pod in pods}
     attempts: dict[str, list[_Attempt]] = {name: [] for name in by_name}
@@ -143,6 +145,10 @@ def job_result(
         replicas=tuple(replica_facts(job, by_name[pod], _chosen(attempts[pod])) for pod in sorted(by_name)),
         apart=apart,
         typed=typed,
+        quiet_seconds=min(
+            (quiet[str(log.path)] for found in attempts.values() for log, _ in found if str(log.path) in quiet),
+            default=None,
+        ),
     )
     facts = with_kernel_log(facts, [log for found in attempts.values() for log, _ in found], kernel_log)
     if any(replica.state is FinalState.FAILED for replica in facts.replicas):
