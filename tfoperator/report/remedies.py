@@ -92,8 +92,8 @@ def _evaluator_that_is_waited_for(facts: JobFacts) -> str:
     if not facts.evaluator_in_cluster or not (waits or facts.stalled or (facts.quiet_seconds or 0) >= _QUIET):
         return ""
     return (
-        "TF_CONFIG's cluster has the evaluator, and a tf.train.Server waits until all of its cluster answer, which an "
-        "evaluator never does: set spec.evaluatorInCluster to false, as TensorFlow's own rule is."
+        "The cluster in TF_CONFIG has the evaluator, and a tf.train.Server waits until all of its cluster answer, "
+        "which an evaluator never does: set spec.evaluatorInCluster to false, as TensorFlow's own rule is."
     )
 
 
