@@ -105,6 +105,8 @@ class JobRun:
             reader.close()
         outcome = self._lifecycle.outcome
         jobs = tuple(self._result(seen, plane, outcome) for seen in self._lifecycle.jobs.values())
+        if outcome is RunOutcome.INTERRUPTED and jobs and all(job.succeeded for job in jobs):
+            outcome = RunOutcome.SUCCEEDED
         return RunResult(outcome, round(time.monotonic() - began, 3), str(self._run_dir), jobs, at)
 
     @property

@@ -19,6 +19,7 @@ from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.kube.objects import Pod
 from tfoperator.local.node.log_store import LogStore
+from tfoperator.local.run.finished import has_finished, trained_to_its_end
 from tfoperator.local.run.report_facts import replica_facts, with_kernel_log
 from tfoperator.local.runtime.log_files import LogFile
 from tfoperator.local.runtime.measurements import PeakMemory
@@ -26,6 +27,10 @@ from tfoperator.report.blame import LAST_LINES
 from tfoperator.report.facts import FinalState, ReplicaFacts, Typed
 from tfoperator.report.job import facts_of_job
 from tfoperator.report.report import Report, make_report
+
+FINISHED_REASON = "FinishedWhenInterrupted"
+FINISHED_MESSAGE = "It was asked to end, and had finished within its grace period."
+"""Reason and message of the success of a job that trained to its end after the run was interrupted."""
 
 
 class RunOutcome(StrEnum):
@@ -153,12 +158,20 @@ def job_result(
     facts = with_kernel_log(facts, [log for found in attempts.values() for log, _ in found], kernel_log)
     if any(replica.state is FinalState.FAILED for replica in facts.replicas):
         facts = msgspec.structs.replace(facts, full_disk=full_disk())
+    condition, reason, message = (end.type, end.reason, end.message) if end else ("", "", "")
+    if end is None and outcome is RunOutcome.INTERRUPTED and has_finished(job, facts.replicas):
+        condition, reason, message = ConditionType.SUCCEEDED, FINISHED_REASON, FINISHED_MESSAGE
+        replicas = tuple(
+            msgspec.structs.replace(one, state=FinalState.SUCCEEDED) if trained_to_its_end(one) else one
+            for one in facts.replicas
+        )
+        facts = msgspec.structs.replace(facts, outcome=condition, message=message, replicas=replicas)
     return JobResult(
         namespace=job.metadata.namespace,
         name=job.metadata.name,
-        condition=end.type if end else "",
-        reason=end.reason if end else "",
-        message=end.message if end else "",
+        condition=condition,
+        reason=reason,
+        message=message,
         replicas=tuple(
             _replica(replica, attempts[replica.pod], peaks.of_pod(job.metadata.namespace, replica.pod).values())
             for replica in facts.replicas
