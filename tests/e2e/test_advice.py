@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.support.cli import Cli, replica, tfjob
 
@@ -183,6 +184,25 @@ for epoch in (1, 2):
 """
     shown = cli.run("run", program(cli, text), code=0).stdout
     assert "progress: 100%, step 40 of 40, loss 0.5, epoch 2" in shown
+
+
+def test_a_loss_that_is_no_number_is_said_and_fails_no_job(cli: Cli) -> None:
+    text = """
+import time
+print("Epoch 1/1")
+for step in range(1, 41):
+    print(f"{step}/40 - 1s - 10ms/step - loss: {'nan' if step > 4 else 0.5}", flush=True)
+    time.sleep(0.15)
+"""
+    done = cli.run("run", program(cli, text), "--logs-dir", "kept", code=0)
+    said = (
+        "The loss of TFJob default/train is not a number (NaN or infinite): worker-0 has reported so 10 times in a row"
+    )
+    assert f"[train] Diverged: {said}" in done.stdout
+    assert f"\n{said}" in done.stdout.partition("TFJob train succeeded")[2]
+    status = yaml.safe_load((cli.folder / "kept/default.train.yaml").read_text())["status"]
+    assert [one["status"] for one in status["operatorConditions"] if one["type"] == "Diverged"] == ["True"]
+    assert "Diverged" not in [one["type"] for one in status["conditions"]]
 
 
 @pytest.mark.parametrize(("name", "content", "said"), [("x.ipynb", "{}", "nbconvert"), ("x.sh", "", "[sh, x.sh]")])

@@ -85,9 +85,16 @@ def facts_of_job(job: TFJob) -> JobFacts:
         late=end is not None and end.reason == START_DEADLINE_EXCEEDED,
         backoff_limit=job.spec.policy.backoff_limit,
         usage="" if usage is None or usage.phase else usage_text(usage, usage.time),
+        no_number=_loss_is_no_number(job),
         together=job.spec.policy.restart_scope == RestartScope.JOB,
         evaluator_in_cluster=_has_evaluator_in_cluster(job),
     )
+
+
+def _loss_is_no_number(job: TFJob) -> str:
+    """Return what the condition Diverged says, while it is true."""
+    diverged = condition_of(job, ConditionType.DIVERGED)
+    return diverged.message if diverged is not None and diverged.status == "True" else ""
 
 
 def _has_evaluator_in_cluster(job: TFJob) -> bool:

@@ -67,6 +67,8 @@ def about_time(facts: JobFacts) -> str:
     """Return the remedy for a run whose time was up."""
     if waits := _evaluator_that_is_waited_for(facts):
         return waits
+    if facts.no_number:
+        return "More time will not help: a loss that is not a number stays so."
     behind = f" for {', '.join(facts.behind)}" if facts.behind else ""
     where = "see above where each replica was: its last line, and its log"
     if facts.stalled:

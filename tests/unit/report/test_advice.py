@@ -162,6 +162,15 @@ def test_more_time_is_no_advice_for_what_stands_still() -> None:
         assert "Give it more time with --timeout" in report(*stuck, **over, quiet_seconds=alive).advice[0]
 
 
+def test_a_loss_that_is_no_number_is_the_first_line_also_of_a_success() -> None:
+    said = "The loss of TFJob ns/job is not a number (NaN or infinite)."
+    trained = replica("worker-0", FinalState.SUCCEEDED, run(0, 9, "step 7"))
+    assert text(report(trained, outcome="Succeeded", no_number=said)) == said
+    stopped = replica("worker-0", FinalState.STOPPED, run(143, 9, "step 7", stopped=True))
+    [advice] = report(stopped, outcome="TimedOut", no_number=said).advice
+    assert "More time will not help" in advice
+
+
 WAITS = "CreateSession still waiting for response from worker: /job:evaluator/replica:0/task:0"
 
 

@@ -35,8 +35,8 @@ def job_row(job: TFJob, now: datetime, *, wide: bool = False, state: str = "") -
 
 
 def shown_state(job: TFJob) -> str:
-    """Return the state in one word: Stalled or Straggling where a person wants to know that of a job that runs."""
-    state, found = job_state(job), (ConditionType.STALLED, ConditionType.STRAGGLING)
+    """Return the state in one word; of a job that runs the one that a person wants to know, such as Stalled."""
+    state, found = job_state(job), (ConditionType.STALLED, ConditionType.DIVERGED, ConditionType.STRAGGLING)
     return next((one for one in found if state == ConditionType.RUNNING and has_condition(job, one)), state)
 
 

@@ -32,7 +32,7 @@ from tfoperator.ui.streaming import seconds, short
 
 MAX_EVENTS = 200
 """Maximum events of one job: the latest."""
-_SHOWN_CONDITIONS = ("Stalled", "Straggling")
+_SHOWN_CONDITIONS = ("Stalled", "Straggling", "Diverged")
 """Conditions shown in addition to the job's state."""
 
 _REPORTED_CONDITIONS = (ConditionType.FAILED, ConditionType.RESTARTING, ConditionType.STALLED)
