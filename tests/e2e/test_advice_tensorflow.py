@@ -1,5 +1,6 @@
 """The report about TensorFlow programs that fail: what TensorFlow logs is read as it is."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from tests.support.cli import Cli, replica, tfjob
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(600)]  # the sum of what they wait for at most
+
+LIMIT = 300.0  # seconds for what takes some twenty on an idle machine
 
 COLLECTIVE = """
 import json, os, signal, time
@@ -32,9 +35,10 @@ if config["task"]["type"] == "evaluator":
     time.sleep(300)
 import tensorflow as tf
 tf.compat.v1.disable_eager_execution()
-server = tf.distribute.Server(config["cluster"], job_name="worker", task_index=0)
+server = tf.distribute.Server(config["cluster"], job_name="worker", task_index=config["task"]["index"])
 with tf.compat.v1.Session(server.target) as session:
-    print(session.run(tf.constant(7)))
+    print(session.run(tf.constant(7)), flush=True)
+time.sleep(300)
 """
 
 TAKEN = """
@@ -59,7 +63,7 @@ def test_a_collective_whose_worker_was_killed_and_one_that_restarts_together(tmp
         (tmp_path / f"{name}.py").write_text(COLLECTIVE.replace("KILLED", repr(f"{name}-killed")))
         worker = replica("python", f"{name}.py", replicas=2, restart="ExitCode", grace=2)
         jobs.append(tfjob(name, clean="", run_policy=policy, Worker=worker))
-    shown = cli.run("run", cli.write(*jobs), timeout=400, code=1).stdout
+    shown = cli.run("run", cli.write(*jobs), timeout=LIMIT, code=1).stdout
     alone, together = shown.partition("TFJob alone FAILED")[2], shown.partition("TFJob together ")[2]
     assert alone.index("worker-1 failed with exit code 137 (killed).") < alone.index("worker-0 failed with exit code 1")
     assert "Collective ops is aborted by" in alone
@@ -70,20 +74,27 @@ def test_a_collective_whose_worker_was_killed_and_one_that_restarts_together(tmp
 
 def test_what_tensorflow_says_about_clusters_and_ports_is_understood(tmp_path: Path) -> None:
     cli = Cli(tmp_path)
-    for name, text in (("server", SERVER), ("taken", TAKEN), ("single", ALONE)):
+    for name, text in (("taken", TAKEN), ("single", ALONE)):
         (tmp_path / f"{name}.py").write_text(text)
+    taken = tfjob("taken", clean="", Worker=replica("python", "taken.py", replicas=2, grace=1))
+    single = tfjob("single", clean="", Worker=replica("python", "single.py"))
+    shown = cli.run("run", cli.write(taken, single), timeout=LIMIT, code=1).stdout
+    about = shown.partition("TFJob taken FAILED")[2].partition("TFJob single FAILED")
+    assert "Failed to add port to server" in about[0], shown
+    assert "Could not start gRPC server" in about[0]
+    assert "a job of one replica has no TF_CONFIG" in about[2], shown
+
+
+def test_a_server_that_waits_for_an_evaluator_is_told_of_tensorflows_rule(tmp_path: Path) -> None:
+    cli = Cli(tmp_path)
+    (tmp_path / "server.py").write_text(SERVER)
     one = replica("python", "server.py", grace=1)
-    jobs = (
-        tfjob("server", clean="", Worker=one, Evaluator=one),
-        tfjob("taken", clean="", Worker=replica("python", "taken.py", replicas=2, grace=1)),
-        tfjob("single", clean="", Worker=replica("python", "single.py")),
-    )
-    # The server has to wait for ten seconds before it says for whom.
-    shown = cli.run("run", cli.write(*jobs), "--timeout", "75s", timeout=300).stdout
-    about = {
-        name: shown.partition(f"\nTFJob {name} ")[2].partition("\nTFJob ")[0] for name in ("server", "taken", "single")
-    }
-    assert "set spec.evaluatorInCluster to false" in about["server"], shown
-    assert "Failed to add port to server" in about["taken"], shown
-    assert "Could not start gRPC server" in about["taken"]
-    assert "a job of one replica has no TF_CONFIG" in about["single"], shown
+    with cli.start("run", cli.write(tfjob("server", clean="", Worker=one, Evaluator=one))) as process:
+        process.until("CreateSession still waiting for response from worker: /job:evaluator", within=LIMIT)
+        process.signal(signal.SIGINT)
+        assert process.wait(60) == 130, process.output
+    assert "set spec.evaluatorInCluster to false" in process.output
+    with cli.start("run", "server.py", "--evaluator") as process:
+        process.until("[worker-0] 7", within=LIMIT)
+        process.signal(signal.SIGINT)
+        process.wait(60)

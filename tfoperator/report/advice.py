@@ -12,6 +12,7 @@ from tfoperator.report.remedies import (
     TOGETHER,
     about_a_crash,
     about_a_kill,
+    about_an_evaluator,
     about_killed_at_the_end,
     about_peers,
     about_the_program,
@@ -71,6 +72,8 @@ def advice_for(facts: JobFacts, failed: Sequence[FailedRun], *, repeated: int, a
         )
     if facts.outcome == "Succeeded":
         yield from about_killed_at_the_end(facts)
+    else:
+        yield from about_an_evaluator(facts)
     if facts.outcome in ("Succeeded", "Interrupted") and not repeated:
         return
     if repeated:

@@ -65,8 +65,8 @@ def about_the_program(facts: JobFacts, failed: Sequence[FailedRun], words: Seque
 
 def about_time(facts: JobFacts) -> str:
     """Return the remedy for a run whose time was up."""
-    if waits := _evaluator_that_is_waited_for(facts):
-        return waits
+    if any(about_an_evaluator(facts)):
+        return ""
     if facts.no_number:
         return "More time will not help: a loss that is not a number stays so."
     behind = f" for {', '.join(facts.behind)}" if facts.behind else ""
@@ -86,14 +86,14 @@ _QUIET = 30.0
 """Seconds without a line of any replica that are worth a word: an epoch of a small model is shorter."""
 
 
-def _evaluator_that_is_waited_for(facts: JobFacts) -> str:
-    """Return the remedy for a job whose servers wait for its evaluator; "" if TF_CONFIG's cluster has none."""
+def about_an_evaluator(facts: JobFacts) -> Iterator[str]:
+    """Yield the remedy for a job whose servers wait for its evaluator, if TF_CONFIG's cluster has one."""
     waits = any(
         "/job:evaluator" in line for one in facts.replicas for run in one.runs[-1:] for line in run.tail[-LAST_LINES:]
     )
     if not facts.evaluator_in_cluster or not (waits or facts.stalled or (facts.quiet_seconds or 0) >= _QUIET):
-        return ""
-    return (
+        return
+    yield (
         "The cluster in TF_CONFIG has the evaluator, and a tf.train.Server waits until all of its cluster answer, "
         "which an evaluator never does: set spec.evaluatorInCluster to false, as TensorFlow's own rule is."
     )

@@ -179,6 +179,8 @@ def test_a_cluster_that_waits_for_its_evaluator_is_told_of_the_rule() -> None:
     told = report(chief, outcome="TimedOut", evaluator_in_cluster=True).advice
     assert any("spec.evaluatorInCluster to false" in one for one in told)
     assert not any("evaluatorInCluster" in one for one in report(chief, outcome="TimedOut").advice)
+    hung = report(chief, outcome="Interrupted", evaluator_in_cluster=True).advice
+    assert any("spec.evaluatorInCluster to false" in one for one in hung), "a person has stopped it, and may wonder"
     works = replica("chief-0", FinalState.STOPPED, run(143, 9, "step 700", stopped=True))
     assert "--timeout" in report(works, outcome="TimedOut", evaluator_in_cluster=True).advice[0]
 
