@@ -146,6 +146,19 @@ time.sleep(300 * index)
     assert "--grace gives more time" in shown
 
 
+def test_a_worker_that_ends_a_moment_after_the_first_has_succeeded_too(cli: Cli) -> None:
+    text = f"""{TASK}
+open(f"up-{{index}}", "w").close()
+while not os.path.exists(f"up-{{1 - index}}"):
+    time.sleep(0.01)
+time.sleep(0.7 * index)
+print("trained", flush=True)
+"""
+    shown = cli.run("run", program(cli, text), "--workers", "2", "-o", "json", code=0).stdout
+    replicas = json.loads(shown)["jobs"][0]["replicas"]
+    assert [(one["state"], one["exitCode"]) for one in replicas] == [("Succeeded", 0)] * 2
+
+
 BARS = """
 import signal, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""Decides whether a job that was interrupted had finished all the same. Pure.
+"""Decides which workers may be ending when their job has succeeded, and whether an interrupted job finished. Pure.
 
 TensorFlow takes SIGTERM from programs with several workers, and they train on: within the grace period they may finish.
 Exit code 0 alone doesn't show it, for a program that handles SIGTERM saves, and exits with 0 amid its training.
@@ -6,11 +6,13 @@ Exit code 0 alone doesn't show it, for a program that handles SIGTERM saves, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from tfoperator.api.names import parse_replica_name
+from tfoperator.api.names import parse_replica_name, replica_name
+from tfoperator.api.replica_pods import ENDED_PHASES, replica_phase
 from tfoperator.api.v1.types import ReplicaType, SuccessPolicy, TFJob
+from tfoperator.kube.objects import Pod
 from tfoperator.local.run.fit_output import FitOutput
 from tfoperator.report.facts import ReplicaFacts
 
@@ -19,6 +21,20 @@ _CAUGHT = "SIGTERM caught"
 """In the line that TensorFlow logs when it takes SIGTERM, so that the program does not see it."""
 
 _ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def may_be_ending(pod: Pod, jobs: Mapping[str, TFJob]) -> bool:
+    """Return whether a pod runs a worker of a job (by UID) that may end now, since another one has.
+
+    Workers of parameter servers don't end together. A `cleanPodPolicy` says that what runs is to be stopped at once, or
+    never.
+    """
+    job = jobs.get(pod.metadata.controller.uid) if pod.metadata.controller is not None else None
+    kind, _ = parse_replica_name(replica_name(pod))
+    if job is None or kind is not ReplicaType.WORKER or replica_phase(pod) in ENDED_PHASES:
+        return False
+    servers = job.spec.tf_replica_specs.get(ReplicaType.PS)
+    return (servers is None or servers.replicas == 0) and not job.spec.policy.clean_pod_policy
 
 
 def has_finished(job: TFJob, replicas: Sequence[ReplicaFacts]) -> bool:

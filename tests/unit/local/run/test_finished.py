@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.unit.controller.builders import make_job
-from tfoperator.local.run.finished import has_finished
+from tests.unit.controller.builders import make_job, make_pod
+from tfoperator.local.run.finished import has_finished, may_be_ending
 from tfoperator.report.facts import FinalState, ReplicaFacts, RunFacts
 
 CAUGHT = "W0000 00:00:1795948697.727658    1474 preemption_notifier.cc:90] SIGTERM caught at 2026-11-29T10:38:17+00:00"
@@ -44,3 +44,19 @@ def test_who_decides_on_the_success_decides_here() -> None:
     assert not has_finished(all_of_them, [stopped("worker-0", *done), stopped("worker-1", *not_done)])
     assert has_finished(all_of_them, [stopped("worker-0", *done), stopped("worker-1", *done)])
     assert not has_finished(chief, [])
+
+
+def test_who_may_end_together_with_the_first() -> None:
+    def ending(replica: str, phase: str = "Running", policy: str | None = None, **replicas: int) -> bool:
+        job = make_job(replicas or {"Worker": 2}, runPolicy={} if policy is None else {"cleanPodPolicy": policy})
+        pod = make_pod(replica, phase)
+        assert pod.metadata.controller is not None
+        return may_be_ending(pod, {pod.metadata.controller.uid: job})
+
+    assert ending("Worker-1")
+    assert ending("Worker-1", Chief=1, Worker=2)
+    assert not ending("Worker-1", "Succeeded")
+    assert not ending("Worker-1", PS=1, Worker=2), "it trains on by itself"
+    assert not ending("Worker-1", policy="Running"), "it is to be stopped"
+    assert not ending("Evaluator-0", Worker=1, Evaluator=1)
+    assert not may_be_ending(make_pod("Worker-1"), {})
