@@ -1,6 +1,7 @@
 """The advice of `tfoperator run` about programs that fail, each with a program that really fails so."""
 
 import json
+import re
 import signal
 from pathlib import Path
 
@@ -59,6 +60,15 @@ def test_python_itself_names_the_line_of_a_segmentation_fault(cli: Cli) -> None:
     shown = cli.run("run", program(cli, text), "--env", "PYTHONFAULTHANDLER=1", code=1).stdout
     assert 'train.py", line 2 in <module>' in shown
     assert "the last lines have the line of Python" in shown
+
+
+def test_memory_is_blamed_with_the_peak_and_the_limit_where_it_ran_out(cli: Cli) -> None:
+    text = "kept = []\nfor _ in range(100):\n    kept.append(bytearray(4 << 20))"
+    shown = cli.run("run", program(cli, text), "--memory", "100Mi", "--enforce-limits", code=1).stdout
+    assert "worker-0 failed with exit code 137" in shown
+    assert re.search(r"It used up to \d+ MiB of memory of its limit of 100 MiB\.", shown), shown
+    assert "Next: it was killed because memory ran out: let it need less" in shown
+    assert "or raise --memory." in shown
 
 
 def test_the_peer_that_was_killed_is_the_cause(cli: Cli) -> None:

@@ -35,7 +35,7 @@ MAX_EVENTS = 200
 _SHOWN_CONDITIONS = ("Stalled", "Straggling", "Diverged")
 """Conditions shown in addition to the job's state."""
 
-_REPORTED_CONDITIONS = (ConditionType.FAILED, ConditionType.RESTARTING, ConditionType.STALLED)
+_REPORTED_CONDITIONS = (ConditionType.FAILED, ConditionType.RESTARTING, ConditionType.STALLED, ConditionType.DIVERGED)
 """Conditions that a report explains."""
 
 
