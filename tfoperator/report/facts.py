@@ -79,7 +79,8 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     `detail` is the reason why it waits, with a next step. `restarts` includes runs without other facts, and
     `disruptions` of them followed on disruptions. `memory_limit` is in bytes. `stacks` is the location of the stacks of
-    its Python threads, `no_stacks` the reason (a sentence) if they were requested and are missing.
+    its Python threads, `no_stacks` the reason (a sentence) if they were requested and are missing. `waits_at` is the
+    place in the user's own files where its main thread was then.
     """
 
     name: str
@@ -93,6 +94,7 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[RunFacts, ...] = ()
     stacks: str = ""
     no_stacks: str = ""
+    waits_at: str = ""
 
     @property
     def last_run(self) -> RunFacts | None:

@@ -70,6 +70,7 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
 
     `restarts` are the last of `restarts_in_all`. `stacks` are the locations of kept stacks, by replica. `usage` says
     what the time of a job that has ended went to. `no_number` says that its loss is no number.
+    `waits` has the places where replicas were when their stacks were taken.
     """
 
     namespace: str
@@ -86,6 +87,7 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     advice: tuple[str, ...] = ()
     usage: str = ""
     no_number: str = ""
+    waits: dict[str, str] = {}
 
     @property
     def culprit(self) -> Failure | None:
@@ -113,6 +115,7 @@ def make_report(facts: JobFacts) -> Report:
         stacks={replica.name: replica.stacks for replica in facts.replicas if replica.stacks},
         usage=facts.usage,
         no_number=facts.no_number,
+        waits={replica.name: replica.waits_at for replica in facts.replicas if replica.waits_at},
     )
     policies = {replica.name: replica.restart_policy for replica in facts.replicas}
     culprit = report.culprit

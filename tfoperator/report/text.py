@@ -77,7 +77,10 @@ def _stall(report: Report) -> Iterator[str]:
         yield report.stalled
     if report.stacks:
         yield "Stacks of its threads are kept:"
-        yield from (f"  {replica}: {place}" for replica, place in report.stacks.items())
+        for replica, place in report.stacks.items():
+            yield f"  {replica}: {place}"
+            if replica in report.waits:
+                yield f"    it was in {report.waits[replica]}"
 
 
 def _failure(failure: Failure) -> Iterator[str]:

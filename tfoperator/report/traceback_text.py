@@ -158,10 +158,11 @@ def _read(block: Sequence[str], before: Traceback | None, relation: str) -> tupl
 
 def _frame(match: re.Match[str]) -> Frame:
     file = match["file"]
-    return Frame(file, int(match["line"][:9]), match["function"] or "", library=_library(file))
+    return Frame(file, int(match["line"][:9]), match["function"] or "", library=library_of(file))
 
 
-def _library(file: str) -> str:
+def library_of(file: str) -> str:
+    """Return the name of the package that a file belongs to; empty for the user's own files."""
     for pattern in _LIBRARIES:
         match = pattern.search(file)
         if match is not None:

@@ -15,6 +15,7 @@ from tfoperator.local.runtime.log_files import LogFile, last_lines
 from tfoperator.report.facts import KILLED, TAIL_BYTES, TAIL_LINES, FinalState, JobFacts, ReplicaFacts, RunFacts
 from tfoperator.report.job import facts_of_replica
 from tfoperator.report.log_lines import plain_lines
+from tfoperator.report.stack_text import waits_at
 
 _MAX_RUNS = 20  # of one replica, the last ones: a crash loop has thousands
 
@@ -22,15 +23,18 @@ _MAX_RUNS = 20  # of one replica, the last ones: a crash loop has thousands
 def replica_facts(job: TFJob, pod: Pod, found: tuple[Sequence[LogFile], FinalState]) -> ReplicaFacts:
     """Return the facts of a pod's replica, given the logs of its decisive container and its final state."""
     logs, state = found
-    return facts_of_replica(
+    stacks = next((log.stacks for log in reversed(logs) if log.stacks), "")
+    facts = facts_of_replica(
         job,
         pod,
         state=state,
         runs=[_run(log) for log in logs[-_MAX_RUNS:]],
         restarts=max(len(logs) - 1, 0),
-        stacks=next((log.stacks for log in reversed(logs) if log.stacks), ""),
+        stacks=stacks,
         no_stacks=next((log.no_stacks for log in reversed(logs) if log.no_stacks), ""),
     )
+    newest = last_lines(Path(stacks), TAIL_LINES, TAIL_BYTES) if stacks else ()
+    return msgspec.structs.replace(facts, waits_at=waits_at(plain_lines(newest)))
 
 
 def with_kernel_log(facts: JobFacts, logs: Iterable[LogFile], read: Callable[[], Iterable[str]]) -> JobFacts:

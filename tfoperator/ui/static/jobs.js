@@ -18,7 +18,7 @@ const JOBS = {
   path: "/api/jobs", part: "jobs", address: "#/", title: "Jobs", label: "jobs", placeholder: "Filter by name, namespace or message  ( / )",
   columns: [["name", "Job"], ["state", "State"], ["", "What it does"], ["", "Last metric"], ["cpu", "CPU"], ["gpu", "GPU"],
     ["", "Ready"], ["restarts", "Restarts"], ["took", "Took"], ["created", "Age"]],
-  order: ["Running", "Pending", "Created", "Restarting", "Stalled", "Straggling", "Suspended", "Failed", "Succeeded", "Terminating"],
+  order: ["Running", "Pending", "Created", "Restarting", "Stalled", "Straggling", "Diverged", "Suspended", "Failed", "Succeeded", "Terminating"],
   sortedBy: "attention", down: ["attention", "cpu", "gpu", "restarts", "took", "created"],
   noMatch: "No job matches", looking: "Looking for jobs \u2026",
   empty: ["No jobs yet", "Submit one: tfoperator submit job.yaml, or kubectl apply -f job.yaml"],
