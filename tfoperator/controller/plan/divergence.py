@@ -18,7 +18,7 @@ REASON = "LossIsNotANumber"
 def report_divergence(draft: Draft, known: Situation) -> None:
     """Set the condition after ten such reports in a row, with an event; it is false again after a number."""
     reported, before = known.observed.reported, draft.conditions.get(ConditionType.DIVERGED)
-    if reported is None or (reported.loss_not_a_number == 0 and before is None):
+    if reported is None:
         return
     is_true = before is not None and before.status == "True"
     if reported.loss_not_a_number >= MAX_NOT_A_NUMBER and not is_true:
