@@ -21,6 +21,7 @@ _SEQUENCES = re.compile(
     rf"|[\x00-\x08\x0a-\x1f\x7f-\x9f{_DIRECTIONS}]"  # any other control character, an incomplete escape included
 )
 _AFTER_SPACE = re.compile(rf"[\x7f-\x9f{_DIRECTIONS}]")
+_COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 _REORDERS = re.compile(f"[{_DIRECTIONS}]")
 
 
@@ -39,6 +40,22 @@ def without_controls(text: str, *, keep: str = "") -> str:
         return "\ufffd" if len(found) == 1 else ""
 
     return _SEQUENCES.sub(harmless, text)
+
+
+def plain_text(line: str) -> str:
+    """Return a line of a log without sequences for a terminal, colours included, and without control characters.
+
+    A backspace takes the character before it, as in bars that go back to draw their next state over the last one.
+    """
+    if line.isprintable():
+        return line
+    shown: list[str] = []
+    for character in _COLOURS.sub("", without_controls(line, keep="\b")):
+        if character != "\b":
+            shown.append(character)
+        elif shown:
+            shown.pop()
+    return "".join(shown)
 
 
 def shown_lines(text: str) -> list[str]:

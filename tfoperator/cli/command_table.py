@@ -54,7 +54,9 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "ui",
         "Serve a page that shows TFJobs as they train, and pipeline runs: state, replicas, progress, logs, resources.",
     ),
-    "wait": Command("jobs.wait", "wait", "Wait for a TFJob, by default until it has succeeded."),
+    "wait": Command(
+        "jobs.wait", "wait", "Wait for a TFJob, or for a run of tfoperator run, by default until it has succeeded."
+    ),
     "suspend": Command("jobs.changing", "suspend", "Stop the pods of TFJobs until they are resumed."),
     "resume": Command("jobs.changing", "resume", "Have suspended TFJobs run."),
     "scale": Command("jobs.changing", "scale", "Change the number of replicas of a TFJob."),

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.names import ANNOTATION_PARAMETERS, DEFAULT_CONTAINER_NAME
-from tfoperator.api.v1.types import TFJOBS, ReplicaType, RestartPolicy
+from tfoperator.api.v1.types import TFJOBS, ReplicaType, RestartPolicy, RestartScope
 from tfoperator.kube.pod_spec import GPU, verbatim
 
 LOCAL_IMAGE = "local/program"
@@ -36,7 +36,8 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
     """The program to run, and the number of replicas. `command` is the command line before the program's own `args`.
 
     Without `workers` there is one, unless a chief trains. `gpus` is per training replica; a parameter
-    server and an evaluator get none. After `max_restarts` the next failure of a replica ends the job. `parameters` are
+    server and an evaluator get none. After `max_restarts` the next failure of a replica ends the job. With
+    `restart_together` the failure of one restarts all, as a collective needs it. `parameters` are
     those of a function, for the record: the first characters of the first ones. `limits` are each replica's, by
     resource. `checkpoints` is a folder of this machine for spec.checkpoint, `log_dir` what a TensorBoard shows. Without
     progress for `stall_seconds` it is `Stalled`; programs have `grace_seconds` to end.
@@ -52,6 +53,7 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
     evaluator: bool = False
     gpus: int = 0
     max_restarts: int = 0
+    restart_together: bool = False
     parameters: Mapping[str, Any] | None = None
     env: Mapping[str, str] = {}
     limits: Mapping[str, str] = {}
@@ -73,9 +75,13 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
             "progress": {},
             "tfReplicaSpecs": {str(kind): self._replicas(kind, count) for kind, count in counts.items() if count},
         }
+        if self.evaluator:
+            spec["evaluatorInCluster"] = False  # TensorFlow's rule: no other replica talks to an evaluator
         policy: dict[str, Any] = {}
         if self.max_restarts:
             policy["backoffLimit"] = self.max_restarts
+        if self.restart_together:
+            policy["restartScope"] = str(RestartScope.JOB)
         if self.stall_seconds is not None:
             policy["progressDeadlineSeconds"] = self.stall_seconds
         if self.checkpoints:

@@ -7,6 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from tfoperator.api.v1.types import LEAST_PROGRESS_DEADLINE
 from tfoperator.base.controlchars import in_utf8
 from tfoperator.base.private_files import check_own_place
 from tfoperator.cli.option_groups import pairs
+from tfoperator.cli.other_programs import refuse_other_programs
 from tfoperator.cli.program_job import LOCAL_GRACE, LOCAL_IMAGE, ProgramJob, is_program, job_name
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.waiting import timeout_seconds
@@ -62,6 +64,13 @@ def _option(name: str, text: str, **limits: Any) -> Any:
     return typer.Option(name, help=text, rich_help_panel=_PANEL, **limits)
 
 
+class Scope(StrEnum):
+    """What is started again after a failure."""
+
+    REPLICA = "replica"
+    JOB = "job"
+
+
 class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The values of the options; the defaults are those of the command line."""
 
@@ -73,6 +82,10 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_restarts: Annotated[
         int, _option("--max-restarts", "Start failed replicas again, so many times in all.", min=0, max=_MOST)
     ] = 0
+    restart_scope: Annotated[
+        Scope,
+        _option("--restart-scope", "What such a restart is of: the replica, or the whole job, as a collective needs."),
+    ] = Scope.REPLICA
     env: Annotated[
         list[str] | None, _option("--env", "A variable of each replica; again for more.", metavar="NAME=VALUE")
     ] = None
@@ -136,6 +149,7 @@ def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOpti
         evaluator=options.evaluator,
         gpus=options.gpus,
         max_restarts=options.max_restarts,
+        restart_together=options.restart_scope is Scope.JOB,
         env=dict(pairs("--env", options.env)),
         limits={name: amount for name, amount in (("cpu", options.cpus), ("memory", options.memory)) if amount},
         checkpoints=_checkpoints(options, pods),
@@ -143,6 +157,8 @@ def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOpti
         stall_seconds=None if options.stall is None else _stall_seconds(options.stall),
         grace_seconds=_grace(options),
     )
+    if job.restart_together and not job.max_restarts:
+        raise CliError("--restart-scope job: nothing is started again without --max-restarts", "Add --max-restarts 3.")
     if options.workers == 0 and not options.chief:
         raise CliError("no replica would train", "Give --workers a number, or --chief.")
     texts = (*job.env, *job.env.values(), job.checkpoints, job.log_dir)
@@ -153,6 +169,8 @@ def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOpti
 
 
 def _refuse_for_manifests(words: Sequence[str], options: ProgramOptions) -> None:
+    for word in words[:1]:
+        refuse_other_programs(word)
     programs = [word for word in words if is_program(word)]
     if programs:
         hint = f"Run them one by one: tfoperator run {shlex.quote(programs[0])} --workers 2 [-- ITS ARGUMENTS]"

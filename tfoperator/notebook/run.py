@@ -119,6 +119,7 @@ def run_locally(
     pip_index_url: str | None = None,
     env_vars: Mapping[str, str] | None = None,
     max_restarts: int = 0,
+    restart_together: bool = False,
     timeout: float | None = None,
     name: str | None = None,
     logs_dir: str | os.PathLike[str] | None = None,
@@ -127,7 +128,8 @@ def run_locally(
 
     `train_func` is self-contained: it imports its modules inside, and is called with `parameters`, a dictionary, as its
     one argument (without: none at all). Its processes start in the current directory. `packages_to_install` go into an
-    environment of this run, never into yours. `timeout` is in seconds. Logs are kept in `logs_dir`, by default in
+    environment of this run, never into yours. With `restart_together` each of `max_restarts` starts all processes
+    again, as a collective needs it. `timeout` is in seconds. Logs are kept in `logs_dir`, by default in
     `.tfoperator/runs`.
 
     Raises LocalRunFailed if it fails, is interrupted or not in time; FunctionSourceError if the function can't be sent;
@@ -161,6 +163,7 @@ def run_locally(
         chief=bool(num_chief_replicas),
         gpus=gpus_per_worker,
         max_restarts=max_restarts,
+        restart_together=restart_together,
         parameters=parameters,
         env={name: str(value) for name, value in env.items()},
         grace_seconds=LOCAL_GRACE,

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+import signal
+from collections.abc import Iterable, Iterator, Sequence
 
-from tfoperator.report.facts import JobFacts, Typed
+from tfoperator.report.blame import FailedRun
+from tfoperator.report.facts import KILLED, JobFacts, Typed
+from tfoperator.report.remedies import (
+    TOGETHER,
+    about_a_crash,
+    about_a_kill,
+    about_an_evaluator,
+    about_killed_at_the_end,
+    about_peers,
+    about_the_program,
+    about_time,
+)
 
 _MISSING_FILE = re.compile(
     r"can't open file '(?P<script>[^']+)': \[Errno 2\]"  # Python, of its program
@@ -25,7 +37,7 @@ _BAD_MOUNT = re.compile(r"^tfoperator: .*can't be mounted at ")
 """How a log begins whose container could not start because of a volume."""
 _NO_SPACE_MESSAGE = "No space left on device"
 """The operating system's message, in every language's traceback."""
-_NO_TF_CONFIG = re.compile(r"KeyError: ['\"]TF_CONFIG['\"]")
+_COLLECTIVE = re.compile(r"/job:(?:worker|chief|master)\b|\bCollective|all_?reduce", re.IGNORECASE)
 # TensorFlow's message when Keras' fit hands the shares of several workers to an operation that takes one tensor.
 _FIT_ON_MANY_WORKERS = re.compile(r"convert a value \(PerReplica|values\.PerReplica'>\) to a Tensor")
 # TensorFlow's messages for two strategies on replicas, or with a `fit`, that are not made for each other.
@@ -44,15 +56,13 @@ _LIMIT = {
 }
 
 
-def advice_for(
-    facts: JobFacts, *, exit_codes: Sequence[int | None], words: Sequence[str], repeated: int, all_known: bool = True
-) -> Iterator[str]:
+def advice_for(facts: JobFacts, failed: Sequence[FailedRun], *, repeated: int, all_known: bool = True) -> Iterator[str]:
     """Yield one or two sentences for each remedy, the likeliest first.
 
-    `exit_codes` are those of the failures, `words` the log lines about them, the culprit's and the newest first.
-    `repeated` is the number of times in a row that the culprit failed in the same way and was restarted; else 0.
-    Unless `all_known`, only the last failures are known to be alike.
+    `failed` are the runs that failed, the culprit's first. `repeated` is the number of times in a row that the culprit
+    failed in the same way and was restarted; else 0. Unless `all_known`, only the last failures are known to be alike.
     """
+    exit_codes, words = tuple(bad.run.exit_code for bad in failed), _words(failed)
     if facts.apart:
         names = ", ".join(facts.apart[:5]) + (" and others" if len(facts.apart) > 5 else "")
         yield (
@@ -60,6 +70,10 @@ def advice_for(
             "Unless something else connects them, each has trained a model of its own, and the last one to save it has "
             "won: a tf.distribute strategy makes them one (examples/multi-worker/train.py)."
         )
+    if facts.outcome == "Succeeded":
+        yield from about_killed_at_the_end(facts)
+    else:
+        yield from about_an_evaluator(facts)
     if facts.outcome in ("Succeeded", "Interrupted") and not repeated:
         return
     if repeated:
@@ -76,9 +90,12 @@ def advice_for(
             else f"It was started again {repeated} times, and failed again: the failure looks deterministic."
         )
         yield f"{why} {bound}"
+    yield from about_peers(facts, failed)
     yield from _about_stacks(facts)
-    told = _about_the_end(facts, exit_codes, words, repeated=bool(repeated)) or _about_codes(
-        facts, exit_codes, words, repeated
+    told = (
+        about_the_program(facts, failed, words)
+        or _about_the_end(facts, exit_codes, words, repeated=bool(repeated))
+        or _about_codes(facts, failed, words, repeated)
     )
     if told:
         yield told
@@ -94,11 +111,6 @@ def _about_the_end(facts: JobFacts, exit_codes: Sequence[int | None], words: Seq
         )
     if any(map(_BAD_MOUNT.search, words)):
         return "The log has the reason: give the volume another mountPath, or use --runtime docker."
-    if len(facts.replicas) == 1 and any(_NO_TF_CONFIG.search(line) for line in words):
-        return (
-            "A job of one replica has no TF_CONFIG, for it has no peers: read it by os.environ.get('TF_CONFIG'), or "
-            "run two replicas or more."
-        )
     if any(_NO_SPACE_MESSAGE in line for line in words):
         return "A disk was full, or a limit of what may be written: make room where the log says, and run it again."
     if any(_FIT_ON_MANY_WORKERS.search(line) for line in words):
@@ -126,8 +138,7 @@ def _about_the_end(facts: JobFacts, exit_codes: Sequence[int | None], words: Seq
             "In a cluster the image has to have it, or a volume."
         )
     if facts.outcome == "TimedOut" and not repeated:
-        option = "timeout=SECONDS" if facts.typed is Typed.FUNCTION else "--timeout"
-        return f"Give it more time with {option}, or see above where each replica was: its last line, and its log."
+        return about_time(facts)
     if facts.overdue and not repeated:
         return (
             "Raise spec.runPolicy.activeDeadlineSeconds if it was only slow, or see above where each replica was: its "
@@ -136,19 +147,20 @@ def _about_the_end(facts: JobFacts, exit_codes: Sequence[int | None], words: Seq
     return ""
 
 
-def _about_codes(facts: JobFacts, exit_codes: Sequence[int | None], words: Sequence[str], repeated: int) -> str:
+def _about_codes(facts: JobFacts, failed: Sequence[FailedRun], words: Sequence[str], repeated: int) -> str:
     """Return the usual remedy for failures with these exit codes; "" if it was given already."""
+    exit_codes = tuple(bad.run.exit_code for bad in failed)
     unstarted = any(code in _NOT_STARTED for code in exit_codes)
     if unstarted and (not words or any(map(_BAD_COMMAND.search, words))):
         return (
             "A container's `command` must exist on this machine (relative paths start where you are) or, with "
             "--runtime docker and in a cluster, in its image, and be executable."
         )
-    if 137 in exit_codes:
-        return (
-            "It was killed from outside, mostly because memory ran out (`dmesg` tells, or the memory limit with "
-            "--runtime docker and in a cluster): let it need less, run fewer replicas at a time, or raise the limit."
-        )
+    killed = next((bad for bad in failed if bad.run.exit_code == KILLED), None)
+    if killed is not None:
+        return about_a_kill(facts, killed)
+    if 128 + signal.SIGSEGV in exit_codes:
+        return about_a_crash(facts, words)
     if any("No module named" in line for line in words) and facts.typed is Typed.FUNCTION:
         return "Install the missing module for the run: packages_to_install=[...]."
     if any("No module named" in line for line in words):
@@ -157,9 +169,11 @@ def _about_codes(facts: JobFacts, exit_codes: Sequence[int | None], words: Seque
             "that runs tfoperator, whatever the image has."
         )
     if exit_codes and not repeated:
+        is_collective = len(facts.replicas) > 1 and any(map(_COLLECTIVE.search, words)) and not facts.together
+        together = f"; {TOGETHER[facts.typed]}, for its workers need each other" if is_collective else ""
         return (
             f"Correct {'what the log says' if words else 'the program'} and run it again. To have a failed replica "
-            f"started again instead, {_AGAIN[facts.typed]}."
+            f"started again instead, {_AGAIN[facts.typed]}{together}."
         )
     if not exit_codes and facts.late:
         return (
@@ -169,6 +183,16 @@ def _about_codes(facts: JobFacts, exit_codes: Sequence[int | None], words: Seque
     if not exit_codes and facts.outcome == "Failed":
         return "Look at the conditions and events of the job."
     return ""
+
+
+def _words(failed: Iterable[FailedRun]) -> tuple[str, ...]:
+    """Return the lines about the failures: the culprit's first, and the newest of each first."""
+    return tuple(
+        line
+        for bad in failed
+        for line in (bad.message if bad.traceback is not None else reversed(bad.message))
+        if line.strip()
+    )
 
 
 def _about_stacks(facts: JobFacts) -> Iterator[str]:

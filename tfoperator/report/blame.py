@@ -3,6 +3,9 @@
 A worker that dies makes the others fail: they notice a broken connection, mostly within the same second. So of all
 replicas that failed the first to end is the culprit; among those that ended within `_SAME_MOMENT`, whose order no clock
 shows for certain, one that doesn't complain of a connection goes first.
+
+A replica that was killed may have been started again before the others fail: then it has not failed, but it is the
+cause. And a replica that raises the same exception a moment later is stopped before it has ended: it has failed, too.
 """
 
 from __future__ import annotations
@@ -34,35 +37,63 @@ _CONSEQUENCE_PATTERN = re.compile(
 # Numbers and addresses differ between two runs that fail in the same way.
 _VARIABLE_PARTS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
+_TASK_PATTERN = re.compile(r"/job:(?P<type>[a-z]+)(?:/replica:\d+)?/task:(?P<index>\d+)")
+"""A replica, as TensorFlow's errors name it."""
+
 
 class FailedRun(msgspec.Struct, frozen=True):
-    """The run by which a replica failed, with the data from its log."""
+    """The run by which a replica failed, with the data from its log.
+
+    `lost_by` are the replicas that failed since this one, which was started again, was lost for them.
+    """
 
     replica: ReplicaFacts
     run: RunFacts
     traceback: Traceback | None
+    lost_by: tuple[str, ...] = ()
 
     @property
     def signature(self) -> tuple[object, ...]:
         """Equal for two runs that failed in the same way."""
-        run, found = self.run, self.traceback
-        if found is not None:
-            where = tuple((frame.file, frame.line) for frame in found.user_frames or found.frames[-1:])
-            return run.exit_code, run.reason, constant(found.exception), where
+        run = self.run
+        if self.traceback is not None:
+            return run.exit_code, run.reason, *self.raised
         last = next((line for line in reversed(run.tail) if line.strip()), "")
         return run.exit_code, run.reason, constant(last)
 
     @property
+    def raised(self) -> tuple[object, ...]:
+        """The exception of its traceback and the places in the user's files; empty without a traceback."""
+        found = self.traceback
+        if found is None:
+            return ()
+        where = tuple((frame.file, frame.line) for frame in found.user_frames or found.frames[-1:])
+        return constant(found.exception), where
+
+    @property
+    def message(self) -> tuple[str, ...]:
+        """The lines of its error: those of the exception, or the last ones of the log."""
+        found = self.traceback
+        return (found.exception, *found.more) if found is not None else self.run.tail[-LAST_LINES:]
+
+    @property
+    def peer(self) -> str:
+        """The line of its error that names another replica; "" if there is none."""
+        return next((line.strip() for line in self.message if _TASK_PATTERN.search(line)), "")
+
+    @property
     def is_consequence(self) -> bool:
         """Whether its error may be the consequence of another replica's end."""
-        found = self.traceback
-        words = [found.exception, *found.more] if found is not None else self.run.tail[-LAST_LINES:]
-        return self.run.exit_code == 143 or any(_CONSEQUENCE_PATTERN.search(line) for line in words)
+        return self.run.exit_code == 143 or any(map(_CONSEQUENCE_PATTERN.search, self.message))
 
 
 def failed_runs(replicas: Iterable[ReplicaFacts]) -> list[FailedRun]:
     """Return the failed run of each failed replica, the culprit's first."""
-    return _by_blame([failed for failed in map(_last_failure, replicas) if failed is not None])
+    known = tuple(replicas)
+    failed = _by_blame([failed for failed in map(_last_failure, known) if failed is not None])
+    failed += _stopped_amid_the_same(failed, known)
+    lost = _lost_peer(failed, known)
+    return failed if lost is None else [lost, *failed]
 
 
 def first_failure(replicas: Iterable[ReplicaFacts]) -> FailedRun | None:
@@ -71,13 +102,16 @@ def first_failure(replicas: Iterable[ReplicaFacts]) -> FailedRun | None:
 
 
 def suspects(replicas: Iterable[ReplicaFacts]) -> list[str]:
-    """Return the replicas that ended so close to the first that only logs show the culprit, in order of their ends.
+    """Return the replicas of which only logs show the culprit: the first to end, in order, and peers lost before.
 
     The logs of the others need not be read for that.
     """
-    failed = failed_runs(replicas)
+    known = tuple(replicas)
+    failed = failed_runs(known)
     first = _first_end(failed)
-    return [one.replica.name for one in failed if _at_once(one, first)]
+    names = [one.replica.name for one in failed if _at_once(one, first)]
+    lost = [one.name for one in known if failed and any(run.failed for run in one.runs[:-1])]
+    return [*names, *(name for name in lost if name not in names)]
 
 
 def _last_failure(replica: ReplicaFacts) -> FailedRun | None:
@@ -90,6 +124,47 @@ def _last_failure(replica: ReplicaFacts) -> FailedRun | None:
     if last is not None and not last.failed and replica.state is not FinalState.WAITING and not loops:
         return None  # It has recovered: that is reported among the restarts.
     return FailedRun(replica, bad[-1], last_traceback(bad[-1].tail))
+
+
+def _stopped_amid_the_same(failed: Sequence[FailedRun], replicas: Iterable[ReplicaFacts]) -> list[FailedRun]:
+    """Return the last runs of replicas that were stopped after they had raised the exception of one that failed."""
+    alike = {bad.raised: bad.run for bad in reversed(failed) if bad.traceback is not None}
+    names = {bad.replica.name for bad in failed}
+    found = []
+    for replica in replicas if alike else ():
+        run = replica.last_run
+        if replica.name in names or run is None or not run.stopped:
+            continue
+        bad = FailedRun(replica, run, last_traceback(run.tail))
+        if first := alike.get(bad.raised):
+            as_first = msgspec.structs.replace(run, exit_code=first.exit_code, reason=first.reason, stopped=False)
+            found.append(msgspec.structs.replace(bad, run=as_first))
+    return found
+
+
+def _lost_peer(failed: Sequence[FailedRun], replicas: Iterable[ReplicaFacts]) -> FailedRun | None:
+    """Return the failed run of a replica that was started again, if the culprit complains that it has lost it.
+
+    Of several the one that the error names, else the last to end before.
+    """
+    if not failed or not failed[0].is_consequence or failed[0].run.ended is None:
+        return None
+    first, until = failed[0], failed[0].run.ended
+    names = {bad.replica.name for bad in failed}
+    since = max((run.ended for run in first.replica.runs if run.ended and run.ended < until), default=None)
+    named = {f"{task['type']}-{task['index']}" for line in first.message for task in _TASK_PATTERN.finditer(line)}
+    peers = [
+        (replica.name in named, run.ended, FailedRun(replica, run, last_traceback(run.tail)))
+        for replica in replicas
+        for run in replica.runs
+        if replica.name not in names and run.failed and run.ended is not None
+        if (run.ended - until).total_seconds() <= _SAME_MOMENT and (since is None or run.ended > since)
+    ]
+    causes = [one for one in peers if one[2].run.exit_code == 137 or not one[2].is_consequence]
+    if not causes:
+        return None
+    lost = max(causes, key=lambda one: one[:2])[2]
+    return msgspec.structs.replace(lost, lost_by=tuple(bad.replica.name for bad in failed if bad.is_consequence))
 
 
 def _by_blame(failed: Sequence[FailedRun]) -> list[FailedRun]:

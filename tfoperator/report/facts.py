@@ -14,6 +14,9 @@ TAIL_BYTES = 512 * 1024
 """The maximum number of bytes read at the end of a log."""
 
 
+KILLED = 137
+"""The exit code of a process that SIGKILL ended."""
+
 POD_GONE = "its pod is gone"
 """The `detail` of a replica of which only its kept logs remain."""
 
@@ -46,7 +49,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     `exit_code` is None while it runs, or if its end was not observed. `reason` is the kubelet's, such as OOMKilled.
     `stopped`: it had been told to stop, so its exit code says nothing. `tail` are the last lines of its log, and `log`
-    is the location of the whole. `peak_memory` is in bytes; `kernel` is the kernel log's message about its end.
+    is the location of the whole. `peak_memory` is in bytes; `kernel` is the kernel log's message about its end, and
+    `kernel_silent` says that the kernel's log was read and has none.
     """
 
     exit_code: int | None = None
@@ -57,6 +61,12 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
     log: str = ""
     peak_memory: int | None = None
     kernel: str = ""
+    kernel_silent: bool = False
+
+    @property
+    def outlasted_its_grace(self) -> bool:
+        """Whether it had been told to stop, had not ended when its grace period was over, and was killed."""
+        return self.stopped and self.exit_code == KILLED
 
     @property
     def failed(self) -> bool:
@@ -69,7 +79,8 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     `detail` is the reason why it waits, with a next step. `restarts` includes runs without other facts, and
     `disruptions` of them followed on disruptions. `memory_limit` is in bytes. `stacks` is the location of the stacks of
-    its Python threads, `no_stacks` the reason (a sentence) if they were requested and are missing.
+    its Python threads, `no_stacks` the reason (a sentence) if they were requested and are missing. `waits_at` is the
+    place in the user's own files where its main thread was then.
     """
 
     name: str
@@ -83,6 +94,7 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     runs: tuple[RunFacts, ...] = ()
     stacks: str = ""
     no_stacks: str = ""
+    waits_at: str = ""
 
     @property
     def last_run(self) -> RunFacts | None:
@@ -107,7 +119,10 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     its `startDeadlineSeconds` were. `backoff_limit` is the job's. `full_disk` is a folder of the run on a disk that
     is full; empty if there is room, or that is unknown. `apart` are replicas that train, and of which none opened
     the port at which TF_CONFIG says that the others find it. `usage` says what the job's time went to, if it has
-    ended. `taken` are the replicas that were taken from the job, with what did.
+    ended. `taken` are the replicas that were taken from the job, with what did. `together`: its replicas are
+    restarted together (`restartScope: Job`). `evaluator_in_cluster`: TF_CONFIG's cluster has an evaluator.
+    `no_number` says that a reported loss is no number, while that is so. `quiet_seconds` is how long no replica had
+    written to its log when the time was up; None if that is unknown.
     """
 
     namespace: str
@@ -124,4 +139,8 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     typed: Typed = Typed.MANIFEST
     usage: str = ""
     taken: tuple[TakenReplica, ...] = ()
+    together: bool = False
+    evaluator_in_cluster: bool = False
+    no_number: str = ""
+    quiet_seconds: float | None = None
     replicas: tuple[ReplicaFacts, ...] = ()

@@ -21,7 +21,7 @@ from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name, replica_o
 from tfoperator.api.quantity import parse_quantity
 from tfoperator.api.templates import is_absent
 from tfoperator.api.usage_text import usage_text
-from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
+from tfoperator.api.v1.types import ConditionType, ReplicaType, RestartScope, TFJob
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.kube.event import Event
 from tfoperator.kube.objects import Pod
@@ -86,7 +86,22 @@ def facts_of_job(job: TFJob) -> JobFacts:
         late=end is not None and end.reason == START_DEADLINE_EXCEEDED,
         backoff_limit=job.spec.policy.backoff_limit,
         usage="" if usage is None or usage.phase else usage_text(usage, usage.time),
+        no_number=_loss_is_no_number(job),
+        together=job.spec.policy.restart_scope == RestartScope.JOB,
+        evaluator_in_cluster=_has_evaluator_in_cluster(job),
     )
+
+
+def _loss_is_no_number(job: TFJob) -> str:
+    """Return what the condition Diverged says, while it is true."""
+    diverged = condition_of(job, ConditionType.DIVERGED)
+    return diverged.message if diverged is not None and diverged.status == "True" else ""
+
+
+def _has_evaluator_in_cluster(job: TFJob) -> bool:
+    """Return whether TF_CONFIG's cluster has an evaluator, unless the operator's option says otherwise."""
+    evaluators = job.spec.tf_replica_specs.get(ReplicaType.EVALUATOR)
+    return job.spec.evaluator_in_cluster is not False and evaluators is not None and evaluators.replicas != 0
 
 
 _HELD = ((ConditionType.SUSPENDED, "True"), (ConditionType.ADMITTED, "False"), (ConditionType.RESTARTING, "True"))

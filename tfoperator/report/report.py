@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
@@ -9,11 +10,14 @@ import msgspec
 
 from tfoperator.report.advice import advice_for
 from tfoperator.report.blame import IDENTICAL, LAST_LINES, FailedRun, constant, failed_runs
-from tfoperator.report.facts import FinalState, JobFacts, ReplicaFacts, RunFacts
+from tfoperator.report.facts import KILLED, FinalState, JobFacts, ReplicaFacts, RunFacts
 from tfoperator.report.log_lines import is_of_program
-from tfoperator.report.traceback_text import Traceback, last_traceback
+from tfoperator.report.traceback_text import Traceback, last_traceback, line_before_traceback
 
 _MAX_RESTARTS_TOLD = 20
+
+OUTLASTED = "it did not end in its grace period, and was killed"
+"""The detail of a replica that was killed while it was stopped."""
 
 
 class Failure(msgspec.Struct, frozen=True, rename="camel"):
@@ -21,6 +25,8 @@ class Failure(msgspec.Struct, frozen=True, rename="camel"):
 
     `times` is the number of such failures in a row, this one included. `last_lines` are those of its log, where there
     is no `traceback`. `peak_memory` and `memory_limit` are in bytes; `kernel` is the kernel's message about it.
+    `lost_by` are the replicas that failed since they lost this one, which was started again. `place` is the line before
+    the traceback, if it names the address or the file that the exception is about.
     """
 
     replica: str
@@ -37,6 +43,8 @@ class Failure(msgspec.Struct, frozen=True, rename="camel"):
     peak_memory: int | None = None
     memory_limit: int | None = None
     kernel: str = ""
+    lost_by: tuple[str, ...] = ()
+    place: str = ""
 
 
 class Others(msgspec.Struct, frozen=True, rename="camel"):
@@ -61,7 +69,8 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     """The reasons why a job ended or does not continue. `failures` begin with the culprit's; `advice` are next steps.
 
     `restarts` are the last of `restarts_in_all`. `stacks` are the locations of kept stacks, by replica. `usage` says
-    what the time of a job that has ended went to.
+    what the time of a job that has ended went to. `no_number` says that its loss is no number.
+    `waits` has the places where replicas were when their stacks were taken.
     """
 
     namespace: str
@@ -77,6 +86,8 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     stacks: dict[str, str] = {}
     advice: tuple[str, ...] = ()
     usage: str = ""
+    no_number: str = ""
+    waits: dict[str, str] = {}
 
     @property
     def culprit(self) -> Failure | None:
@@ -103,6 +114,8 @@ def make_report(facts: JobFacts) -> Report:
         restarts_in_all=max(len(restarts), sum(replica.restarts for replica in facts.replicas)),
         stacks={replica.name: replica.stacks for replica in facts.replicas if replica.stacks},
         usage=facts.usage,
+        no_number=facts.no_number,
+        waits={replica.name: replica.waits_at for replica in facts.replicas if replica.waits_at},
     )
     policies = {replica.name: replica.restart_policy for replica in facts.replicas}
     culprit = report.culprit
@@ -111,8 +124,7 @@ def make_report(facts: JobFacts) -> Report:
         repeated = max(culprit.times, _started_again(culprit, facts.replicas))
     told = advice_for(
         facts,
-        exit_codes=tuple(one.exit_code for one in failures),
-        words=_words(failed),
+        failed,
         repeated=repeated if repeated >= IDENTICAL else 0,
         all_known=culprit is not None and culprit.times >= IDENTICAL,
     )
@@ -147,6 +159,8 @@ def _folded(failed: Iterable[FailedRun]) -> Iterator[Failure]:
             peak_memory=run.peak_memory,
             memory_limit=replica.memory_limit,
             kernel=run.kernel,
+            lost_by=first.lost_by,
+            place="" if first.traceback is None else line_before_traceback(run.tail),
         )
 
 
@@ -168,11 +182,18 @@ def _others(replicas: Iterable[ReplicaFacts], failed: set[str]) -> Iterator[Othe
     alike: dict[tuple[FinalState, str, str], list[ReplicaFacts]] = {}
     for replica in replicas:
         if replica.name not in failed:
-            alike.setdefault((replica.state, replica.detail, constant(_last_line(replica))), []).append(replica)
+            key = (replica.state, replica.detail or _detail(replica), constant(_last_line(replica)))
+            alike.setdefault(key, []).append(replica)
     for (state, detail, _), group in alike.items():
         last = group[0].last_run
         log = last.log if last is not None else ""
         yield Others(tuple(one.name for one in group), state, detail, _last_line(group[0]), log)
+
+
+def _detail(replica: ReplicaFacts) -> str:
+    """Return what happened to a replica that was stopped; a parameter server has nothing that it could lose."""
+    killed = replica.last_run is not None and replica.last_run.outlasted_its_grace
+    return OUTLASTED if killed and not replica.name.startswith("ps-") else ""
 
 
 def _last_line(replica: ReplicaFacts) -> str:
@@ -200,26 +221,24 @@ def _cause(replica: ReplicaFacts, run: RunFacts) -> str:
         return "was stopped to be started again"
     if run.exit_code == 0:
         return f"ended well, and its restartPolicy is {replica.restart_policy or 'Always'}"
-    found = last_traceback(run.tail)
-    said = f": {found.exception}" if found is not None else ""
-    return f"exit code {run.exit_code}{_meaning(run)}{said}"
+    bad = FailedRun(replica, run, last_traceback(run.tail))
+    first = bad.traceback.exception.rstrip(": ") if bad.traceback is not None else ""
+    said = [bad.peer] if first in bad.peer else [first, bad.peer]
+    return ": ".join((f"exit code {run.exit_code}{_meaning(run)}", *filter(None, said)))
 
 
 def _meaning(run: RunFacts) -> str:
     if run.reason and run.reason not in ("Error", "Completed"):
         return f" ({run.reason})"
     code = run.exit_code
-    known = {126: "not executable", 127: "not found or impossible to start", 137: "killed", 143: "terminated"}
+    known = {126: "not executable", 127: "not found or impossible to start", KILLED: "killed", 143: "terminated"}
     if code in known:
         return f" ({known[code]})"
-    return f" (signal {code - 128})" if code is not None and 128 < code < 160 else ""
+    return f" ({_signal(code - 128)})" if code is not None and 128 < code < 160 else ""
 
 
-def _words(failed: Iterable[FailedRun]) -> tuple[str, ...]:
-    """Return the lines about the failures: the culprit's first, and the newest of each first."""
-    return tuple(
-        line
-        for bad in failed
-        for line in ((bad.traceback.exception,) if bad.traceback is not None else reversed(bad.run.tail[-LAST_LINES:]))
-        if line.strip()
-    )
+def _signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from tfoperator.report.facts import POD_GONE, FinalState
-from tfoperator.report.report import Failure, Others, Report, Restart
+from tfoperator.report.report import OUTLASTED, Failure, Others, Report, Restart
 from tfoperator.report.traceback_text import Frame, Traceback, folded
 
 _STATES = {
@@ -22,7 +22,10 @@ _STATES = {
     FinalState.NEVER_RAN: "never ran",
 }
 _PLURAL = {"waits": "wait", "runs": "run", "has": "have", "was": "were", "never": "never"}
-_PLURAL_DETAIL = {POD_GONE: "their pods are gone"}
+_PLURAL_DETAIL = {
+    POD_GONE: "their pods are gone",
+    OUTLASTED: "they did not end in their grace periods, and were killed",
+}
 _MAX_LINE_LENGTH = 1000
 _NOT_ENDED = ("Running", "Pending")
 _CUT_OFF = ("TimedOut", "Died")
@@ -34,6 +37,7 @@ _NUMBERED = re.compile(r"^(?P<type>.+)-(?P<index>\d+)$")
 def report_lines(report: Report) -> list[str]:
     """Return the lines, without a headline: the caller has already printed the job's name and outcome."""
     sections = [
+        [report.no_number] if report.no_number else [],
         list(_stall(report)),
         *(list(_failure(failure)) for failure in report.failures),
         list(_others(report)),
@@ -81,18 +85,24 @@ def _stall(report: Report) -> Iterator[str]:
         yield report.stalled
     if report.stacks:
         yield "Stacks of its threads are kept:"
-        yield from (f"  {replica}: {place}" for replica, place in report.stacks.items())
+        for replica, place in report.stacks.items():
+            yield f"  {replica}: {place}"
+            if replica in report.waits:
+                yield f"    it was in {report.waits[replica]}"
 
 
 def _failure(failure: Failure) -> Iterator[str]:
-    times = f" after {failure.restarts} restart{'s' if failure.restarts != 1 else ''}" if failure.restarts else ""
+    restarts = 0 if failure.lost_by else failure.restarts
+    times = f" after {restarts} restart{'s' if restarts != 1 else ''}" if restarts else ""
     yield f"{failure.replica} failed with exit code {failure.exit_code}{failure.meaning}{times}."
+    if failure.lost_by:
+        yield f"It was started again, but {names_in_short(failure.lost_by)} had lost it, and failed."
     if failure.times > 1:
         yield f"It failed {failure.times} times in a row in the same way."
     yield from _memory(failure)
     if failure.traceback is not None:
         yield f"Its last traceback ({failure.log}):" if failure.log else "Its last traceback:"
-        yield from (f"  | {line}" for line in _traceback(failure.traceback))
+        yield from (f"  | {line}" for line in (failure.place, *_traceback(failure.traceback)) if line)
     elif failure.last_lines:
         yield f"Its last log lines ({failure.log}):" if failure.log else "Its last log lines:"
         yield from (f"  | {line}" for line in failure.last_lines)
@@ -132,7 +142,8 @@ def _traceback(found: Traceback) -> Iterator[str]:
 def _others(report: Report) -> Iterator[str]:
     untold = report.outcome in (*_CUT_OFF, "Failed") and not report.failures  # only the last line of each is known
     waits = report.outcome in _NOT_ENDED and any(one.detail or one.state is FinalState.WAITING for one in report.others)
-    told = report.failures or report.stalled or report.outcome in _CUT_OFF or untold or waits
+    killed = any(OUTLASTED in one.detail for one in report.others)
+    told = report.failures or report.stalled or report.outcome in _CUT_OFF or untold or waits or killed
     if not report.others or not told:
         return
     yield "The others:" if report.failures else "The replicas:"

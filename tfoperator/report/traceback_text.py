@@ -32,6 +32,12 @@ _LIBRARIES = (
     re.compile(r"^<frozen ([^>]+)>$"),
 )
 _MAX_MESSAGE_LINES = 8  # of one exception; TensorFlow's quote whole graphs
+_ADDRESS = re.compile(
+    r"(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:]*\]|\blocalhost|\.svc[\w.-]*):\d{2,5}\b|\bport:? \d{2,5}\b"
+)
+"""A host with a port, or a port by its word."""
+_LINES_BEFORE = 5  # of a traceback, among which the libraries' own errors are: three of gRPC and TensorFlow for a port
+_FAILS = re.compile(r"^[EF]\d{4} |: [EF] |error|fail|in use|refused|\bbind", re.IGNORECASE)
 _MAX_CHAIN = 8  # exceptions that led to one another
 
 
@@ -83,6 +89,18 @@ def last_traceback(lines: Sequence[str]) -> Traceback | None:
     return found
 
 
+def line_before_traceback(lines: Sequence[str]) -> str:
+    """Return the error just before the last traceback that names a port, where the traceback names none; else "".
+
+    Of a port that is taken TensorFlow's exception has no address: that is in a line of its C++ libraries.
+    """
+    start = next((index for index in reversed(range(len(lines))) if _FIRST_LINE in lines[index]), 0)
+    if any(map(_ADDRESS.search, lines[start:])):
+        return ""
+    before = lines[max(0, start - _LINES_BEFORE) : start]
+    return next((line.strip() for line in reversed(before) if _ADDRESS.search(line) and _FAILS.search(line)), "")
+
+
 def folded(frames: Sequence[Frame]) -> list[Frame | str]:
     """Return the frames with runs of libraries' frames folded into a line each: `(12 calls in keras, tensorflow)`.
 
@@ -129,19 +147,22 @@ def _read(block: Sequence[str], before: Traceback | None, relation: str) -> tupl
         if line in _LINK_LINES:
             link = _LINK_LINES[line]
             break
-        if line in ("", exception) or _LOG_LINE.match(line) or len(more) == _MAX_MESSAGE_LINES:
-            continue
-        more.append(line)
+        if line not in ("", exception) and not _LOG_LINE.match(line):
+            more.append(line)
+    if len(more) > _MAX_MESSAGE_LINES:
+        # TensorFlow's message has the calls that made a node of its graph, and the reason after these.
+        more = [line for line in more if not _FRAME.match(line) and not line.startswith("    ")][:_MAX_MESSAGE_LINES]
     exception = exception or "an exception that the log does not show: it ends here"
     return Traceback(exception, tuple(frames), tuple(more), before, relation if before is not None else ""), link
 
 
 def _frame(match: re.Match[str]) -> Frame:
     file = match["file"]
-    return Frame(file, int(match["line"][:9]), match["function"] or "", library=_library(file))
+    return Frame(file, int(match["line"][:9]), match["function"] or "", library=library_of(file))
 
 
-def _library(file: str) -> str:
+def library_of(file: str) -> str:
+    """Return the name of the package that a file belongs to; empty for the user's own files."""
     for pattern in _LIBRARIES:
         match = pattern.search(file)
         if match is not None:

@@ -46,12 +46,12 @@ def job_state(job: TFJob) -> str:
     return next((str(condition) for condition in _BY_PRIORITY if has_condition(job, condition)), "Pending")
 
 
-_LOOKED_FOR = (ConditionType.STALLED, ConditionType.STRAGGLING)
+_LOOKED_FOR = (ConditionType.STALLED, ConditionType.DIVERGED, ConditionType.STRAGGLING)
 _CRASH_LOOP = "CrashLoopBackOff"
 
 
 def troubles(job: TFJob) -> list[str]:
-    """Return what a person wants to know of a job that goes on: Stalled, Straggling, CrashLoopBackOff.
+    """Return what a person wants to know of a job that goes on: Stalled, Diverged, Straggling, CrashLoopBackOff.
 
     The last is Kubernetes' word for a container that has failed several times and waits for its next start.
     """

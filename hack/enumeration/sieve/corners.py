@@ -13,6 +13,7 @@ from hack.enumeration.sieve.happenings import (
     is_slow,
     of_pod,
     one_after_another,
+    reports_loss,
     respec,
     runs,
     says,
@@ -191,6 +192,18 @@ CORNERS: tuple[Scenario, ...] = (
         hears("NodeAvoided", "worker-0", "node-0"),
         Step(0, Act.END_TERMINATING), bind, _RUN, says("Straggling", "No replica", status="False"), reports=True,
         run_policy={"onStraggler": "Restart"},
+    ),
+    _corner(
+        "a loss that is no number", "OnFailure", {"Worker": 1}, _RUN, reports_loss("nan", 9), reports_loss("nan", 10),
+        hears("LossIsNotANumber", "worker-0 has reported so 10 times"), reports_loss("nan", 0),
+        says("Diverged", "is not a number", status="True"), reports_loss("0.5", 0),
+        says("Diverged", "is a number again", status="False"), reports=True,
+    ),
+    _corner(
+        "a restart after a peer has ended", "OnFailure", {"Worker": 2}, _RUN,
+        of_pod("job-0-worker-1", phase="Succeeded", containerStatuses=[ended(0)]), _WAIT,
+        of_pod("job-0-worker-0", phase="Failed", containerStatuses=[ended(1)]),
+        hears("RestartedAlone", "worker-0 is restarted after worker-1 had ended"),
     ),
     _corner(
         "a node that breaks programs", "ExitCode", {"Worker": 2}, bind, _RUN,

@@ -113,6 +113,22 @@ def is_slow(name: str) -> Happening:
     return happen
 
 
+def reports_loss(value: str, times: int) -> Happening:
+    """Worker 0 reports a loss; so many reports in a row had one that is no number."""
+
+    def happen(world: World) -> str:
+        world.run_for(5)
+        moment = f"{world.clock.now():%Y-%m-%dT%H:%M:%SZ}"
+        said = {"metrics": [{"name": "loss", "value": value}], "lossNotANumber": times, "replica": "worker-0"}
+        progress = {"step": 10, "lastUpdatedTime": moment, **said}
+        world.client.patch(
+            TFJOBS, NAMESPACE, "job-0", {"status": {"progress": progress}}, _decode, subresource="status"
+        )
+        return f"the loss is {value}"
+
+    return happen
+
+
 def writes_a_line(*names: str) -> Happening:
     """The programs of these pods log something."""
     return lambda world: world.lines.update({name: world.clock.now() for name in names})

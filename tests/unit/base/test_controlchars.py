@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.base.controlchars import json_text, printable, shown_lines, without_controls
+from tfoperator.base.controlchars import json_text, plain_text, printable, shown_lines, without_controls
 
 CONTROLS = re.compile(r"(?!\x1b\[[0-9;:]*m)[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 hostile = st.text(alphabet="\x1b[]P\\;0m38HJ?>\x07\x9b\x85\x7f\r\n\t a", max_size=30)
@@ -71,3 +71,22 @@ def test_json_stays_readable() -> None:
 )
 def test_a_line_of_a_log_ends_at_a_line_feed_and_is_what_was_written_over_it_last(text: str, lines: list[str]) -> None:
     assert shown_lines(text) == lines
+
+
+@pytest.mark.parametrize(
+    ("line", "plain"),
+    [
+        ("step 7", "step 7"),
+        ("\x1b[1m70/70\x1b[0m \x1b[32m━━\x1b[0m loss: 0.5", "70/70 ━━ loss: 0.5"),
+        ("\x1b]0;title\x07a\x1b[2Kb\x07", "ab\ufffd"),
+        ("1/70\b\b\b\b2/70", "2/70"),
+        ("\b\b\bab\b", "a"),
+    ],
+)
+def test_a_plain_line_has_neither_colours_nor_what_was_overwritten(line: str, plain: str) -> None:
+    assert plain_text(line) == plain
+
+
+@pytest.mark.timeout(20)
+def test_a_plain_line_takes_time_by_its_length_only() -> None:
+    assert plain_text("a" * 300_000 + "\b" * 300_000) == ""

@@ -5,7 +5,8 @@ import pytest
 
 from tests.unit.cli.conftest import Run
 from tfoperator.api.loading import parse_manifests
-from tfoperator.cli.program_options import ProgramOptions, check_checkpoints, program_job
+from tfoperator.cli.other_programs import refuse_other_programs
+from tfoperator.cli.program_options import ProgramOptions, Scope, check_checkpoints, program_job
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.local.runtime.selection import RuntimeName, RuntimeOptions
 
@@ -71,6 +72,7 @@ DOCKER = RuntimeName.DOCKER
     [
         ("nosuch.py", {}, "nosuch.py: no such file"),
         ("train.py", {"workers": 0}, "no replica would train"),
+        ("train.py", {"restart_scope": Scope.JOB}, "nothing is started again without --max-restarts"),
         ("train.py", {"emit_yaml": True}, "--emit-yaml: which image"),
         ("train.py", {"runtime": DOCKER}, "--runtime docker: which image"),
         ("train.py", {"command": "'"}, "--command: No closing quotation"),
@@ -153,3 +155,40 @@ def test_a_stall_can_not_be_found_sooner_on_a_laptop_than_in_a_cluster(folder: P
     assert program_job(["train.py"], ProgramOptions(stall="30s")).stall_seconds == 30
     with pytest.raises(CliError, match="--stall: 29s is less than the 30s"):
         program_job(["train.py"], ProgramOptions(stall="29s"))
+
+
+def test_a_collective_is_started_again_together_and_an_evaluator_is_not_in_its_cluster(folder: Path) -> None:
+    plain = program_job(["train.py"], ProgramOptions(workers=2, max_restarts=3)).manifest()["spec"]
+    assert plain["runPolicy"] == {"backoffLimit": 3}
+    assert "evaluatorInCluster" not in plain
+    options = ProgramOptions(workers=2, max_restarts=3, restart_scope=Scope.JOB, evaluator=True)
+    spec = program_job(["train.py"], options).manifest()["spec"]
+    assert spec["runPolicy"] == {"backoffLimit": 3, "restartScope": "Job"}
+    assert spec["evaluatorInCluster"] is False
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said", "hint"),
+    [
+        ("x.ipynb", "{}", "x.ipynb: is a notebook", "nbconvert --to script x.ipynb && tfoperator run x.py --workers 2"),
+        ("my x.ipynb", "{}", "my x.ipynb: is a notebook", "--to script 'my x.ipynb' && tfoperator run 'my x.py'"),
+        ("x.sh", "python train.py", "x.sh: is a shell's script", "[sh, x.sh]"),
+        ("x", "#!/usr/bin/env -S bash -e\necho", "x: is a script of bash", "[bash, x]"),
+        ("x", "#! /usr/bin/python3\n", "x: is a Python program by its first line", "tfoperator run x.py"),
+    ],
+)
+def test_what_is_neither_a_program_nor_a_manifest_is_named_with_how_it_is_run(
+    folder: Path, name: str, content: str, said: str, hint: str
+) -> None:
+    (folder / name).write_text(content)
+    with pytest.raises(CliError) as refused:
+        program_job([name], ProgramOptions())
+    assert refused.value.message.startswith(said)
+    assert hint in refused.value.hint
+
+
+@pytest.mark.parametrize("content", ["kind: TFJob", "# a comment", "{}", "", "#"])
+def test_a_manifest_by_any_name_is_none_of_these(folder: Path, content: str) -> None:
+    (folder / "job").write_text(content)
+    for file in ("job", "-", "nosuch.sh"):
+        refuse_other_programs(file)

@@ -155,6 +155,7 @@ CHECKS: dict[str, Check] = {
     "(not there)": words([C.SUSPENDED, f"The phase is {SUSPENDED.status.phase}"], SUSPENDED.is_true(C.SUSPENDED)),
     "(nor this)": lambda: [C.STALLED, "progressDeadlineSeconds"],
     "(nor that)": lambda: [C.STRAGGLING, "onStraggler"],
+    "(nor even that)": lambda: [C.DIVERGED, "ten "],
     "phase `Pending`": words("nothing runs yet", of("PP").status.phase == "Pending"),
     "phase `Unknown`": unknown,
     "`active`, `succeeded`, `failed`": words(

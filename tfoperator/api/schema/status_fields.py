@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfoperator.api.schema.structs import Field
 from tfoperator.api.v1 import status
 from tfoperator.api.v1.disruptions import DisruptionBackoff
-from tfoperator.api.validation.limits import MAX_BEHIND, MAX_NODE_FAILURES, MAX_SHOWN_METRICS
+from tfoperator.api.validation.limits import MAX_BEHIND, MAX_NODE_FAILURES, MAX_NOT_A_NUMBER, MAX_SHOWN_METRICS
 
 STATUS_FIELDS: dict[type, dict[str, Field]] = {
     status.TFJobStatus: {
@@ -20,7 +20,7 @@ STATUS_FIELDS: dict[type, dict[str, Field]] = {
         "disruptionBackoff": Field("Disruptions in a row, for which the job waits longer each time."),
         "conditions": Field("Conditions of the types that the Go operator has; the latest stands last."),
         "operatorConditions": Field(
-            "Conditions of the types that only this operator has: Ready, Stalled, Straggling, Admitted."
+            "Conditions of the types that only this operator has: Ready, Stalled, Straggling, Diverged, Admitted."
         ),
         "replicaStatuses": Field("Numbers of replicas by type."),
         "startTime": Field("Time at which the job was started, or resumed after a suspension."),
@@ -56,6 +56,10 @@ STATUS_FIELDS: dict[type, dict[str, Field]] = {
         "lastUpdatedTime": Field("Time at which any replica has reported last."),
         "behind": Field("The replicas that are furthest behind.", {"maxItems": MAX_BEHIND}),
         "slow": Field("The replicas whose steps take much longer than those of the others.", {"maxItems": MAX_BEHIND}),
+        "lossNotANumber": Field(
+            "Number of reports in a row in which a metric named loss is not a number; larger ones are not counted.",
+            {"maximum": MAX_NOT_A_NUMBER},
+        ),
     },
     status.JobUsage: {
         "phase": Field("Current use of the time: queued, scheduling, starting, training, lost, stalled or suspended."),
@@ -92,7 +96,7 @@ STATUS_FIELDS: dict[type, dict[str, Field]] = {
     status.JobCondition: {
         "type": Field(
             "Type of the condition: Created, Running, Restarting, Suspended, Succeeded or Failed. In "
-            "operatorConditions: Ready, Stalled, Straggling or Admitted."
+            "operatorConditions: Ready, Stalled, Straggling, Diverged or Admitted."
         ),
         "status": Field("Whether the condition holds: True, False or Unknown."),
         "reason": Field("Reason of the last change, in one word for programs."),

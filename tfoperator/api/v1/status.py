@@ -101,7 +101,8 @@ class TrainingProgress(msgspec.Struct, frozen=True, rename="camel", omit_default
     `replica` is the one whose report this is, and `report_time` when it came: of all replicas that report, the first
     that has not fallen silent (the chief, else worker-0, and so on). `last_updated_time` is that of the newest report
     of any replica. `behind` are the replicas that are furthest behind, the furthest first, where several report; `slow`
-    are those with long steps. `completion` ("43%") and `eta` ("3m20s") say `percentage` and
+    are those with long steps. `loss_not_a_number` counts the reports in a row, ten at most, in which
+    a metric named loss is no number. `completion` ("43%") and `eta` ("3m20s") say `percentage` and
     `estimated_remaining_seconds` for people, since a printer column can't.
     """
 
@@ -117,6 +118,7 @@ class TrainingProgress(msgspec.Struct, frozen=True, rename="camel", omit_default
     last_updated_time: datetime | None = None
     behind: tuple[ReplicaProgress, ...] = ()
     slow: tuple[ReplicaProgress, ...] = ()
+    loss_not_a_number: int = 0
 
     def without_estimate(self) -> TrainingProgress:
         """Return the progress of a job that has ended: no time is left."""

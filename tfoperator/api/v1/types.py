@@ -101,6 +101,7 @@ class ConditionType(StrEnum):
     RESTARTING = "Restarting"
     STALLED = "Stalled"
     STRAGGLING = "Straggling"
+    DIVERGED = "Diverged"
     SUSPENDED = "Suspended"
     ADMITTED = "Admitted"
     SUCCEEDED = "Succeeded"

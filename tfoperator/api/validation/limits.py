@@ -52,6 +52,9 @@ written often, and is no place for a history."""
 MAX_BEHIND = 8
 """The number of replicas that a status names as being behind: enough to find a machine that they share."""
 
+MAX_NOT_A_NUMBER = 10
+"""The number of reports in a row after which a loss that is no number is no accident; more are not counted."""
+
 MAX_NODE_FAILURES = 16
 """The number of replicas' failures on nodes that a status remembers, the newest."""
 

@@ -32,6 +32,7 @@ from tfoperator.controller.plan.cleanup import (
 )
 from tfoperator.controller.plan.conditions import is_finished
 from tfoperator.controller.plan.disruptions import delay_disrupted
+from tfoperator.controller.plan.divergence import report_divergence
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.invalid import plan_invalid
 from tfoperator.controller.plan.job_restart import plan_job_restart
@@ -259,6 +260,9 @@ def _plan_active(draft: Draft, known: Situation) -> None:
     reported, before = known.observed.reported, draft.conditions.get(ConditionType.STRAGGLING)
     if (reported is not None and reported.slow) or before is not None or known.node_failures:
         report_stragglers(draft, known)
+    diverged = draft.conditions.get(ConditionType.DIVERGED) is not None
+    if diverged or (reported is not None and reported.loss_not_a_number):
+        report_divergence(draft, known)
     if (to_start := known.start_left) is not None:
         draft.requeue_in(to_start)
     if known.left_for_stacks is not None:

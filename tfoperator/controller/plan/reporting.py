@@ -22,6 +22,7 @@ from tfoperator.controller.plan.in_place_reports import (
     report_old_server,
     report_returns,
 )
+from tfoperator.controller.plan.lone_restarts import warn_of_lone_restarts
 from tfoperator.controller.plan.observed import QueueGate
 from tfoperator.controller.plan.progress import Stall, StallState
 from tfoperator.controller.plan.replicas import (
@@ -247,6 +248,8 @@ def _report_restarts(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobR
         report_returns(draft, groups)
     _report_exits(draft, groups)
     _report_losses(draft, groups)
+    if any(group.completed for group in groups):
+        warn_of_lone_restarts(draft, groups)
 
 
 def _awaits_successors(groups: Sequence[ReplicaGroup]) -> bool:

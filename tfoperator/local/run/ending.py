@@ -31,6 +31,7 @@ _OVER = (
     ConditionType.READY,
     ConditionType.STALLED,
     ConditionType.STRAGGLING,
+    ConditionType.DIVERGED,
 )
 """Conditions about something that goes on: false when nothing does."""
 
@@ -42,12 +43,20 @@ _LOST_REASON = "ContainerStatusUnknown"
 PodPlace = tuple[str, str]
 """Namespace and name of a pod."""
 
+JobPlace = tuple[str, str]
+"""Namespace and name of a job."""
+
+FINISHED_REASON = "FinishedWhenInterrupted"
+FINISHED_MESSAGE = "It was asked to end, and had finished within its grace period."
+"""Reason and message of the success of a job that trained to its end after the run was interrupted."""
+
 
 class RunEnd(msgspec.Struct, frozen=True):
     """How and when a run ended: the one record from which every view of its jobs is made.
 
     `state` is that of its result (`RunOutcome`), or `DIED`; then `at` is its last sign of life. `cause` is the reason
     of a run that failed by itself. `replicas` has how the replicas ended, as the run knew it, by namespace and pod.
+    `finished` are jobs, by namespace and name, that trained to their end after the run had told them to stop.
     `left` are processes of a run that has died which still run: its guardian was killed, too.
     """
 
@@ -55,6 +64,7 @@ class RunEnd(msgspec.Struct, frozen=True):
     at: datetime
     cause: str = ""
     replicas: Mapping[PodPlace, FinalState] = {}
+    finished: frozenset[JobPlace] = frozenset()
     left: tuple[int, ...] = ()
 
     @property
@@ -99,7 +109,10 @@ def ended_status(job: TFJob, end: RunEnd) -> TFJobStatus:
     at = whole_second(utc(end.at))
     if final_condition(job) is None:
         at = max((at, *(utc(one) for one in (status.start_time,) if one is not None)))
-        status = _with_end(status, end.reason, end.message(job.metadata.key), at)
+        if (job.metadata.namespace, job.metadata.name) in end.finished:
+            status = _with_end(status, ConditionType.SUCCEEDED, FINISHED_REASON, FINISHED_MESSAGE, at)
+        else:
+            status = _with_end(status, ConditionType.FAILED, end.reason, end.message(job.metadata.key), at)
     elif status.completion_time is not None:
         at = utc(status.completion_time)
     total = sum(spec.desired for spec in job.spec.tf_replica_specs.values() if spec is not None)
@@ -113,7 +126,7 @@ def ended_status(job: TFJob, end: RunEnd) -> TFJobStatus:
     )
 
 
-def _with_end(status: TFJobStatus, reason: str, message: str, at: datetime) -> TFJobStatus:
+def _with_end(status: TFJobStatus, kind: ConditionType, reason: str, message: str, at: datetime) -> TFJobStatus:
     def over(found: Iterable[JobCondition]) -> tuple[JobCondition, ...]:
         return tuple(
             JobCondition(one.type, "False", reason, message, at, at)
@@ -122,12 +135,12 @@ def _with_end(status: TFJobStatus, reason: str, message: str, at: datetime) -> T
             for one in found
         )
 
-    failed = JobCondition(ConditionType.FAILED, "True", reason, message, at, at)
-    others = tuple(one for one in over(status.conditions) if one.type != ConditionType.FAILED)
+    ended = JobCondition(kind, "True", reason, message, at, at)
+    others = tuple(one for one in over(status.conditions) if one.type != kind)
     return msgspec.structs.replace(
         status,
-        phase="Failed",
-        conditions=(*others, failed),
+        phase=str(kind),
+        conditions=(*others, ended),
         operator_conditions=over(status.operator_conditions),
     )
 

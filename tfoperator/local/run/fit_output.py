@@ -1,8 +1,11 @@
-"""The progress of Keras' `fit`, from the lines that it prints: for programs that do not report. No I/O.
+"""The progress of a training loop, from the bars that it prints: for programs that do not report. No I/O.
 
 Keras prints `Epoch 2/5`, and then lines such as `75/300 ━━━━ 8s 37ms/step - loss: 1.9180` (with `verbose=2` one per
-epoch, `300/300 - 9s - 30ms/step - loss: 1.9180`). A `fit` of one epoch prints no `Epoch`, nor do `evaluate` and
-`predict`: of what has none, only the first pass of a program counts.
+epoch, `300/300 - 9s - 30ms/step - loss: 1.9180`; Keras 2: `75/300 [=====>....] - ETA: 8s - loss: 1.9180`). A `fit` of
+one epoch prints no `Epoch`, nor do `evaluate` and `predict`: of what has none, only the first pass of a program counts.
+
+A bar of tqdm may count anything. It counts where its description or its unit names what it counts: steps of an epoch
+(`Epoch 2/5:  25%|██▌  | 75/300 [00:02<00:08, 27.0it/s, loss=1.9]`), epochs, or steps.
 """
 
 from __future__ import annotations
@@ -18,10 +21,28 @@ from tfoperator.servers.progress.reports import MAX_TEXT, ProgressReport
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _EPOCH = re.compile(r"Epoch (\d{1,9})/(\d{1,9})\s*")
-_STEPS = re.compile(r"\s*(\d{1,15})/(?:(\d{1,15}) (?:━+|-)|Unknown) ")
-_METRIC = re.compile(rf" - ([^\s:]{{1,{MAX_TEXT}}}): ([-+.0-9e]{{1,20}}|nan|inf)(?=\s|$)")
+_STEPS = re.compile(r"\s*(\d{1,15})/(?:(\d{1,15}) (?:━+|-|\[[=>.]+\])|Unknown) ")
+_METRIC = re.compile(rf" - ([^\s:]{{1,{MAX_TEXT}}}): ([-+.0-9e]{{1,20}}|nan|-?inf)(?=\s|$)")
+_TQDM = re.compile(
+    r"(?:(?P<what>[^|%]{1,100}): +)?\s*\d{1,3}%\|[^|]*\| (?P<done>\d{1,15})/(?P<total>\d{1,15}) "
+    r"\[[\d:]+<[\d:?]+, +(?:[\d.]+s/(?P<slow>\w+)|[\d.?]+(?P<unit>[A-Za-z]+)/s)(?P<metrics>, .*)?\]\s*"
+)
+_TQDM_METRIC = re.compile(rf", ([^\s=,]{{1,{MAX_TEXT}}})=([-+.0-9e]{{1,20}}|nan|-?inf)(?=,|$)")
+_EPOCH_OF = re.compile(r"\bepoch\b[^\d/]{0,3}(\d{1,9}) ?(?:/|of) ?(\d{1,9})", re.IGNORECASE)
+_EPOCHS = re.compile(r"(?:training )?epochs?", re.IGNORECASE)
+_TRAINING_STEPS = re.compile(r"(?:train(?:ing)? )?(?:global )?steps?", re.IGNORECASE)
+_NO_TRAINING = re.compile(r"val|eval|test|predict", re.IGNORECASE)
 _LONGEST = 2000
 """Characters of a line that is read: Keras' lines are shorter."""
+
+
+class _Bar(msgspec.Struct, frozen=True):
+    """The state of a bar: so many of all (0: unknown) in an epoch, or so many epochs of all."""
+
+    done: int
+    total: int
+    metrics: tuple[Metric, ...] = ()
+    of_epochs: bool = False
 
 
 class FitOutput:
@@ -38,11 +59,11 @@ class FitOutput:
         """
         newest = None
         for line in lines:
-            text = _COLOURS.sub("", line[:_LONGEST])
+            text = _COLOURS.sub("", line[:_LONGEST]).lstrip("\b")
             if match := _EPOCH.fullmatch(text):
                 self._begin_epoch(int(match[1]), int(match[2]))
-            elif self._epoch and _STEPS.match(text):
-                newest = (self._epoch, text)
+            elif (bar := _keras_bar(text) or self._tqdm_bar(text)) and (self._epoch or bar.of_epochs):
+                newest = (self._epoch, bar)
         return None if newest is None else self._report(*newest, monotonic, now)
 
     def _begin_epoch(self, epoch: int, epochs: int) -> None:
@@ -50,15 +71,33 @@ class FitOutput:
             self._first = None  # another fit
         self._epoch, self._epochs = (epoch, epochs) if 0 < epoch <= epochs else (0, 0)
 
-    def _report(self, epoch: int, line: str, monotonic: float, now: datetime) -> ProgressReport:
-        match = _STEPS.match(line)
-        assert match is not None
-        in_epoch, steps = int(match[1]), int(match[2] or 0)
-        metrics = (Metric("epoch", str(epoch)), *(Metric(*found.groups()) for found in _METRIC.finditer(line)))
+    def _tqdm_bar(self, text: str) -> _Bar | None:
+        """Return the state of a bar of tqdm if it clearly counts the training, and note the epoch that it names."""
+        match = _TQDM.fullmatch(text) if "%|" in text else None
+        what = (match["what"] or "") if match is not None else ""
+        if match is None or _NO_TRAINING.search(what):
+            return None
+        unit = (match["unit"] or match["slow"]).lower()
+        metrics = tuple(Metric(*found.groups()) for found in _TQDM_METRIC.finditer(match["metrics"] or ""))
+        bar = _Bar(int(match["done"]), int(match["total"]), metrics)
+        if named := _EPOCH_OF.search(what):
+            place = int(named[1]), int(named[2])
+            if place != (self._epoch, self._epochs):
+                self._begin_epoch(*place)
+            return bar
+        if unit in ("epoch", "epochs") or _EPOCHS.fullmatch(what):
+            return msgspec.structs.replace(bar, of_epochs=True)
+        return bar if unit in ("step", "steps") or _TRAINING_STEPS.fullmatch(what) else None
+
+    def _report(self, epoch: int, bar: _Bar, monotonic: float, now: datetime) -> ProgressReport:
+        metrics = (Metric("epoch", str(bar.done if bar.of_epochs else epoch)), *bar.metrics)
         report = ProgressReport(replica="", time=now.replace(microsecond=0), metrics=metrics)
-        if not 0 < in_epoch <= steps:
+        if bar.of_epochs:
+            known = bar.total > 0 and bar.done <= bar.total
+            return msgspec.structs.replace(report, percentage=100 * bar.done // bar.total if known else None)
+        if not 0 < bar.done <= bar.total:
             return msgspec.structs.replace(report, percentage=100 * (epoch - 1) // self._epochs)
-        step, total = (epoch - 1) * steps + in_epoch, self._epochs * steps
+        step, total = (epoch - 1) * bar.total + bar.done, self._epochs * bar.total
         self._first = self._first or (monotonic, step)
         elapsed, done = monotonic - self._first[0], step - self._first[1]
         remaining = int(elapsed / done * (total - step)) if done > 0 else None
@@ -67,3 +106,11 @@ class FitOutput:
         return msgspec.structs.replace(
             report, estimated_remaining_seconds=remaining, step=step, total_steps=total, percentage=100 * step // total
         )
+
+
+def _keras_bar(text: str) -> _Bar | None:
+    match = _STEPS.match(text)
+    if match is None:
+        return None
+    metrics = tuple(Metric(*found.groups()) for found in _METRIC.finditer(text))
+    return _Bar(int(match[1]), int(match[2] or 0), metrics)

@@ -107,6 +107,8 @@ class JobRun:
             reader.close()
         outcome = self._lifecycle.outcome
         jobs = tuple(self._result(seen, plane, outcome) for seen in self._lifecycle.jobs.values())
+        if outcome is RunOutcome.INTERRUPTED and jobs and all(job.succeeded for job in jobs):
+            outcome = RunOutcome.SUCCEEDED
         return RunResult(outcome, round(time.monotonic() - began, 3), str(self._run_dir), jobs, self._began)
 
     @property
@@ -201,6 +203,7 @@ class JobRun:
             parameters=parameters_of(msgspec.json.decode(seen.raw)),
             apart=self._apart(pods),
             typed=self._typed,
+            quiet=self._lifecycle.quiet,
         )
 
 

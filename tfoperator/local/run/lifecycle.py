@@ -27,6 +27,8 @@ from tfoperator.kube.verbs import WithJson, with_json
 from tfoperator.local.controlplane import ControlPlane
 from tfoperator.local.manifest_resources import apply
 from tfoperator.local.run.container_output import RunListener
+from tfoperator.local.run.finished import may_be_ending
+from tfoperator.local.run.report_facts import quiet_seconds
 from tfoperator.local.run.results import RunOutcome
 from tfoperator.report.curves import Curves, Point
 
@@ -37,6 +39,7 @@ T = TypeVar("T")
 _USAGE_SECONDS = 2.0  # seconds between two measurements for the listener
 _TICK_SECONDS = 0.25  # maximum seconds between two checks of a deadline
 _STACKS_TIMEOUT = 15.0  # seconds for all stacks of a run that has timed out
+_PEERS_SECONDS = 2.0  # seconds that workers of a job that has succeeded have to end by themselves
 _STOP_MARGIN = 15.0  # seconds after the longest grace period until a run stops waiting for pods to end
 
 
@@ -91,6 +94,8 @@ class JobLifecycle:
         """How the run ended."""
         self._seen = threading.Lock()  # guards what was seen (jobs, curves, pods, events), for other threads
         self._changes = 0
+        self.quiet: dict[str, float] = {}
+        """For how many seconds nothing had been written to each log when the time was up, by its path."""
         self._alive: dict[str, Pod] = {}  # by uid; the pods of jobs that still exist
         self.operator_failed = self._later(self._fail)
         """Called with the reason if the operator has failed, from any thread."""
@@ -175,7 +180,10 @@ class JobLifecycle:
             self._over = True
             plane.hold_page()
             if self.outcome is RunOutcome.TIMED_OUT:
+                self.quiet = quiet_seconds((log for *_, log in plane.agent.logs.all()), time.time())
                 plane.agent.take_stacks(tuple(self._alive), _STACKS_TIMEOUT)
+            if self.outcome is RunOutcome.SUCCEEDED:
+                self._let_peers_end()
             self._tell(partial(self._listener.stopping, self.outcome))
             self._stop_jobs(plane)
         finally:
@@ -201,6 +209,15 @@ class JobLifecycle:
             if deadline is not None and time.monotonic() >= deadline:
                 return RunOutcome.TIMED_OUT
             self._next(_TICK_SECONDS if deadline is None else min(_TICK_SECONDS, max(0.0, deadline - time.monotonic())))
+
+    def _let_peers_end(self) -> None:
+        """Wait shortly for workers that may be ending: those of a collective end within a second of each other."""
+        until = time.monotonic() + _PEERS_SECONDS
+        while not self._interrupts and (left := until - time.monotonic()) > 0:
+            jobs = {uid: seen.view for uid, seen in self.jobs.items()}
+            if not any(may_be_ending(pod, jobs) for pod in self._alive.values()):
+                return
+            self._next(min(_TICK_SECONDS, left))
 
     def _stop_jobs(self, plane: ControlPlane) -> None:
         """Delete the jobs, which also deletes their pods, and wait until those have ended."""

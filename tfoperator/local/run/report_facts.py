@@ -12,8 +12,10 @@ import msgspec
 from tfoperator.api.v1.types import TFJob
 from tfoperator.kube.objects import Pod
 from tfoperator.local.runtime.log_files import LogFile, last_lines
-from tfoperator.report.facts import TAIL_BYTES, TAIL_LINES, FinalState, JobFacts, ReplicaFacts, RunFacts
+from tfoperator.report.facts import KILLED, TAIL_BYTES, TAIL_LINES, FinalState, JobFacts, ReplicaFacts, RunFacts
 from tfoperator.report.job import facts_of_replica
+from tfoperator.report.log_lines import plain_lines
+from tfoperator.report.stack_text import waits_at
 
 _MAX_RUNS = 20  # of one replica, the last ones: a crash loop has thousands
 
@@ -21,27 +23,33 @@ _MAX_RUNS = 20  # of one replica, the last ones: a crash loop has thousands
 def replica_facts(job: TFJob, pod: Pod, found: tuple[Sequence[LogFile], FinalState]) -> ReplicaFacts:
     """Return the facts of a pod's replica, given the logs of its decisive container and its final state."""
     logs, state = found
-    return facts_of_replica(
+    stacks = next((log.stacks for log in reversed(logs) if log.stacks), "")
+    facts = facts_of_replica(
         job,
         pod,
         state=state,
         runs=[_run(log) for log in logs[-_MAX_RUNS:]],
         restarts=max(len(logs) - 1, 0),
-        stacks=next((log.stacks for log in reversed(logs) if log.stacks), ""),
+        stacks=stacks,
         no_stacks=next((log.no_stacks for log in reversed(logs) if log.no_stacks), ""),
     )
+    newest = last_lines(Path(stacks), TAIL_LINES, TAIL_BYTES) if stacks else ()
+    return msgspec.structs.replace(facts, waits_at=waits_at(plain_lines(newest)))
 
 
 def with_kernel_log(facts: JobFacts, logs: Iterable[LogFile], read: Callable[[], Iterable[str]]) -> JobFacts:
     """Return the facts with the kernel's messages about killed processes; the log is read only if one was killed."""
-    killed = {str(log.path): log.pid for log in logs if log.exit_code == 137 and log.pid is not None}
+    killed = {str(log.path): log.pid for log in logs if log.exit_code == KILLED and log.pid is not None}
     if not killed:
         return facts
-    said = out_of_memory_kills(read(), frozenset(killed.values()))
+    records = list(read())
+    said = out_of_memory_kills(records, frozenset(killed.values()))
 
     def told(run: RunFacts) -> RunFacts:
-        pid = killed.get(run.log)
-        return run if pid not in said else msgspec.structs.replace(run, kernel=said[pid])
+        if run.log not in killed:
+            return run
+        kernel = said.get(killed[run.log], "")
+        return msgspec.structs.replace(run, kernel=kernel, kernel_silent=bool(records) and not kernel)
 
     replicas = tuple(
         msgspec.structs.replace(replica, runs=tuple(map(told, replica.runs))) for replica in facts.replicas
@@ -55,10 +63,24 @@ def _run(log: LogFile) -> RunFacts:
         reason=log.reason,
         ended=log.ended,
         stopped=log.stopped,
-        tail=tuple(last_lines(log.path, TAIL_LINES, TAIL_BYTES)),
+        tail=plain_lines(last_lines(log.path, TAIL_LINES, TAIL_BYTES)),
         log=str(log.path),
         peak_memory=log.peak_memory,
     )
+
+
+def quiet_seconds(logs: Iterable[LogFile], now: float) -> dict[str, float]:
+    """Return for how long nothing has been written to each of these logs, by its path. `now` is in POSIX time.
+
+    Programs that are stopped may print last words: so this is asked before they are.
+    """
+    quiet = {}
+    for log in logs:
+        try:
+            quiet[str(log.path)] = max(0.0, now - log.path.stat().st_mtime)
+        except OSError:
+            continue
+    return quiet
 
 
 _MIN_FREE = 256 * 1024

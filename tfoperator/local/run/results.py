@@ -20,7 +20,8 @@ from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.base.clock import utc
 from tfoperator.kube.objects import Pod
 from tfoperator.local.node.log_store import LogStore
-from tfoperator.local.run.ending import RunEnd
+from tfoperator.local.run.ending import FINISHED_MESSAGE, FINISHED_REASON, RunEnd
+from tfoperator.local.run.finished import has_finished, trained_to_its_end
 from tfoperator.local.run.report_facts import replica_facts, with_kernel_log
 from tfoperator.local.runtime.log_files import LogFile
 from tfoperator.local.runtime.measurements import PeakMemory
@@ -119,7 +120,8 @@ class RunResult(msgspec.Struct, frozen=True, rename="camel"):
             raise ValueError("a result of an older release does not have when the run began")
         at = utc(self.began) + timedelta(seconds=self.seconds)
         replicas = {(job.namespace, replica.pod): replica.state for job in self.jobs for replica in job.replicas}
-        return RunEnd(str(self.outcome), at, self.message, replicas)
+        finished = frozenset((job.namespace, job.name) for job in self.jobs if job.reason == FINISHED_REASON)
+        return RunEnd(str(self.outcome), at, self.message, replicas, finished)
 
 
 def job_result(
@@ -135,14 +137,16 @@ def job_result(
     parameters: Mapping[str, str] | None = None,
     apart: tuple[str, ...] = (),
     typed: Typed = Typed.MANIFEST,
+    quiet: Mapping[str, float] | None = None,
 ) -> JobResult:
     """Return the result of a job from its last state, all of its pods, their logs, and its `log_dir` on this machine.
 
     `peaks` has the peak memory of their containers. `outcome` is the run's; it counts for a job that has not ended.
     `kernel_log` is called if a process was killed, and `full_disk`, which returns the folder whose disk is full, if a
-    replica has failed.
+    replica has failed. `quiet` has, by the path of a log, for how many seconds nothing had been written
+    to it when the run's time was up.
     """
-    peaks = peaks or PeakMemory()
+    peaks, quiet = peaks or PeakMemory(), quiet or {}
     end = final_condition(job)
     by_name = {pod.metadata.name: pod for pod in pods}
     attempts: dict[str, list[_Attempt]] = {name: [] for name in by_name}
@@ -156,16 +160,28 @@ def job_result(
         replicas=tuple(replica_facts(job, by_name[pod], _chosen(attempts[pod])) for pod in sorted(by_name)),
         apart=apart,
         typed=typed,
+        quiet_seconds=min(
+            (quiet[str(log.path)] for found in attempts.values() for log, _ in found if str(log.path) in quiet),
+            default=None,
+        ),
     )
     facts = with_kernel_log(facts, [log for found in attempts.values() for log, _ in found], kernel_log)
     if any(replica.state is FinalState.FAILED for replica in facts.replicas):
         facts = msgspec.structs.replace(facts, full_disk=full_disk())
+    condition, reason, message = (end.type, end.reason, end.message) if end else ("", "", "")
+    if end is None and outcome is RunOutcome.INTERRUPTED and has_finished(job, facts.replicas):
+        condition, reason, message = ConditionType.SUCCEEDED, FINISHED_REASON, FINISHED_MESSAGE
+        replicas = tuple(
+            msgspec.structs.replace(one, state=FinalState.SUCCEEDED) if trained_to_its_end(one) else one
+            for one in facts.replicas
+        )
+        facts = msgspec.structs.replace(facts, outcome=condition, message=message, replicas=replicas)
     return JobResult(
         namespace=job.metadata.namespace,
         name=job.metadata.name,
-        condition=end.type if end else "",
-        reason=end.reason if end else "",
-        message=end.message if end else "",
+        condition=condition,
+        reason=reason,
+        message=message,
         replicas=tuple(
             _replica(replica, attempts[replica.pod], peaks.of_pod(job.metadata.namespace, replica.pod).values())
             for replica in facts.replicas

@@ -44,6 +44,7 @@ from tfoperator.report.facts import (
     RunFacts,
 )
 from tfoperator.report.job import facts_of_job, facts_of_replica, is_held, taken_replicas
+from tfoperator.report.log_lines import plain_lines
 from tfoperator.sdk.events import JobEvent
 from tfoperator.sdk.states import (
     container_status,
@@ -275,12 +276,12 @@ def _tail(client: Client, pod: Pod, container: str, lines: int, *, previous: boo
                     size -= len(pieces.popleft())
     except KubeError as error:
         logger.debug("no log of %s: %s", meta.name, error)
-    return tuple(shown_lines(b"".join(pieces).decode(errors="replace")))
+    return plain_lines(shown_lines(b"".join(pieces).decode(errors="replace")))
 
 
 def _archived_tail(record: ArchivedPod, run: ArchivedContainer) -> tuple[str, ...]:
     text = read_archived(record, run, tail_lines=TAIL_LINES) or ""
-    return tuple(shown_lines(text[-TAIL_BYTES:]))
+    return plain_lines(shown_lines(text[-TAIL_BYTES:]))
 
 
 def _told_to_go(requested: datetime | None, ended: datetime | None, code: int | None) -> bool:

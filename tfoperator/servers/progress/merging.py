@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from tfoperator.api.job_conditions import final_condition
+from tfoperator.api.losses import loss_is_a_number
 from tfoperator.api.names import parse_replica_name, parse_replica_type
 from tfoperator.api.v1.status import Metric, ReplicaProgress, TrainingProgress, parse_indexes
 from tfoperator.api.v1.types import ReplicaType, TFJob
@@ -49,6 +50,9 @@ def overlaid(before: ProgressReport | None, report: ProgressReport) -> ProgressR
         estimated_remaining_seconds=remaining,
         step=before.step if report.step is None else report.step,
         total_steps=before.total_steps if report.total_steps is None else report.total_steps,
+        loss_not_a_number=(
+            before.loss_not_a_number if loss_is_a_number(report.metrics) is None else report.loss_not_a_number
+        ),
         metrics=_bounded(metrics.values()),
     )
 
@@ -86,6 +90,7 @@ def merged(job: TFJob, reports: Mapping[str, ProgressReport]) -> TrainingProgres
         last_updated_time=newest,
         behind=_behind(said, known, takes_part),
         slow=tuple(one for one in _slow(said, reports) if takes_part(one.name))[:MAX_BEHIND],
+        loss_not_a_number=speaker.loss_not_a_number,
     )
 
 
@@ -102,6 +107,7 @@ def _with_said(said: TrainingProgress | None, reports: Mapping[str, ProgressRepo
         step=said.step,
         total_steps=said.total_steps,
         metrics=said.metrics,
+        loss_not_a_number=said.loss_not_a_number,
     )
     mine = known.get(said.replica)
     # Within one second the order is unknown, and all processes must choose the same.

@@ -23,7 +23,7 @@ from tfoperator.servers.keyring.secret import KeyringSecret
 from tfoperator.servers.progress.merging import merged, overlaid
 from tfoperator.servers.progress.metrics import ProgressMetrics
 from tfoperator.servers.progress.paces import advanced
-from tfoperator.servers.progress.reports import ProgressReport
+from tfoperator.servers.progress.reports import ProgressReport, reports_without_a_number
 from tfoperator.servers.progress.server import ProgressEndpoint
 from tfoperator.servers.progress.tokens import TokenVerifier
 from tfoperator.servers.progress.writer import ProgressWriter
@@ -209,7 +209,10 @@ class _ReportStore:
             if report.observed and before is not None and not before.observed:
                 return False
             pace = advanced(None if before is None else before.pace, report, self._clock.monotonic())
-            kept = msgspec.structs.replace(overlaid(before, report), pace=pace, observed=report.observed)
+            spoilt = reports_without_a_number(before, report)
+            kept = msgspec.structs.replace(
+                overlaid(before, report), pace=pace, observed=report.observed, loss_not_a_number=spoilt
+            )
             reports[report.replica] = kept
             return True
 

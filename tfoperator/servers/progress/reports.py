@@ -11,7 +11,9 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.api.losses import loss_is_a_number
 from tfoperator.api.v1.status import Metric
+from tfoperator.api.validation.limits import MAX_NOT_A_NUMBER
 from tfoperator.kube.errors import UNDECODABLE
 
 MAX_BODY = 64 << 10
@@ -47,7 +49,8 @@ class ProgressReport(msgspec.Struct, frozen=True, gc=False):
     """One report of one replica, received at `time` (UTC, whole seconds). Absent members are None.
 
     `pod` is the UID of its pod, `pace` that of the replica until then. `observed`: it was made from the pod's output,
-    not sent by its program.
+    not sent by its program. `loss_not_a_number` counts this report and those before it, up to `MAX_NOT_A_NUMBER`, in
+    which the loss was no number.
     """
 
     replica: str
@@ -60,6 +63,18 @@ class ProgressReport(msgspec.Struct, frozen=True, gc=False):
     pod: str = ""
     pace: Pace | None = None
     observed: bool = False
+    loss_not_a_number: int = 0
+
+
+def reports_without_a_number(before: ProgressReport | None, report: ProgressReport) -> int:
+    """Return how many reports in a row had a loss that is no number, this one included; a report without one is none.
+
+    `before` is the replica's last report.
+    """
+    so_far, is_number = 0 if before is None else before.loss_not_a_number, loss_is_a_number(report.metrics)
+    if is_number is None:
+        return so_far
+    return 0 if is_number else min(so_far + 1, MAX_NOT_A_NUMBER)
 
 
 def parse_report(body: bytes, replica: str, now: datetime, pod: str = "") -> ProgressReport:

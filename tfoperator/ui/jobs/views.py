@@ -33,10 +33,10 @@ from tfoperator.ui.streaming import seconds, short
 
 MAX_EVENTS = 200
 """Maximum events of one job: the latest."""
-_SHOWN_CONDITIONS = ("Stalled", "Straggling")
+_SHOWN_CONDITIONS = ("Stalled", "Straggling", "Diverged")
 """Conditions whose message is shown, if they are true."""
 
-_REPORTED_CONDITIONS = (ConditionType.FAILED, ConditionType.RESTARTING, ConditionType.STALLED)
+_REPORTED_CONDITIONS = (ConditionType.FAILED, ConditionType.RESTARTING, ConditionType.STALLED, ConditionType.DIVERGED)
 """Conditions that a report explains."""
 
 _UNREPORTED_ENDS = ("Interrupted",)

@@ -87,7 +87,7 @@ export const capital = (word) => word.charAt(0).toUpperCase() + word.slice(1);
 export const count = (value) => value.toLocaleString("en-US");
 
 const OK = new Set(["Succeeded", "Completed", "Cached"]);
-const BAD = new Set(["Failed", "Stalled", "TimedOut", "Interrupted", "Died"]);
+const BAD = new Set(["Failed", "Stalled", "Diverged", "TimedOut", "Interrupted", "Died"]);
 const RUN = new Set(["Running"]);
 const IDLE = new Set(["Cancelled", "Not run", "Waiting", "Suspended", "Gone", "Stopped", "Terminating", "No pod", "Elsewhere"]);
 

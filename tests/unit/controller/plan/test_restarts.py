@@ -349,3 +349,35 @@ def test_where_counting_ends_a_replica_restarts_alone() -> None:
     job = started(running(), job_restarts=1_000_000)
     pods = [make_pod("Worker-0", job_restarts=1_000_000), evicted("Worker-1", job_restarts=1_000_000)]
     assert planned(job, *pods, now=after(600)).deleted_pods == ["Worker-1"]
+
+
+@pytest.mark.parametrize("code", [1, 137])
+def test_a_replica_that_restarts_after_its_peer_has_ended_is_warned_of_once(code: int) -> None:
+    job = job_of("OnFailure")
+    ended, failed = make_pod("Worker-1", "Succeeded", exit_code=0), make_pod("Worker-0", "Failed", exit_code=code)
+    seen = planned(job, ended, failed)
+    [warning] = [one for one in seen.events if one.reason == "RestartedAlone"]
+    assert warning.type == "Warning"
+    assert warning.message.startswith("worker-0 is restarted after worker-1 had ended.")
+    assert "restartScope to Job" in warning.message
+    assert "RestartedAlone" not in planned(with_status(job, seen.status), ended, failed, now=after(0.5)).reasons
+    assert "RestartedAlone" not in planned(job, make_pod("Worker-1"), failed).reasons, "its peer runs"
+
+
+def test_a_restart_in_place_after_the_peer_has_ended_is_warned_of_once() -> None:
+    job = job_of("OnFailure")
+    ended, again = make_pod("Worker-1", "Succeeded", exit_code=0), make_pod("Worker-0", in_place=1)
+    seen = planned(job, ended, again)
+    assert counts(seen) == {"0": 1}
+    assert seen.reasons.count("RestartedAlone") == 1
+    assert "RestartedAlone" not in planned(with_status(job, seen.status), ended, again).reasons
+
+
+def test_who_needs_no_peer_is_not_warned_of() -> None:
+    job = started(make_job({"Worker": {"replicas": 2, "restartPolicy": "OnFailure"}, "PS": {"replicas": 1}}))
+    pods = make_pod("Worker-1", "Succeeded", exit_code=0), make_pod("Worker-0", "Failed", exit_code=1), make_pod("PS-0")
+    assert "RestartedAlone" not in planned(job, *pods).reasons, "servers keep what it has trained"
+    together = started(
+        make_job({"Worker": {"replicas": 2, "restartPolicy": "OnFailure"}}, runPolicy={"restartScope": "Job"})
+    )
+    assert "RestartedAlone" not in planned(together, *pods[:2]).reasons

@@ -8,7 +8,7 @@ import pytest
 
 from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.kube.objects import Pod, decode_pod
-from tfoperator.local.run.ending import DIED, RunEnd, ended_objects
+from tfoperator.local.run.ending import DIED, FINISHED_REASON, RunEnd, ended_objects
 from tfoperator.report.facts import FinalState
 from tfoperator.sdk.states import job_state, ready_text, replica_state, was_stopped
 
@@ -188,3 +188,15 @@ def test_objects_that_somebody_has_edited_have_an_end_too(member: str, spoilt: A
 def test_events_stay_as_they_are() -> None:
     event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}}
     assert ended_objects([event], RunEnd(DIED, END)) == (event,)
+
+
+def test_a_job_that_finished_after_the_interruption_has_succeeded_and_another_one_has_not() -> None:
+    other = job(condition("Running"))
+    other["metadata"] = {**other["metadata"], "name": "b"}
+    end = RunEnd("Interrupted", END, finished=frozenset({("ns", "a")}))
+    first, second = (
+        decode_tfjob(msgspec.json.encode(one)) for one in ended_objects((job(condition("Running")), other), end)
+    )
+    assert [job_state(first), job_state(second)] == ["Succeeded", "Interrupted"]
+    assert [one.reason for one in first.status.conditions if one.type == "Succeeded"] == [FINISHED_REASON]
+    assert {one.type for one in first.status.conditions if one.status == "True"} == {"Created", "Succeeded"}

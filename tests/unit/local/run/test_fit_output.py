@@ -1,4 +1,4 @@
-"""What Keras 3 prints, and the progress that follows from it."""
+"""What Keras 2, Keras 3 and tqdm print, and the progress that follows from it."""
 
 from datetime import UTC, datetime
 
@@ -46,11 +46,66 @@ def test_other_forms_of_a_line(line: str, step: int | None) -> None:
     assert (found.step, found.percentage) == (step, 50 if step else 25)
 
 
+def test_bars_of_keras_2_are_read_as_those_of_keras_3() -> None:
+    output = FitOutput()
+    state = "30/70 [===========>..................] - ETA: 1s - loss: 0.5100 - accuracy: 0.8000"
+    found = read(output, "Epoch 2/2", "\b" * 80 + state)
+    assert (found.step, found.total_steps, found.percentage) == (100, 140, 71)
+    assert {one.name: one.value for one in found.metrics} == {"epoch": "2", "loss": "0.5100", "accuracy": "0.8000"}
+    end = "70/70 [==============================] - 2s 20ms/step - loss: 0.5 - val_loss: -inf"
+    found = read(output, end)
+    assert found.percentage == 100
+    assert {one.name: one.value for one in found.metrics}["val_loss"] == "-inf"
+
+
+@pytest.mark.parametrize(
+    ("line", "step", "percentage", "metrics"),
+    [
+        ("Epoch 2/4:  25%|██▌       | 75/300 [00:02<00:08, 27.03it/s]", 375, 31, {"epoch": "2"}),
+        (
+            "Epoch 1 of 2: 100%|##########| 70/70 [01:00<00:00,  1.16s/it, loss=0.5, acc=nan]",
+            70,
+            50,
+            {"epoch": "1", "loss": "0.5", "acc": "nan"},
+        ),
+        ("Epochs:  30%|███       | 3/10 [00:30<01:10, 10.10s/it, loss=0.5]", None, 30, {"epoch": "3", "loss": "0.5"}),
+        (" 30%|███       | 3/10 [00:30<01:10, 10.10s/epoch]", None, 30, {"epoch": "3"}),
+        ("  5%|▌         | 50/1000 [00:00<00:03, 300.20step/s]", 50, 5, {"epoch": "1"}),
+        ("Training steps:   5%|▌         | 50/1000 [00:00<?, ?it/s]", 50, 5, {"epoch": "1"}),
+    ],
+)
+def test_a_bar_of_tqdm_that_names_what_it_counts(
+    line: str, step: int | None, percentage: int, metrics: dict[str, str]
+) -> None:
+    found = read(FitOutput(), line)
+    assert (found.step, found.percentage) == (step, percentage)
+    assert {one.name: one.value for one in found.metrics} == metrics
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        " 30%|███       | 30/100 [00:01<00:03, 27.03it/s]",
+        "train.tar.gz:  30%|███       | 30/100 [00:01<00:03, 27.03MB/s]",
+        "Validation epoch 1/2:  30%|███       | 30/100 [00:01<00:03, 27.03it/s]",
+        "Training:  30%|███       | 30/100 [00:01<00:03, 27.03it/s]",
+        "Epoch 1:  30%|███       | 30/100 [00:01<00:03, 27.03it/s]",
+        "Epoch 0/5:  30%|███       | 30/100 [00:01<00:03, 27.03it/s]",
+    ],
+)
+def test_a_bar_of_tqdm_that_may_count_anything_is_no_progress(line: str) -> None:
+    assert FitOutput().read([line], 1.0, NOW) is None
+
+
 def test_what_is_evaluated_or_predicted_is_no_training() -> None:
     output = FitOutput()
     assert read(output, bar(30)).percentage == 10, "a fit of one epoch"
     assert read(output, bar(300)).percentage == 100
     assert output.read([bar(10), bar(300)], 2.0, NOW) is None
+    output = FitOutput()
+    step = "100%|##########| 50/50 [00:01<00:00, 30.00step/s]"
+    assert read(output, step).percentage == 100
+    assert output.read([step.replace("50/50", "1/50")], 2.0, NOW) is None, "it counts again, so it was an epoch's"
     assert read(output, "Epoch 1/2", bar(300) + "Traceback").percentage == 50
 
 

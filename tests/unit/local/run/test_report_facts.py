@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfoperator.local.run import report_facts
-from tfoperator.local.run.report_facts import full_disk, out_of_memory_kills, read_kernel_log
+from tfoperator.local.run.report_facts import (
+    full_disk,
+    out_of_memory_kills,
+    quiet_seconds,
+    read_kernel_log,
+    with_kernel_log,
+)
+from tfoperator.local.runtime.log_files import LogFile
+from tfoperator.report.facts import JobFacts, ReplicaFacts, RunFacts
 
 OF_A_GROUP = "Memory cgroup out of memory: Killed process 41 (python) total-vm:9kB, anon-rss:8kB, UID:0 oom_score_adj:0"
 OF_ALL = "Out of memory: Killed process 42 (python3) total-vm:99kB"
@@ -124,3 +132,30 @@ def test_a_disk_is_full_without_blocks_or_files_for_this_user_and_what_can_not_b
 
     monkeypatch.setattr(os, "statvfs", ask)
     assert full_disk([THERE, HERE], root=root) == found
+
+
+@pytest.mark.parametrize(
+    ("records", "kernel", "silent"),
+    [([record(OF_ALL)], OF_ALL, False), ([record("eth0: link up")], "", True), ([], "", False)],
+)
+def test_a_kernels_log_without_a_word_of_a_kill_is_not_the_same_as_none(
+    tmp_path: Path, records: list[str], kernel: str, silent: bool
+) -> None:
+    log = LogFile(tmp_path / "0.log")
+    log.pid = 42
+    log.close(137)
+    run = RunFacts(exit_code=137, log=str(log.path))
+    facts = JobFacts(
+        namespace="ns", name="job", outcome="Failed", replicas=(ReplicaFacts(name="worker-0", runs=(run,)),)
+    )
+    found = with_kernel_log(facts, [log], lambda: records).replicas[0].runs[0]
+    assert (found.kernel, found.kernel_silent) == (kernel, silent)
+
+
+def test_how_long_a_log_has_been_quiet(tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "0.log")
+    log.append("step 7")
+    os.utime(log.path, (1000, 1000))
+    gone = LogFile(tmp_path / "1.log")
+    assert quiet_seconds([log, gone], 1050.0) == {str(log.path): 50.0}
+    assert quiet_seconds([log], 999.0) == {str(log.path): 0.0}

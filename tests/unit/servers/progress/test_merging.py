@@ -121,6 +121,14 @@ def test_of_two_processes_the_newer_report_counts_and_one_that_knows_nothing_yet
     assert slow(job(said), 15, 1).slow == said.slow
 
 
+def test_a_loss_that_is_no_number_is_said_and_a_process_that_has_seen_no_loss_takes_nothing_back() -> None:
+    spoilt = msgspec.structs.replace(report(step=5, metrics={"loss": "nan"}), loss_not_a_number=10)
+    said = told(job(), spoilt)
+    assert said.loss_not_a_number == 10
+    assert told(job(said), report(after=5, step=6)).loss_not_a_number == 10
+    assert told(job(said), report(after=5, step=6, metrics={"loss": "0.5"})).loss_not_a_number == 0
+
+
 _WORKERS = st.sampled_from([f"worker-{i}" for i in range(3)])
 _TOLD = {"step": st.integers(0, 50), "percentage": st.integers(0, 100), "metrics": st.just({"loss": "1"})}
 _REPORTS = st.lists(st.builds(report, _WORKERS, st.integers(0, 200), **_TOLD), min_size=1, max_size=12)

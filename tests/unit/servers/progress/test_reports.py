@@ -2,10 +2,12 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tfoperator.api.validation.limits import MAX_NOT_A_NUMBER
 from tfoperator.servers.progress.reports import (
     MAX_METRICS,
     InvalidReport,
@@ -13,6 +15,7 @@ from tfoperator.servers.progress.reports import (
     ProgressReport,
     encode_report,
     parse_report,
+    reports_without_a_number,
 )
 
 NOW = datetime(2026, 5, 1, 12, 0, 7, 654321, tzinfo=UTC)
@@ -98,3 +101,21 @@ def test_whatever_is_sent_is_a_report_within_bounds_or_is_refused(status: dict[s
     assert found.percentage is None or 0 <= found.percentage <= 100
     assert found.step is None or 0 <= found.step <= 2**53
     assert parse_report(encode_report(found), "worker-0", NOW) == found
+
+
+def test_reports_in_a_row_whose_loss_is_no_number_are_counted_up_to_ten() -> None:
+    def after(*values: str, name: str = "loss") -> int:
+        before: ProgressReport | None = None
+        for value in values:
+            now = parsed({"metrics": [{"name": name, "value": value}]})
+            before = msgspec.structs.replace(now, loss_not_a_number=reports_without_a_number(before, now))
+        return 0 if before is None else before.loss_not_a_number
+
+    assert after("0.5", "nan", "NaN", "-inf") == 3
+    assert after(*["nan"] * 30) == MAX_NOT_A_NUMBER
+    assert after(*["nan"] * 30, "0.5") == 0
+    assert after("soon") == 0, "text is none at all"
+    assert after("nan", name="Train_Loss") == 1
+    assert after("nan", name="perplexity") == 0
+    spoilt = ProgressReport("worker-0", NOW, loss_not_a_number=4)
+    assert reports_without_a_number(spoilt, parsed({"metrics": [{"name": "accuracy", "value": "0.1"}]})) == 4

@@ -18,6 +18,8 @@ _OWN_LINE = re.compile(
     r"|WARNING: All log messages before absl::InitializeLog"
     r"|To enable the following instructions: "
 )
+_BEGINS_MESSAGE = re.compile(r":$|(?:status|Abort): ?(?:UNAVAILABLE|UNKNOWN|ABORTED|INTERNAL|DEADLINE_EXCEEDED)\b")
+"""A line that others of the same message follow: held back it would be shown after them."""
 _VARYING = re.compile(r"\d+")
 
 
@@ -35,7 +37,7 @@ class Folding:
 
     def holds(self, prefix: str, text: str, now: float) -> bool:
         """Return whether the line is held back, as one of TensorFlow's own."""
-        if text[:1] not in "IWT2" or not _OWN_LINE.match(text):
+        if text[:1] not in "IWT2" or not _OWN_LINE.match(text) or _BEGINS_MESSAGE.search(text):
             return False
         known = self._waiting.get(key := _VARYING.sub("#", text))
         if known is None and len(self._waiting) >= _MOST:

@@ -184,6 +184,22 @@ def test_what_waits_is_shown_in_time_and_bounded() -> None:
     assert sum(folding.holds("worker-0", f"{NOISE.format(pid=1)} {'x' * number}", 20.0) for number in range(500)) == 200
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("I0000 00:00:1.0 7 coordination_service.cc:505] Example stragglers:", "/job:worker/replica:0/task:1"),
+        (
+            "W0000 00:00:1.0 7 local_rendezvous.cc:412] Rendezvous is aborting with status: UNAVAILABLE: Failed to",
+            "Additional GRPC error information from remote target /job:worker/replica:0/task:0",
+        ),
+    ],
+)
+def test_a_message_of_several_lines_stays_together(first: str, second: str) -> None:
+    view, stream = plain(pod())
+    view.logged([line(first), line(second)])
+    assert stream.getvalue().splitlines() == [f"[worker-0] {first}", f"[worker-0] {second}"]
+
+
 def test_output_of_several_jobs_names_the_job_and_waits_for_the_pods_name_if_it_comes_before_its_pod() -> None:
     view, stream = plain()
     view.logged([line("early"), line("of no pod that was seen", "ps-9")])

@@ -1,0 +1,26 @@
+"""Metrics named loss, and whether they are numbers. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from tfoperator.api.v1.status import Metric
+
+_NAMES = frozenset({"loss", "train_loss", "training_loss"})
+
+
+def loss_is_a_number(metrics: Iterable[Metric]) -> bool | None:
+    """Return whether the loss among these metrics is finite; None if there is none.
+
+    A value that is no number's text at all says nothing, and counts as a number.
+    """
+    values = [one.value for one in metrics if one.name.lower() in _NAMES]
+    return all(map(_is_finite, values)) if values else None
+
+
+def _is_finite(value: str) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except ValueError:
+        return True

@@ -1,0 +1,55 @@
+"""Refuses files that are neither a manifest nor a Python program by their name, and says how to run them."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+from pathlib import Path, PurePath
+
+from tfoperator.cli.terminal.errors import CliError
+
+_NOTEBOOK = ".ipynb"
+_SHELLS = (".sh", ".bash", ".zsh", ".ksh")
+_BEGIN = 256
+"""Bytes of a file that are read: a first line that names an interpreter is shorter."""
+
+
+def refuse_other_programs(file: str) -> None:
+    """Raise CliError if a file is a notebook, a shell's script or another script that names its interpreter."""
+    if file == "-" or not Path(file).is_file():
+        return
+    if PurePath(file).suffix == _NOTEBOOK:
+        raise CliError(f"{file}: is a notebook, and not a program or a manifest", _from_notebook(file))
+    interpreter = _interpreter(file)
+    if "python" in interpreter:
+        hint = f"Give it a name that ends in .py: tfoperator run {shlex.quote(file + '.py')} --workers 2"
+        raise CliError(f"{file}: is a Python program by its first line, and not by its name", hint)
+    if interpreter or PurePath(file).suffix in _SHELLS:
+        what = f"a script of {interpreter}" if interpreter else "a shell's script"
+        words = f"[{interpreter or 'sh'}, {file}]"
+        raise CliError(
+            f"{file}: is {what}, and not a Python program or a manifest",
+            "Run the program that it starts: tfoperator run train.py --workers 2 -- ITS ARGUMENTS. "
+            f"Or name the script in a manifest, as the container's command: {words}.",
+        )
+
+
+def _from_notebook(file: str) -> str:
+    """Return how a notebook is run: as the program that nbconvert makes of it."""
+    script = shlex.quote(str(PurePath(file).with_suffix(".py")))
+    steps = f"python -m nbconvert --to script {shlex.quote(file)} && tfoperator run {script} --workers 2"
+    if importlib.util.find_spec("nbconvert") is None:
+        steps = f"pip install nbconvert && {steps}"
+    return f"Make a program of it: {steps}. Or call tfoperator.notebook.run_locally in it."
+
+
+def _interpreter(file: str) -> str:
+    """Return the name of the interpreter that the first line of a script names; "" if it names none."""
+    try:
+        with open(file, "rb") as stream:
+            first = stream.read(_BEGIN).partition(b"\n")[0].decode(errors="replace")
+    except OSError:
+        return ""
+    words = first.removeprefix("#!").split() if first.startswith("#!") else []
+    names = [PurePath(word).name for word in words if not word.startswith("-")]
+    return next((name for name in names if name != "env"), "")

@@ -1,0 +1,35 @@
+"""The condition Diverged: the loss that a job reports has been no number for a while. Pure.
+
+It fails no job: a person, or a program that waits for the condition, decides. It stays true when the job ends, for what
+was trained is spoilt.
+"""
+
+from __future__ import annotations
+
+from tfoperator.api.losses import loss_is_a_number
+from tfoperator.api.v1.types import ConditionType
+from tfoperator.api.validation.limits import MAX_NOT_A_NUMBER
+from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.verdict import Situation
+
+REASON = "LossIsNotANumber"
+
+
+def report_divergence(draft: Draft, known: Situation) -> None:
+    """Set the condition after ten such reports in a row, with an event; it is false again after a number."""
+    reported, before = known.observed.reported, draft.conditions.get(ConditionType.DIVERGED)
+    if reported is None:
+        return
+    is_true = before is not None and before.status == "True"
+    if reported.loss_not_a_number >= MAX_NOT_A_NUMBER and not is_true:
+        message = (
+            f"The loss of TFJob {draft.key} is not a number (NaN or infinite): {reported.replica} has reported so "
+            f"{MAX_NOT_A_NUMBER} times in a row. Stop the job, and go on from an earlier checkpoint with a lower "
+            "learning rate or other data."
+        )
+        draft.conditions.set(ConditionType.DIVERGED, "True", REASON, message)
+        draft.event("Warning", REASON, message)
+    elif is_true and reported.loss_not_a_number == 0 and loss_is_a_number(reported.metrics):
+        # The metric itself is asked, too: a CRD of an older release drops the count.
+        message = f"The loss of TFJob {draft.key} is a number again."
+        draft.conditions.set(ConditionType.DIVERGED, "False", "LossIsANumber", message)

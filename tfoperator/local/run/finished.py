@@ -1,0 +1,64 @@
+"""Decides which workers may be ending when their job has succeeded, and whether an interrupted job finished. Pure.
+
+TensorFlow takes SIGTERM from programs with several workers, and they train on: within the grace period they may finish.
+Exit code 0 alone doesn't show it, for a program that handles SIGTERM saves, and exits with 0 amid its training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from tfoperator.api.names import parse_replica_name, replica_name
+from tfoperator.api.replica_pods import ENDED_PHASES, replica_phase
+from tfoperator.api.v1.types import ReplicaType, SuccessPolicy, TFJob
+from tfoperator.kube.objects import Pod
+from tfoperator.local.run.fit_output import FitOutput
+from tfoperator.report.facts import ReplicaFacts
+
+_TAKEN_BY_TENSORFLOW = "preemption_notifier.cc"
+_CAUGHT = "SIGTERM caught"
+"""In the line that TensorFlow logs when it takes SIGTERM, so that the program does not see it."""
+
+_ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def may_be_ending(pod: Pod, jobs: Mapping[str, TFJob]) -> bool:
+    """Return whether a pod runs a worker of a job (by UID) that may end now, since another one has.
+
+    Workers of parameter servers don't end together. A `cleanPodPolicy` says that what runs is to be stopped at once, or
+    never.
+    """
+    job = jobs.get(pod.metadata.controller.uid) if pod.metadata.controller is not None else None
+    kind, _ = parse_replica_name(replica_name(pod))
+    if job is None or kind is not ReplicaType.WORKER or replica_phase(pod) in ENDED_PHASES:
+        return False
+    servers = job.spec.tf_replica_specs.get(ReplicaType.PS)
+    return (servers is None or servers.replicas == 0) and not job.spec.policy.clean_pod_policy
+
+
+def has_finished(job: TFJob, replicas: Sequence[ReplicaFacts]) -> bool:
+    """Return whether the replicas that decide on the job's success have trained to their end, though told to stop."""
+    deciding = [replica for replica in replicas if _decides(job, replica.name)]
+    return bool(deciding) and all(map(trained_to_its_end, deciding))
+
+
+def _decides(job: TFJob, name: str) -> bool:
+    kinds = {kind for kind, spec in job.spec.tf_replica_specs.items() if spec is not None and spec.replicas != 0}
+    kind, index = parse_replica_name(name)
+    leaders = {ReplicaType.CHIEF, ReplicaType.MASTER} & kinds
+    if job.spec.success_policy == SuccessPolicy.ALL_WORKERS:
+        return kind is ReplicaType.WORKER or kind in leaders
+    return kind in leaders if leaders else kind is ReplicaType.WORKER and index == 0
+
+
+def trained_to_its_end(replica: ReplicaFacts) -> bool:
+    """Return whether a replica has ended by itself and well, though it may have been told to stop."""
+    run = replica.last_run
+    if run is None or run.exit_code != 0:
+        return False
+    if not run.stopped or any(_TAKEN_BY_TENSORFLOW in line and _CAUGHT in line for line in run.tail):
+        return True
+    output = FitOutput()
+    reports = (output.read((line,), 0.0, _ANY_TIME) for line in run.tail)
+    return any(report is not None and report.percentage == 100 for report in reports)
