@@ -96,7 +96,7 @@ class Stage(FakeApi):
 
     def __init__(self) -> None:
         super().__init__()
-        self.logs: dict[str, PlayedLog] = defaultdict(PlayedLog)  # by pod
+        self.logs: dict[str, PlayedLog] = defaultdict(PlayedLog)  # by pod; with " before" of the run before
         self.metrics: dict[str, dict[str, Any]] = {}  # by pod; apart, for they are called pods, too
         self.closed = False
 
@@ -118,9 +118,10 @@ class Stage(FakeApi):
         since_seconds: int | None = None,
         timestamps: bool = False,
     ) -> PlayedStream:
-        if name not in self.logs:
+        log = f"{name} before" if previous else name
+        if log not in self.logs:
             raise api_error(400, "BadRequest", "the container has not started")
-        return self.logs[name].read(tail_lines, follow)
+        return self.logs[log].read(tail_lines, follow)
 
     def job(self, name: str, *, namespace: str = "default", workers: int = 2, **parts: Any) -> dict[str, Any]:
         """A job, with `status`, `labels`, `runPolicy` if they are given."""

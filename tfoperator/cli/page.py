@@ -17,6 +17,7 @@ from tfoperator.kube import KubeError
 from tfoperator.kube.client import Client
 
 if TYPE_CHECKING:
+    from tfoperator.local.controlplane import LogAttempts
     from tfoperator.ui import UiServer
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -26,7 +27,11 @@ DEFAULT_HOME = Path(".tfoperator", "pipelines")
 
 
 def make_page(
-    client: Client, on_link: Callable[[str], object], archive_dir: Path | None, commands: str | None = ""
+    client: Client,
+    on_link: Callable[[str], object],
+    archive_dir: Path | None,
+    attempts: LogAttempts,
+    commands: str | None = "",
 ) -> UiServer:
     """See `tfoperator.local.controlplane.PageMaker`. Raises ListenError."""
     # Imported only if used.
@@ -38,6 +43,7 @@ def make_page(
         archive_dir=archive_dir,
         pipelines=DEFAULT_HOME.absolute(),
         local=True,
+        attempts=attempts,
         commands=commands,
         on_link=on_link,
     )
@@ -51,9 +57,11 @@ class LastingPage:
         self._stays = stays
         self._server: UiServer | None = None
 
-    def make(self, client: Client, on_link: Callable[[str], object], archive_dir: Path | None) -> LastingPage:
+    def make(
+        self, client: Client, on_link: Callable[[str], object], archive_dir: Path | None, attempts: LogAttempts
+    ) -> LastingPage:
         """See `tfoperator.local.controlplane.PageMaker`. Raises ListenError."""
-        self._server = make_page(client, on_link, archive_dir, None)
+        self._server = make_page(client, on_link, archive_dir, attempts, None)
         return self
 
     def start(self) -> None:

@@ -27,7 +27,7 @@ from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.local.controllers.deployment_controller import DeploymentController
 from tfoperator.local.gpus.manager import GpuManager
 from tfoperator.local.node.agent import NodeAgent
-from tfoperator.local.runtime.log_files import LogRequest
+from tfoperator.local.runtime.log_files import LogFile, LogRequest
 from tfoperator.local.runtime.loopback_network import LOOPBACK
 from tfoperator.local.runtime.process.records import RECORDS
 from tfoperator.local.runtime.process.stacks import is_stopped
@@ -70,8 +70,12 @@ class Page(Protocol):
         """Stop serving, and close the client passed to the page."""
 
 
-PageMaker = Callable[[Client, Callable[[str], object], Path | None], Page]
-"""Makes a page from a client, a function to be called with each link that opens it, and the log archive, if any."""
+LogAttempts = Callable[[str, str, str], Sequence[LogFile]]
+"""Returns the logs of a container's attempts, by the pod's namespace and name: see `LogStore.attempts`."""
+
+PageMaker = Callable[[Client, Callable[[str], object], Path | None, LogAttempts], Page]
+"""Makes a page from a client, a function to be called with each link that opens it, the log archive, if any, and the
+logs of the containers."""
 
 
 class ControlPlane:
@@ -183,7 +187,9 @@ class ControlPlane:
             if self._make_page is not None:
                 # The page has its own client, which watches while the page is served, and is closed with it.
                 client = Client(client_config(self.server))
-                page = self._page = self._make_page(client, self._on_page_link, self._archive_dir)
+                page = self._page = self._make_page(
+                    client, self._on_page_link, self._archive_dir, self.agent.logs.attempts
+                )
                 undo.callback(self._quietly, "page", page.stop)
                 page.start()
             self._cleanup = undo.pop_all()

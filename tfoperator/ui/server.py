@@ -27,6 +27,7 @@ from tfoperator.ui.assets import NOT_STORED, assets
 from tfoperator.ui.guard import MAX_FIELDS, Sessions, complaint, fields_in, token_in
 from tfoperator.ui.jobs import streams
 from tfoperator.ui.jobs.board import Cluster
+from tfoperator.ui.jobs.earlier_runs import Attempts
 from tfoperator.ui.jobs.logs import MAX_REPLICAS, LogFeed, Readers
 from tfoperator.ui.jobs.texts import archived_log, archived_runs, job_report, job_yaml
 from tfoperator.ui.problems import CannotRead, NotThere
@@ -66,7 +67,8 @@ class UiServer(HttpServer):
     `namespaces` are the watched ones, `("",)` all. `source` names the cluster for users. `pipelines` is the home
     of pipeline runs, a directory or a URL, which are shown, too, once there are any; without a client only they are.
     `local`: the client's server is this machine's own control plane, whose TensorBoards are framed. In another, whoever
-    may edit a service says what a TensorBoard's address is. The client may be that of a recorded `run`.
+    may edit a service says what a TensorBoard's address is. The client may be that of a recorded `run`. `attempts` are
+    the logs of containers that run on this machine.
     `commands` are the options with which a command reaches the same cluster; None if none does. Of two
     runs there may be a `comparison`, which is shown alone.
     `on_link(url)` is called with each link for a browser: one when the server is made, and another when that
@@ -84,6 +86,7 @@ class UiServer(HttpServer):
         archive_dir: str | os.PathLike[str] | None = None,
         pipelines: Path | str | None = None,
         local: bool = False,
+        attempts: Attempts | None = None,
         run: RecordedRun | None = None,
         commands: str | None = None,
         comparison: Mapping[str, Any] | None = None,
@@ -97,6 +100,7 @@ class UiServer(HttpServer):
         archive, jobs = self._archive is not None, client is not None
         self._about = About(source, shown, archive=archive, jobs=jobs, commands=commands, comparison=comparison)
         self._local = local
+        self._attempts = attempts
         self._cluster = None if client is None else Cluster(client, namespaces, local, run)
         self._home = pipelines
         self._pipelines: PipelinePages | None = None
@@ -184,7 +188,7 @@ class UiServer(HttpServer):
             return _refuse(HTTPStatus.BAD_REQUEST, "which job? give namespace and name")
         if path == "/api/job":
             cluster.watch()
-            return _stream(streams.one_job(cluster, f"{namespace}/{name}", *self._feed(client, query)))
+            return _stream(streams.one_job(cluster, f"{namespace}/{name}", *self._feed(cluster, query)))
         if path == "/api/yaml":
             return await self._call(lambda: job_yaml(client, namespace, name))
         if path == "/api/report":
@@ -243,11 +247,13 @@ class UiServer(HttpServer):
         found = self._cluster.board.job_of_uid(uid)
         return None if found is None else (found.metadata.namespace, found.metadata.name)
 
-    def _feed(self, client: Client, query: Query) -> tuple[LogFeed | None, list[str]]:
+    def _feed(self, cluster: Cluster, query: Query) -> tuple[LogFeed | None, list[str]]:
         replicas = [name for name in _one(query, "logs").split(",") if name][:MAX_REPLICAS]
         if not replicas:
             return None, []
-        return LogFeed(client, self._readers, asyncio.get_running_loop(), tail_lines=_tail(query)), replicas
+        loop, attempts = asyncio.get_running_loop(), self._attempts if cluster.run is None else cluster.run.attempts
+        feed = LogFeed(cluster.client, self._readers, loop, tail_lines=_tail(query), attempts=attempts)
+        return feed, replicas
 
     async def _call(self, call: Callable[[], T]) -> Answer:
         """Return the result of a slow call, made in another thread."""

@@ -7,6 +7,12 @@ from playwright.sync_api import Browser, expect
 
 from tests.support.browsing import Shown
 from tests.support.stage import START, moment, train
+from tfoperator.kube.resources import PODS
+from tfoperator.local.node.log_store import LogStore
+
+FROM_ABOVE = """(log) => [...log.querySelectorAll('.row')]
+  .map((row) => [row.getBoundingClientRect().top, row.textContent])
+  .sort(([a], [b]) => a - b).map(([, text]) => text)"""
 
 
 def test_logs_stand_side_by_side_with_search_and_pause(shown: Shown) -> None:
@@ -94,6 +100,35 @@ def test_a_restart_is_seen_in_the_log(shown: Shown) -> None:
         expect(lane).to_have_attribute(
             "aria-label", re.compile("failed from .*exit code 137, OOMKilled; waiting from .*; running")
         )
+
+
+def test_a_page_that_is_opened_late_shows_every_attempt_and_where_each_began(browser: Browser, tmp_path: Path) -> None:
+    logs = LogStore(tmp_path)
+    shown = Shown(browser, attempts=logs.attempts)
+    try:
+        job = train(shown.stage, workers=1)
+        pod = shown.stage.pod(job, 0)["metadata"]
+        for owner, text in (("an-earlier-pod", "first words\n"), (pod["uid"], "second words\n"), (pod["uid"], "")):
+            logs.open("default", pod["name"], "tensorflow", owner=owner).path.write_text(text)
+        status = {"name": "tensorflow", "restartCount": 1, "state": {"running": {"startedAt": moment(10)}}}
+        shown.stage.edit(PODS, "default", pod["name"], {"status": {"containerStatuses": [status]}})
+        with shown.by() as somebody:
+            page = shown.open(somebody, "#/jobs/default/mnist/logs")
+            log = page.get_by_role("log", name="Log of worker-0")
+            expect(log).to_contain_text("step 299")
+            log.press("Home")
+            begins = [
+                "first words",
+                "mnist-worker-0, made anew, run 1",
+                "second words",
+                "mnist-worker-0, run 2",
+                "step 0",
+            ]
+            expect(log.locator(".row").filter(has_text="first words")).to_be_in_viewport()
+            first = log.evaluate(FROM_ABOVE)[: len(begins)]
+            assert [line for line, part in zip(first, begins, strict=True) if part not in line] == []
+    finally:
+        shown.server.stop()
 
 
 def test_logs_of_the_archive_can_be_read_when_their_pods_are_gone(browser: Browser, tmp_path: Path) -> None:

@@ -35,6 +35,8 @@ class RecordedRun:
         """Read the records. Raises OSError, ValueError."""
         self._directory = run_dir
         self._logs = LogStore(run_dir / "logs")
+        self.attempts = self._logs.attempts
+        """The logs of a container's attempts."""
         self._mark: tuple[int, int, int] | None = None
         objects = self._read(read_run(run_dir))
         self._server = EmbeddedApiServer(log_reader=self._logs.read, objects=objects)

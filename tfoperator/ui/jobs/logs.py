@@ -17,6 +17,7 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
 from tfoperator.sdk.logs.pod_logs import LogLine, LogOptions
 from tfoperator.sdk.logs.run_log import ContainerRun, RunLogReader, present_run
+from tfoperator.ui.jobs.earlier_runs import Attempts, earlier_lines
 from tfoperator.ui.jobs.objects import SeenPod
 
 MAX_REPLICAS = 16
@@ -84,8 +85,11 @@ class LogFeed:
         loop: asyncio.AbstractEventLoop,
         *,
         tail_lines: int,
+        attempts: Attempts | None = None,
     ) -> None:
+        """Initialize; `attempts` are the logs of containers that run on this machine."""
         self._client = client
+        self._attempts = attempts
         self._readers = readers
         self._loop = loop
         self._tail = tail_lines
@@ -93,9 +97,10 @@ class LogFeed:
         self._queue: queue.Queue[LogBatch] = queue.Queue(_MAX_BATCHES)
         self._arrived = asyncio.Event()
         self._open: dict[ContainerRun, RunLogReader] = {}
+        self._begun: set[str] = set()  # replicas whose earlier runs are read
 
     def follow(self, pods: Iterable[tuple[str, SeenPod]]) -> None:
-        """Read each run of these replicas' pods that is not read yet."""
+        """Read each run of these replicas' pods that is not read yet, of each replica first its earlier runs."""
         for replica, pod in pods:
             run = present_run(pod)
             if run is not None and run not in self._open:
@@ -132,9 +137,14 @@ class LogFeed:
 
         reader = RunLogReader(self._client, pod, run, sink, LogOptions(tail_lines=self._tail), clock=SystemClock())
         self._open[run] = reader
+        is_first = replica not in self._begun
 
         def read() -> None:
             try:
+                for found in earlier_lines(self._client, self._attempts, pod, run, self._tail) if is_first else ():
+                    self._put(LogBatch(replica, name, found.uid, found.restarts, found.lines))
+                    if self._closed.is_set():
+                        return
                 reader.read()
             except KubeError as error:
                 self._put(LogBatch(replica, name, run.pod_uid, run.restarts, problem=str(error)))
@@ -145,6 +155,8 @@ class LogFeed:
             self._arrived.set()
             if not self._queue.full():
                 self._queue.put_nowait(LogBatch(replica, name, run.pod_uid, run.restarts, problem=problem))
+            return
+        self._begun.add(replica)
 
     def _put(self, batch: LogBatch) -> None:
         while not self._closed.is_set():

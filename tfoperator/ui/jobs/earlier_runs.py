@@ -1,0 +1,97 @@
+"""The logs of a replica's runs before its present one, for a page that is opened after they have ended.
+
+On this machine each run of a container has a file, also the runs of pods that are gone. An API server of another
+cluster has the run before the present one; runs before that are in the log archive only, which the page lists.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tfoperator.base.files import open_regular, tail_offset
+from tfoperator.kube.client import Client
+from tfoperator.kube.errors import ClientClosed, KubeError
+from tfoperator.sdk.logs.run_log import ContainerRun
+from tfoperator.ui.jobs.objects import SeenPod
+
+if TYPE_CHECKING:
+    from tfoperator.local.runtime.log_files import LogFile
+
+logger = logging.getLogger(__name__)
+
+Attempts = Callable[[str, str, str], "Sequence[LogFile]"]
+"""Returns the logs of a container, by the pod's namespace and name, the oldest first: of each attempt, over all pods of
+that name."""
+
+_MAX_RUNS = 20
+"""Earlier runs that are read, the latest ones: a program that fails at its start may have had hundreds."""
+_LINES = 2000
+"""Lines of a batch."""
+_GONE = "gone"
+"""Stands for the UID of an earlier pod whose UID is not known."""
+
+
+class EarlierLines(msgspec.Struct, frozen=True):
+    """Some lines of an earlier run. The pod's UID and `restarts` distinguish runs, as in `ContainerRun`."""
+
+    uid: str
+    restarts: int
+    lines: list[str]
+
+
+def earlier_lines(
+    client: Client, attempts: Attempts | None, pod: SeenPod, run: ContainerRun, tail_lines: int
+) -> Iterator[EarlierLines]:
+    """Yield the last `tail_lines` lines of each run before `run`, in batches, the oldest run first.
+
+    `attempts` is None where the containers don't run on this machine. A log that can't be read is left out.
+    """
+    if attempts is None:
+        yield from _previous(client, pod, run, tail_lines)
+        return
+    logs = _before(attempts(pod.metadata.namespace, pod.metadata.name, run.container), run)
+    first = len(logs) - run.restarts
+    numbers: dict[str, int] = {}
+    for number, log in enumerate(logs):
+        uid = log.owner or (run.pod_uid if number >= first else _GONE)
+        restarts = numbers[uid] = numbers.get(uid, -1) + 1
+        if number >= len(logs) - _MAX_RUNS:
+            yield from _of_file(log, uid, restarts, tail_lines)
+
+
+def _before(logs: Sequence[LogFile], run: ContainerRun) -> Sequence[LogFile]:
+    """Return the logs before that of a run: by its number if the pod of each log is known, else all but the last."""
+    own = [number for number, log in enumerate(logs) if log.owner == run.pod_uid]
+    return logs[: own[min(run.restarts, len(own) - 1)]] if own else logs[:-1]
+
+
+def _of_file(log: LogFile, uid: str, restarts: int, tail_lines: int) -> Iterator[EarlierLines]:
+    try:
+        with open_regular(log.path) as stream:
+            stream.seek(tail_offset(stream, tail_lines))
+            while data := stream.readlines(_LINES * 100):
+                text = b"".join(data).decode(errors="replace")
+                yield EarlierLines(uid, restarts, text.removesuffix("\n").split("\n"))
+    except OSError as error:
+        logger.debug("the log %s can't be read: %s", log.path, error)
+
+
+def _previous(client: Client, pod: SeenPod, run: ContainerRun, tail_lines: int) -> Iterator[EarlierLines]:
+    if run.restarts == 0:
+        return
+    meta = pod.metadata
+    try:
+        with client.pod_log(meta.namespace, meta.name, run.container, previous=True, tail_lines=tail_lines) as stream:
+            text = b"".join(stream).decode(errors="replace")
+    except ClientClosed:
+        raise
+    except KubeError as error:  # most often the kubelet has removed it
+        logger.debug("the log of the run before of %s can't be read: %s", meta.name, error)
+        return
+    lines = text.removesuffix("\n").split("\n")
+    for begin in range(0, len(lines), _LINES):
+        yield EarlierLines(run.pod_uid, run.restarts - 1, lines[begin : begin + _LINES])
