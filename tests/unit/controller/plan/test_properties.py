@@ -91,6 +91,11 @@ def worlds(draw: st.DrawFn) -> World:
     return World(job, options=options, sidecar=draw(st.integers(0, 2)) == 0, backs_off=backs_off, stacks=stacks)
 
 
+def failed_in(status: TFJobStatus) -> set[tuple[str, int]]:
+    """The replicas that have failed for good."""
+    return {(key, index) for key, one in status.replica_statuses.items() for index in parse_indexes(one.failed_indexes)}
+
+
 def check_plan(result: ReadablePlan, view: View) -> None:
     """What must be true of any single plan, however old the view that it was made from."""
     creates = Counter(create.replica for create in result.creations("pods"))
@@ -106,7 +111,9 @@ def check_plan(result: ReadablePlan, view: View) -> None:
     all_restart = result.status.job_restarts > view.job.status.job_restarts
     assert all_restart or not done & creates.keys(), "a completed replica runs again"
     if creates:
-        numbers = {job_restarts_before(pod) for pod in view.pods}
+        # A replica that has failed for good is not started again with the others, and keeps its pod.
+        failed = failed_in(result.status)
+        numbers = {job_restarts_before(pod) for pod in view.pods if replica_of(pod.metadata.labels) not in failed}
         assert numbers <= {result.status.job_restarts}, "a new pod beside an old one"
     assert len({d.uid for d in result.deletions("pods")}) == len(result.deletions("pods"))
     assert result.requeue_after is None or 0 <= result.requeue_after <= MAX_REQUEUE
@@ -427,7 +434,9 @@ def assert_settled(world: World) -> None:
     assert set(alive) >= wanted, (wanted, alive)
     assert all(count == 1 for count in alive.values())
     counted = {key: one.active for key, one in world.job.status.replica_statuses.items() if one.active}
-    assert counted == Counter(str(kind) for kind, _ in alive), "what was written late was written"
+    # A second pod of a replica that has failed for good does not make it active.
+    active_kinds = Counter(str(kind) for kind, index in alive if (kind, index) not in failed_in(world.job.status))
+    assert counted == active_kinds, "what was written late was written"
     services = {replica_of(service.metadata.labels) for service in world.services.values()}
     if world.job.status.network == Network.PER_JOB:
         assert services <= {None}, "no replica's"
