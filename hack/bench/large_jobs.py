@@ -117,7 +117,7 @@ class Operator:
         self.process: subprocess.Popen[bytes] = spawn(command, folder / f"{name}.log")
 
     def __enter__(self) -> Operator:
-        _wait(lambda: self._get(self._health, "/readyz") is not None, "ready")
+        _wait(lambda: page(self._health, "/readyz") is not None, "ready")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -131,7 +131,7 @@ class Operator:
         """Whether it leads, and has nothing to do. Raises RuntimeError if it has ended."""
         if self.process.poll() is not None:
             raise RuntimeError(f"the operator has ended with {self.process.returncode}")
-        lines = (self._get(self._metrics, "/metrics") or "").splitlines()
+        lines = (page(self._metrics, "/metrics") or "").splitlines()
         return {"tfoperator_leader 1.0", 'workqueue_depth{name="tfjobs"} 0.0'} <= set(lines)
 
     def peak(self) -> float:
@@ -145,13 +145,14 @@ class Operator:
         """MiB of its resident set."""
         return float(psutil.Process(self.process.pid).memory_info().rss) / 2**20
 
-    @staticmethod
-    def _get(port: int, path: str) -> str | None:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-                return str(answer.read().decode())
-        except OSError:
-            return None
+
+def page(port: int, path: str) -> str | None:
+    """What a server on this machine answers; None while there is none, or if it refuses."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return str(answer.read().decode())
+    except OSError:
+        return None
 
 
 def measure(

@@ -15,7 +15,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -27,7 +26,7 @@ import psutil
 import yaml
 
 from hack import gobuild
-from hack.bench.large_jobs import large_job
+from hack.bench.large_jobs import large_job, page
 from hack.controlplane import ControlPlane
 from hack.processes import comes_true, end_process, free_port, spawn
 from tfoperator.api.names import job_labels
@@ -183,7 +182,7 @@ class Operator:
         self._process: subprocess.Popen[bytes] = spawn(command, log, cwd=code, env=os.environ | {"PYTHONPATH": "."})
 
     def __enter__(self) -> Operator:
-        _wait(lambda: self._get(self._health, "/readyz") is not None, "ready")
+        _wait(lambda: page(self._health, "/readyz") is not None, "ready")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -194,7 +193,7 @@ class Operator:
         if self._process.poll() is not None:
             raise RuntimeError(f"the operator has ended with {self._process.returncode}")
         return f'tfoperator_informer_objects{{informer="{plural}"}} {float(count)}' in (
-            self._get(self._metrics, "/metrics") or ""
+            page(self._metrics, "/metrics") or ""
         )
 
     def memory(self) -> tuple[float, float]:
@@ -202,14 +201,6 @@ class Operator:
         lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
         peak = next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
         return peak, psutil.Process(self._process.pid).memory_info().rss / 2**20
-
-    @staticmethod
-    def _get(port: int, path: str) -> str | None:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-                return str(answer.read().decode())
-        except OSError:
-            return None
 
 
 def measure(kind: Kind, codes: dict[str, Path], count: int, folder: Path) -> None:
