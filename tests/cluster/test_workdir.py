@@ -12,7 +12,7 @@ from hack.machine import HOST_ADDRESS
 from hack.s3_server import s3_server
 from tests.support.eventually import eventually
 from tests.support.in_cluster import LIMIT, TRAINING_IMAGE, InCluster
-from tfoperator.base.object_store import Objects
+from tfoperator.object_store import Objects
 
 HOSTILE = (b"-rf", b"a\nb", b"\xff\xfe", b"$(touch x)")
 

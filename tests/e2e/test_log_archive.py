@@ -16,9 +16,9 @@ from tests.support.cli import Cli, local_cli, replica, tfjob
 from tests.support.cluster import Cluster, decode
 from tests.support.eventually import eventually, eventually_holds
 from tests.support.fake_kubelet import ContainerLog, FakeKubelet
-from tests.support.fixtures import s3, s3_variables
 from tests.support.operated import JobOnCluster, Operated
 from tests.support.operator_process import OperatorProcess
+from tests.support.services import s3, s3_variables
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.local.node.node_api import NODES
 from tfoperator.logs.archive.reader import archived_pods

@@ -15,11 +15,11 @@ from tests.support.argo import Answer, Task, argo, in_order
 from tests.support.cli import Cli
 from tests.support.cluster import decode
 from tests.support.eventually import eventually
-from tests.support.fixtures import postgres, postgres_process, s3, s3_variables
 from tests.support.local_cluster import cli, cluster
-from tfoperator.base.object_store import Objects
+from tests.support.services import postgres, postgres_process, s3, s3_variables
 from tfoperator.kube.resources import PODS
 from tfoperator.local.controlplane import ControlPlane
+from tfoperator.object_store import Objects
 
 __all__ = ["cli", "cluster", "postgres", "postgres_process", "s3", "s3_variables"]
 

@@ -9,7 +9,7 @@ import pytest
 from hack import strangers
 from hack.postgres import USER, PostgresServer
 from tests.support.cli import Cli
-from tests.support.fixtures import postgres, postgres_process
+from tests.support.services import postgres, postgres_process
 
 __all__ = ["postgres", "postgres_process"]
 

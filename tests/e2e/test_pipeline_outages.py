@@ -10,8 +10,8 @@ from hack.postgres import PostgresServer, postgres_server
 from hack.s3_server import BUCKET
 from tests.e2e.test_pipeline import PIPELINE, objects
 from tests.support.cli import Cli
-from tests.support.fixtures import s3, s3_variables
 from tests.support.local_cluster import cli, cluster
+from tests.support.services import s3, s3_variables
 from tfoperator.local.controlplane import ControlPlane
 
 __all__ = ["cli", "cluster", "s3", "s3_variables"]

@@ -1,18 +1,16 @@
 """Fixtures that several test packages share: a conftest imports those that it wants."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from hack.postgres import PostgresServer, postgres_server
-from hack.s3_server import s3_server
 from tests.support.clock import FakeClock
 from tests.support.fake_api import FakeApi
 from tests.support.threads import every_thread_ends
 
-__all__ = ["api", "clock", "every_thread_ends", "give_away", "postgres", "postgres_process", "s3", "s3_variables"]
+__all__ = ["api", "clock", "every_thread_ends", "give_away"]
 
 
 @pytest.fixture
@@ -23,35 +21,6 @@ def clock() -> FakeClock:
 @pytest.fixture
 def api(clock: FakeClock) -> FakeApi:
     return FakeApi(clock.now)
-
-
-@pytest.fixture(scope="session")
-def postgres_process() -> Iterator[PostgresServer]:
-    """A PostgreSQL server."""
-    with postgres_server() as server:
-        yield server
-
-
-@pytest.fixture
-def postgres(postgres_process: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> PostgresServer:
-    """The same, with what its clients need in the environment."""
-    monkeypatch.setenv("PGPASSFILE", str(postgres_process.passfile))
-    return postgres_process
-
-
-@pytest.fixture(scope="module")
-def s3_variables() -> Iterator[dict[str, str]]:
-    """An S3 server; the variables by which its clients find it."""
-    with s3_server() as found:
-        yield found
-
-
-@pytest.fixture
-def s3(s3_variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The same, set for this test."""
-    for name, value in s3_variables.items():
-        monkeypatch.setenv(name, value)
-    return s3_variables
 
 
 @pytest.fixture

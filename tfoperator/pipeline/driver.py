@@ -20,9 +20,9 @@ from typing import Any
 import msgspec
 
 from tfoperator.base.files import local_path, open_regular
-from tfoperator.base.object_store import Objects, ObjectStoreError, is_object_url
 from tfoperator.launcher import Artifact, Component, ComponentError, Execution, PermanentFailure
 from tfoperator.launcher.core.metadata import cache_key, fingerprint
+from tfoperator.object_store import Objects, ObjectStoreError, is_object_url
 from tfoperator.pipeline.dsl.standard_artifacts import VALUES, value_of
 from tfoperator.pipeline.graph import FromOutside, Source, Step
 from tfoperator.pipeline.store.metadata_store import MetadataStore

@@ -17,11 +17,11 @@ import psutil
 
 from tfoperator.base.clock import StopSignal
 from tfoperator.base.files import hold_lock, is_locked, local_path
-from tfoperator.base.object_store import Objects, ObjectStoreError, is_object_url
 from tfoperator.base.private_files import check_own_place, make_folders
 from tfoperator.base.urls import shown_url
 from tfoperator.launcher import ComponentError, LaunchContext, LauncherError
 from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper, WorkDirectory
+from tfoperator.object_store import Objects, ObjectStoreError, is_object_url
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease
 from tfoperator.pipeline.step_logs import StepLogs
 from tfoperator.pipeline.store.metadata_store import MetadataStore

@@ -10,9 +10,9 @@ from pathlib import Path
 from tfoperator.base.clock import Clock, Repetition, SystemClock
 from tfoperator.base.controlchars import without_controls
 from tfoperator.base.files import file_mark
-from tfoperator.base.object_store import ObjectChanged, Objects, ObjectStoreError
 from tfoperator.base.private_files import make_folders
 from tfoperator.launcher import ComponentError
+from tfoperator.object_store import ObjectChanged, Objects, ObjectStoreError
 
 logger = logging.getLogger(__name__)
 

@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.api import names
+from tfoperator.api import names, queues
 from tfoperator.api.v1.types import ReplicaType
+from tfoperator.kube.kept import KEPT_ANNOTATIONS, KEPT_LABELS
 from tfoperator.kube.objects import ObjectMeta, Pod
 
 replicas = st.tuples(st.sampled_from(ReplicaType), st.integers(0, names.MAX_REPLICA_INDEX))
@@ -60,3 +61,14 @@ def test_what_names_no_replica_is_nobodys(kind: str | None, index: str | None) -
 )
 def test_a_replica_is_named_by_type_and_index_and_other_pods_by_their_name(labels: dict[str, str], name: str) -> None:
     assert names.replica_name(Pod(metadata=ObjectMeta(name="other", labels=labels))) == name
+
+
+def test_what_the_operator_reads_of_labels_and_annotations_is_what_caches_keep() -> None:
+    values = {name: value for module in (names, queues) for name, value in vars(module).items()}
+    labels = {value for name, value in values.items() if name.startswith("LABEL_") or name.endswith("_LABEL")}
+    # Of Workloads and templates, and of jobs that clients look for.
+    elsewhere = {names.LABEL_PREFIX, queues.JOB_UID_LABEL, queues.POD_SET_LABEL, names.LABEL_WORKDIR}
+    assert labels - elsewhere <= KEPT_LABELS
+    annotations = {value for name, value in values.items() if name.startswith("ANNOTATION_")}
+    annotations.add(queues.WORKLOAD_ANNOTATION)
+    assert annotations - {names.ANNOTATION_PARAMETERS} <= KEPT_ANNOTATIONS  # it is of the records of runs

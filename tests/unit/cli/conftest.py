@@ -5,8 +5,8 @@ from typing import NamedTuple
 import pytest
 import typer.main
 
-from tests.support.fixtures import postgres, postgres_process
 from tests.support.served import ServedWorld, every_thread_ends, served, world
+from tests.support.services import postgres, postgres_process
 from tfoperator.cli.__main__ import main
 
 __all__ = ["Run", "Said", "Tell", "every_thread_ends", "postgres", "postgres_process", "served", "world"]

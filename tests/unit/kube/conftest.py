@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.served import every_thread_ends, served, world
+from tests.support.threads import every_thread_ends
 from tests.unit.kube.server import Handler, ScriptedServer
 from tfoperator.kube import Client
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.tls import TlsOptions
 
-__all__ = ["every_thread_ends", "served", "world"]
+__all__ = ["every_thread_ends"]
 
 
 EC = "ec -pkeyopt ec_paramgen_curve:prime256v1"

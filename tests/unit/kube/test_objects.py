@@ -10,11 +10,10 @@ import pytest
 from tests.unit.kube.conftest import Serve
 from tests.unit.kube.pods import running_pod
 from tests.unit.kube.server import Exchange
-from tfoperator.api import names, queues
 from tfoperator.kube import objects
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
-from tfoperator.kube.kept import KEPT_ANNOTATIONS, KEPT_LABELS
+from tfoperator.kube.kept import DECIDING_CONTAINER
 from tfoperator.kube.list_watch import PAGE_SIZE, list_pages
 from tfoperator.kube.objects import ObjectMeta, Pod, Service, decode_partial, decode_pod, decode_service
 from tfoperator.kube.resources import PODS
@@ -92,17 +91,6 @@ def test_the_controller_is_the_owner_in_charge() -> None:
     assert meta.key == "team-a/mnist-00000-worker-0"
 
 
-def test_what_the_operator_reads_of_labels_and_annotations_is_what_caches_keep() -> None:
-    values = {name: value for module in (names, queues) for name, value in vars(module).items()}
-    labels = {value for name, value in values.items() if name.startswith("LABEL_") or name.endswith("_LABEL")}
-    # Of Workloads and templates, and of jobs that clients look for.
-    elsewhere = {names.LABEL_PREFIX, queues.JOB_UID_LABEL, queues.POD_SET_LABEL, names.LABEL_WORKDIR}
-    assert labels - elsewhere <= KEPT_LABELS
-    annotations = {value for name, value in values.items() if name.startswith("ANNOTATION_")}
-    annotations.add(queues.WORKLOAD_ANNOTATION)
-    assert annotations - {names.ANNOTATION_PARAMETERS} <= KEPT_ANNOTATIONS  # it is of the records of runs
-
-
 @pytest.mark.parametrize("decode", [decode_pod, decode_service, decode_partial])
 def test_an_object_costs_a_cache_little_whatever_somebody_writes_into_it(decode: Any) -> None:
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "n" * 300, "uid": "u"}
@@ -160,7 +148,7 @@ def test_of_a_pod_with_many_containers_the_one_that_decides_is_kept_and_a_small_
     )
     large = pod(1_000, "m" * 4096)
     assert (large.status.phase, len(large.status.container_statuses)) == ("Running", 16)
-    [deciding] = [one for one in large.status.container_statuses if one.name == names.DEFAULT_CONTAINER_NAME]
+    [deciding] = [one for one in large.status.container_statuses if one.name == DECIDING_CONTAINER]
     assert (deciding.state.terminated.exit_code, deciding.restart_count) == (3, 1)
     assert len(deciding.state.terminated.message) == 256
     assert [one.type for one in large.status.conditions][:2] == ["Ready", "DisruptionTarget"]

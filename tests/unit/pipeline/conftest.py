@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fixtures import postgres, postgres_process
+from tests.support.services import postgres, postgres_process
 from tests.support.threads import no_threads_left
 from tests.unit.pipeline.samples import DATABASES, DONE, ON_THE_WAY, OPENED, Place
 

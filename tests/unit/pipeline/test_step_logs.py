@@ -10,9 +10,9 @@ import pytest
 from hack.s3_server import BUCKET
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
-from tests.support.fixtures import s3, s3_variables
-from tfoperator.base.object_store import Objects, ObjectStoreError
+from tests.support.services import s3, s3_variables
 from tfoperator.launcher import ComponentError
+from tfoperator.object_store import Objects, ObjectStoreError
 from tfoperator.pipeline.step_logs import StepLogs
 
 __all__ = ["s3", "s3_variables"]

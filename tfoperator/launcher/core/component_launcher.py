@@ -15,7 +15,6 @@ import msgspec
 import yaml
 
 from tfoperator.base.clock import StopSignal
-from tfoperator.base.object_store import ObjectStoreError
 from tfoperator.launcher.core.component import (
     TMP_PATH,
     ArtifactDict,
@@ -50,6 +49,7 @@ from tfoperator.launcher.core.record import (
     new_run,
     recorded_execution,
 )
+from tfoperator.object_store import ObjectStoreError
 
 T = TypeVar("T")
 

@@ -20,7 +20,6 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from tfoperator.base.files import local_path, open_regular
-from tfoperator.base.object_store import Objects, is_object_url
 from tfoperator.launcher.core.component import Artifact
 from tfoperator.launcher.core.errors import PermanentFailure, RetryableFailure
 from tfoperator.launcher.core.output_document import (
@@ -30,6 +29,7 @@ from tfoperator.launcher.core.output_document import (
     Output,
     parse_output,
 )
+from tfoperator.object_store import Objects, is_object_url
 
 
 class OutputStore(Protocol):

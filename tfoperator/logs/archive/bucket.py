@@ -20,9 +20,9 @@ from datetime import datetime
 from pathlib import Path, PurePath, PurePosixPath
 
 from tfoperator.base.files import take_lock
-from tfoperator.base.object_store import ObjectChanged, Objects
 from tfoperator.logs.archive.layout import RECORD, ArchivedPod, decode_record, file_names
 from tfoperator.logs.archive.place import Place
+from tfoperator.object_store import ObjectChanged, Objects
 
 logger = logging.getLogger(__name__)
 

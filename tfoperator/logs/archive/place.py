@@ -12,9 +12,9 @@ from datetime import datetime
 from pathlib import Path, PurePath
 
 from tfoperator.base.files import local_path
-from tfoperator.base.object_store import is_object_url
 from tfoperator.logs.archive.layout import RECORD, ArchivedPod, is_file_name, read_record
 from tfoperator.logs.archive.log_file import link
+from tfoperator.object_store import is_object_url
 
 logger = logging.getLogger(__name__)
 

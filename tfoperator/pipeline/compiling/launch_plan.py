@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from tfoperator.base.files import local_path
-from tfoperator.base.object_store import is_object_url
 from tfoperator.base.urls import shown_url
 from tfoperator.kube.pod_spec import verbatim
 from tfoperator.launcher import ComponentError
 from tfoperator.launcher.core.component import Json
 from tfoperator.launcher.core.metadata import fingerprint
+from tfoperator.object_store import is_object_url
 from tfoperator.pipeline.graph import Graph, check_fixed
 from tfoperator.pipeline.store.postgresql import database_url
 

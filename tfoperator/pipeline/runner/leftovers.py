@@ -10,12 +10,12 @@ from functools import partial
 
 import msgspec
 
-from tfoperator.base.object_store import is_object_url
 from tfoperator.kube.errors import ConfigError, KubeError
 from tfoperator.launcher import LaunchContext, LauncherError
 from tfoperator.launcher.core.context import connect
 from tfoperator.launcher.core.record import recorded_execution
 from tfoperator.launcher.platforms.stopping import stop_recorded
+from tfoperator.object_store import is_object_url
 from tfoperator.pipeline.driver import publish, remove
 from tfoperator.pipeline.home import Home, orchestrated
 from tfoperator.pipeline.lease import RunInProgress

@@ -19,7 +19,6 @@ import msgspec
 
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, LABEL_WORKDIR, WORKDIR_SOURCE_VOLUME, WORKDIR_VOLUME
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.base.object_store import Objects
 from tfoperator.kube import Selection, list_all
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import ConflictError, KubeError, NotFoundError
@@ -27,12 +26,13 @@ from tfoperator.kube.objects import ObjectMeta
 from tfoperator.kube.pod_spec import verbatim
 from tfoperator.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS
 from tfoperator.kube.verbs import PatchType, decode_metadata
+from tfoperator.object_store import Objects
 from tfoperator.sdk.errors import WorkdirError
 from tfoperator.sdk.workdir import in_replica
 from tfoperator.sdk.workdir.packing import IGNORE_FILE, MAX_BYTES, mebibytes, pack
 
 STORE_VARIABLE = "TFOPERATOR_WORKDIR_STORE"
-"""Names the URL below which larger folders are kept; see `tfoperator.base.object_store`."""
+"""Names the URL below which larger folders are kept; see `tfoperator.object_store`."""
 
 _IN_CONFIG_MAP = (1 << 20) - 1024  # bytes; API servers take 1 MiB
 _LINK_DAYS = 7  # the longest that stores allow

@@ -11,7 +11,6 @@ import pytest
 
 from tests.support.threads import InThread
 from tests.unit.launcher.executors import Copies, Exits, Raises, Says
-from tfoperator.base.object_store import ObjectStoreError
 from tfoperator.launcher import (
     AlreadyFailed,
     Artifact,
@@ -32,6 +31,7 @@ from tfoperator.launcher import (
     WorkDirectoryError,
 )
 from tfoperator.launcher.platforms.in_process import own_output
+from tfoperator.object_store import ObjectStoreError
 
 QUICK = RetryPolicy(attempts=3, initial=0.001)
 

@@ -9,16 +9,16 @@ import pytest
 
 from hack.s3_server import BUCKET
 from tests.support.clock import FakeClock
-from tests.support.fixtures import s3, s3_variables
+from tests.support.services import s3, s3_variables
 from tests.unit.logs.archive.samples import JOB, ended, pod, running
 from tests.unit.logs.archive.test_writer import BOUNDS, World
-from tfoperator.base.object_store import ObjectChanged, Objects, ObjectStoreError
 from tfoperator.kube.objects import ContainerStatus
 from tfoperator.logs.archive.bucket import Bucket
 from tfoperator.logs.archive.layout import RECORD, encode_record, pod_folder, pod_record
 from tfoperator.logs.archive.place import open_place
 from tfoperator.logs.archive.reader import archived_pods, read_archived
 from tfoperator.logs.archive.retention import Retention
+from tfoperator.object_store import ObjectChanged, Objects, ObjectStoreError
 
 __all__ = ["s3", "s3_variables"]
 

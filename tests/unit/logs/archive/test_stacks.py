@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.fixtures import s3, s3_variables
+from tests.support.services import s3, s3_variables
 from tests.support.threads import InThread, no_threads_left
 from tests.unit.logs.archive.samples import JOB, JOB_UID, ended, pod, running
 from tests.unit.logs.archive.test_writer import World, in_directory, world
-from tfoperator.base.object_store import is_object_url
 from tfoperator.kube.objects import ContainerStatus
 from tfoperator.logs.archive.layout import ArchivedPod
 from tfoperator.logs.archive.place import open_place
 from tfoperator.logs.archive.pod_logs import ArchiveBounds
 from tfoperator.logs.archive.reader import archived_pods, read_archived
 from tfoperator.logs.archive.stacks import MAX_STACKS_BYTES
+from tfoperator.object_store import is_object_url
 
 __all__ = ["s3", "s3_variables", "world"]
 

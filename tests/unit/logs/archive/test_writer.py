@@ -13,7 +13,7 @@ from hack.s3_server import BUCKET
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
-from tests.support.fixtures import s3, s3_variables
+from tests.support.services import s3, s3_variables
 from tests.support.threads import InThread, run_at_once
 from tests.unit.logs.archive.samples import JOB, JOB_UID, Source, ended, pod, running, waiting
 from tfoperator.kube.client import Client

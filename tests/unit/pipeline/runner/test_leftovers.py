@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from hack.s3_server import BUCKET
-from tests.support.fixtures import s3, s3_variables
-from tfoperator.base.object_store import Objects, ObjectStoreError
+from tests.support.services import s3, s3_variables
 from tfoperator.launcher import Execution, LaunchContext
 from tfoperator.launcher.core.component import Artifact
+from tfoperator.object_store import Objects, ObjectStoreError
 from tfoperator.pipeline import Home, RunInProgress
 from tfoperator.pipeline.driver import publish
 from tfoperator.pipeline.lease import RunLease

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from hack.s3_server import BUCKET
-from tests.support.fixtures import s3, s3_variables
+from tests.support.services import s3, s3_variables
 from tests.unit.pipeline.samples import DONE, runner, states
-from tfoperator.base.object_store import Objects
 from tfoperator.launcher import ExecutorClassSpec, LaunchContext
 from tfoperator.launcher.core.output import read_output
 from tfoperator.launcher.core.output_document import MalformedOutput
+from tfoperator.object_store import Objects
 from tfoperator.pipeline import (
     BaseComponent,
     Channel,

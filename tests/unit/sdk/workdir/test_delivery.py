@@ -11,12 +11,12 @@ import pytest
 
 from tests.support.cluster import tfjob
 from tests.support.eventually import eventually
-from tests.support.fixtures import s3, s3_variables
 from tests.support.served import ServedWorld
-from tfoperator.base.object_store import Objects
+from tests.support.services import s3, s3_variables
 from tfoperator.kube import ForbiddenError
 from tfoperator.kube.errors import NotFoundError, Status
 from tfoperator.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS
+from tfoperator.object_store import Objects
 from tfoperator.sdk import WorkdirError
 from tfoperator.sdk.workdir.delivery import STORE_VARIABLE, Folder, sweep
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hack.s3_server import BUCKET
-from tests.support.fixtures import s3, s3_variables
-from tfoperator.base.object_store import ObjectChanged, Objects, ObjectStoreError, is_object_url
+from tests.support.services import s3, s3_variables
+from tfoperator.object_store import ObjectChanged, Objects, ObjectStoreError, is_object_url
 
 __all__ = ["s3", "s3_variables"]
 
