@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from tfoperator.api.names import (
     replica_labels,
 )
 from tfoperator.api.parameter_server import parameter_server_template
+from tfoperator.api.process_variables import ProcessVariables
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RestartPolicy, RestartScope, TFJob
 from tfoperator.api.validation.limits import MAX_REPLICAS
@@ -32,6 +33,9 @@ from tfoperator.controller.pods.template import PodTemplateError, Template
 
 CHIEF_TYPES = (ReplicaType.CHIEF, ReplicaType.MASTER)
 """The types that lead a job; with neither, worker 0 does."""
+
+_PROCESS_TYPES = (*CHIEF_TYPES, ReplicaType.WORKER)
+"""The types whose replicas are processes of Keras and JAX, in the order of their numbers."""
 
 _REFERENCE = re.compile(r"\$\((_[A-Z_]*)\)")
 
@@ -68,18 +72,31 @@ class _Cluster(NamedTuple):
 
     There is no TF_CONFIG in a job of a single replica, which has no peers (the Go operator's rule), and there are no
     arguments in one that didn't ask for them. Both may refer to `variables`. With a service for each replica they
-    don't: such pods are the Go operator's, byte by byte.
+    don't: their text is the Go operator's, byte by byte.
+
+    `processes` are the variables of Keras 3 and JAX. The process of the first replica of a type in `first_process` has
+    that number; a type that is not in it has no such process.
     """
 
     tf_config: TFConfig | None
     arguments: ClusterArguments | None
     variables: Mapping[str, str]
+    processes: ProcessVariables | None
+    first_process: Mapping[ReplicaType, int]
 
-    def env(self, replica_type: ReplicaType, index: int) -> dict[str, str]:
-        """Return the variables that a replica gets, each before those that refer to it."""
-        if self.tf_config is None:
-            return {**self.variables}
-        return {**self.variables, TF_CONFIG: self.tf_config.render(replica_type, index)}
+    def env(self, replica_type: ReplicaType, index: int, own: Collection[str]) -> dict[str, str]:
+        """Return the variables that a replica gets, each before those that refer to it.
+
+        The variables of Keras and JAX are left to the user where a name is in `own`.
+        """
+        found = {**self.variables}
+        if self.tf_config is not None:
+            found[TF_CONFIG] = self.tf_config.render(replica_type, index)
+        first = self.first_process.get(replica_type)
+        if self.processes is not None and first is not None:
+            of_process = self.processes.of_process(first + index)
+            found |= {name: value for name, value in of_process.items() if name not in own}
+        return found
 
     def arguments_of(self, replica_type: ReplicaType, index: int) -> tuple[str, ...]:
         """Return the arguments that follow a replica's own."""
@@ -143,7 +160,7 @@ class ReplicaManifests:
             name=self.name(group, index),
             restart_policy=self._restart_policy(group),
             subdomain=self._subdomain,
-            env=self._cluster.env(group.type, index),
+            env=self._cluster.env(group.type, index, self._own_variables(group)),
             arguments=self._cluster.arguments_of(group.type, index),
             restarts=counts.by_annotation(),
         )
@@ -171,6 +188,9 @@ class ReplicaManifests:
         """Return whether the template sets TF_CONFIG itself, and the pods get another."""
         own = any(variable.get("name") == TF_CONFIG for variable in self.template(group).env)
         return own and self._cluster.tf_config is not None
+
+    def _own_variables(self, group: DesiredReplicas) -> frozenset[str]:
+        return frozenset(str(variable.get("name")) for variable in self.template(group).env)
 
     def _restart_policy(self, group: DesiredReplicas) -> str:
         return pod_restart_policy(group.policy, together=restarts_together(self._job))
@@ -200,7 +220,27 @@ class ReplicaManifests:
             tf_config = TFConfig(self._hosts, sparse=sparse, abbreviations=abbreviations)
         if self._job.spec.cluster_arguments:
             arguments = ClusterArguments(self._hosts, abbreviations=abbreviations)
-        return _Cluster(tf_config, arguments, {} if abbreviations is None else abbreviations.variables)
+        variables = {} if abbreviations is None else abbreviations.variables
+        return _Cluster(tf_config, arguments, variables, *self._processes(groups))
+
+    def _processes(
+        self, groups: Sequence[DesiredReplicas]
+    ) -> tuple[ProcessVariables | None, Mapping[ReplicaType, int]]:
+        """Return the variables of Keras and JAX, and the number of each type's first process.
+
+        A job of one process needs none, and a job with parameter servers trains in another way. Dynamic workers come
+        and go, which JAX does not allow.
+        """
+        if self._job.spec.enable_dynamic_worker or any(group.type is ReplicaType.PS for group in groups):
+            return None, {}
+        addresses: list[str] = []
+        first: dict[ReplicaType, int] = {}
+        for replica_type in _PROCESS_TYPES:
+            hosts = self._hosts.get(replica_type, ())
+            if hosts:
+                first[replica_type] = len(addresses)
+                addresses += hosts
+        return (ProcessVariables(addresses), first) if len(addresses) > 1 else (None, {})
 
     @property
     def _evaluator_in_cluster(self) -> bool:

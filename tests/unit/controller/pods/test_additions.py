@@ -5,6 +5,7 @@ import msgspec
 import pytest
 
 from tests.unit.controller.builders import TEMPLATE, ReadablePlan, make_job, planned
+from tfoperator.api.process_variables import PROCESS_VARIABLES
 from tfoperator.api.progress_names import ANNOTATION_PROGRESS_CA, PROGRESS_MOUNT_PATH, token_audience
 from tfoperator.controller import Accelerator, ProgressAccess
 from tfoperator.controller.plan.actions import Create
@@ -105,7 +106,7 @@ def test_tf_config_and_the_checkpoint_come_on_top_for_every_pod_and_the_configur
     for create in result.creations("pods"):
         trainer = create.body["spec"]["containers"][0]
         names = [variable["name"] for variable in trainer["env"]]
-        assert names == ["LD_LIBRARY_PATH", "TFOPERATOR_CHECKPOINT_DIR", "TF_CONFIG"]
+        assert names == ["LD_LIBRARY_PATH", "TFOPERATOR_CHECKPOINT_DIR", "TF_CONFIG", *PROCESS_VARIABLES]
         assert [mount["mountPath"] for mount in trainer["volumeMounts"]] == ["/usr/local/nvidia", "/checkpoint"]
     assert json.dumps([VOLUME, MOUNT, PATH]) == before
 

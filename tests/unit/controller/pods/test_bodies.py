@@ -14,6 +14,7 @@ from tests.unit.controller.builders import (
     started,
     with_status,
 )
+from tfoperator.api.process_variables import PROCESS_VARIABLES
 from tfoperator.api.progress_names import PROGRESS_MOUNT_PATH
 from tfoperator.api.v1.types import ConditionType, ReplicaType
 from tfoperator.controller import Accelerator, ProgressAccess
@@ -103,7 +104,7 @@ def test_a_users_tf_config_is_replaced_in_a_distributed_job_and_kept_in_a_local_
     assert local == env
     result = plan_new({"Worker": {"replicas": 2, "template": template}})
     made = result.creations("pods")[0].body["spec"]["containers"][0]["env"]
-    assert [e["name"] for e in made] == ["A", "TF_CONFIG"]
+    assert [e["name"] for e in made] == ["A", "TF_CONFIG", *PROCESS_VARIABLES]
     assert made[1]["value"].startswith('{"cluster":')
 
 

@@ -7,9 +7,22 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tfoperator.api.names import CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME, WORKDIR_SOURCE_VOLUME, WORKDIR_VOLUME
+from tfoperator.api.names import (
+    CHECKPOINT_VARIABLE,
+    CHECKPOINT_VOLUME,
+    TF_CONFIG,
+    WORKDIR_SOURCE_VOLUME,
+    WORKDIR_VOLUME,
+)
+from tfoperator.api.process_variables import (
+    COORDINATOR_HOST,
+    COORDINATOR_PORT,
+    JAX_BIND_ADDRESS,
+    JAX_COORDINATOR,
+    PROCESS_VARIABLES,
+)
 from tfoperator.api.progress_names import CA_VARIABLE, PROGRESS_VOLUME, TOKEN_VARIABLE
-from tfoperator.local.runtime.loopback_network import LoopbackNetwork
+from tfoperator.local.runtime.loopback_network import LOOPBACK, LoopbackNetwork
 from tfoperator.local.runtime.process import container_main
 from tfoperator.local.runtime.process.stacks import stacks_folder
 from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, Mount, host_name, real_path
@@ -20,6 +33,9 @@ MOUNT_VARIABLE = "TFOPERATOR_MOUNT_"
 
 _FOUND_BY_VARIABLES = (PROGRESS_VOLUME, WORKDIR_VOLUME, WORKDIR_SOURCE_VOLUME)
 """Volumes that the operator adds: programs find their files by variables, so they need no place at a mount path."""
+
+_NOT_INHERITED = {TF_CONFIG, "KUBECONFIG", JAX_BIND_ADDRESS, *PROCESS_VARIABLES}
+"""Variables of this machine that would lead a container's program to other processes, or to a cluster."""
 
 
 class HostEnvironment:
@@ -43,6 +59,7 @@ class HostEnvironment:
         environment |= temporary
         for name, value in run.environment.items():
             environment[name] = self._network.rewrite(value, namespace, run.services)
+        environment |= self._coordinator(run)
         for mount in run.mounts:
             if mount.name == CHECKPOINT_VOLUME:
                 # The volume's real path, since the mount path may not exist.
@@ -53,6 +70,23 @@ class HostEnvironment:
         if run.gpus is not None:
             environment[CUDA_VISIBLE_DEVICES] = visible_devices(run.gpus, run.environment.get(CUDA_VISIBLE_DEVICES))
         return environment
+
+    def _coordinator(self, run: ContainerStart) -> dict[str, str]:
+        """Return the variables of JAX's coordinator that no rewriting of single variables gives.
+
+        Host and port of one address are two variables. JAX listens on every interface by default; here it listens at
+        the loopback address only, as everything else does.
+        """
+        given, namespace = run.environment, run.pod.metadata.namespace
+        found = {}
+        address = f"{given.get(COORDINATOR_HOST, '')}:{given.get(COORDINATOR_PORT, '')}"
+        rewritten = self._network.rewrite(address, namespace, run.services)
+        if rewritten != address:
+            found[COORDINATOR_HOST], _, found[COORDINATOR_PORT] = rewritten.rpartition(":")
+        coordinator = self._network.rewrite(given.get(JAX_COORDINATOR, ""), namespace, run.services)
+        if coordinator.startswith(f"{LOOPBACK}:") and JAX_BIND_ADDRESS not in given:
+            found[JAX_BIND_ADDRESS] = coordinator
+        return found
 
     def directory(self, run: ContainerStart) -> Path:
         """Return the container's working directory, which may not exist."""
@@ -77,7 +111,7 @@ def mount_variable(mount: Mount) -> str:
 
 def _base_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the inherited environment: this machine's, our interpreter first on PATH, unbuffered output."""
-    base = {name: value for name, value in environ.items() if name not in ("TF_CONFIG", "KUBECONFIG")}
+    base = {name: value for name, value in environ.items() if name not in _NOT_INHERITED}
     interpreter = str(Path(sys.executable).parent)
     others = [part for part in base.get("PATH", os.defpath).split(os.pathsep) if part != interpreter]
     base["PATH"] = os.pathsep.join([interpreter, *others])

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.unit.local.node.pods import container, manifest, python, view
+from tfoperator.api.process_variables import ProcessVariables
 from tfoperator.local.identity import identify
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.runtime.log_files import LogRequest
@@ -26,7 +27,7 @@ class Bench:
     def __init__(self, root: Path, **options: Any) -> None:
         self.work_dir = root / "work"
         self.work_dir.mkdir()
-        environ = {**os.environ, "TF_CONFIG": "not yours", "INHERITED": "yes"}
+        environ = {**os.environ, "TF_CONFIG": "not yours", "PROCESS_ID": "7", "INHERITED": "yes"}
         self.runtime = ProcessRuntime(records=root / "records", work_dir=self.work_dir, environ=environ, **options)
         self.records = root / "records"
         self.logs = LogStore(root / "logs")
@@ -90,13 +91,28 @@ def test_a_container_has_its_own_environment_and_python_on_top_of_the_machines_a
     assert environment["MINE"] == "1"
     assert environment["INHERITED"] == "yes"
     assert environment["HOSTNAME"] == "p"
-    assert "TF_CONFIG" not in environment
+    assert not {"TF_CONFIG", "PROCESS_ID"} & set(environment)
     assert environment["PYTHONUNBUFFERED"] == "1"
     assert environment["PEER"] == f"127.0.0.1:{bench.runtime.network.port('ns', 'svc', 2222)}"
     assert environment["ARGUMENT"] == f"--peer=127.0.0.1:{bench.runtime.network.port('ns', 'svc', 80)}"
     assert bench.run(["sh", "-c", "echo one; echo two >&2; echo three"]) == "one\ntwo\nthree\n"
     said = bench.run(["python", "-c", "import sys; print(sys.executable)"])
     assert said.strip() == str(Path(sys.executable).parent / "python")
+
+
+def test_the_coordinator_of_jax_listens_on_loopback_at_the_address_that_the_processes_know(bench: Bench) -> None:
+    code = python("import os, json; print(json.dumps(dict(os.environ)))")
+    given = ProcessVariables(["svc.ns.svc:2222", "other.ns.svc:2222"]).of_process(1)
+    environment = json.loads(bench.run(code, given))
+    port, other = (bench.runtime.network.port("ns", name, 2222) for name in ("svc", "other"))
+    address = f"127.0.0.1:{port}"
+    assert environment["JAX_COORDINATOR_ADDRESS"] == environment["JAX_COORDINATOR_BIND_ADDRESS"] == address
+    assert (environment["COORDINATOR_ADDRESS"], environment["COORDINATOR_PORT"]) == ("127.0.0.1", str(port))
+    assert environment["KERAS_DISTRIBUTION_JOB_ADDRESSES"] == f"{address},127.0.0.1:{other}"
+    own = json.loads(bench.run(code, {**given, "JAX_COORDINATOR_BIND_ADDRESS": "[::]:1234"}))
+    assert own["JAX_COORDINATOR_BIND_ADDRESS"] == "[::]:1234"
+    elsewhere = json.loads(bench.run(code, {"JAX_COORDINATOR_ADDRESS": "10.0.0.1:2222"}))
+    assert "JAX_COORDINATOR_BIND_ADDRESS" not in elsewhere
 
 
 def test_a_container_starts_in_its_working_directory_if_there_is_one_and_there_a_relative_program_is_looked_up(
