@@ -31,6 +31,8 @@ if __package__ in (None, ""):
 from hack import debian, gobuild, postgres, strangers
 from hack.processes import STOP_SECONDS, answers, becomes_ready, end_process, free_ports, is_alive, spawn, tail
 
+_ETCD_BYTES = 8 << 30
+"""The largest size of etcd's file. Its default, 2 GiB, is too small for 1,000 TFJobs of a megabyte."""
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
 START_SECONDS = 120.0
 
@@ -136,6 +138,7 @@ class ControlPlane:
         client, peer = f"http://127.0.0.1:{self._etcd_port}", f"http://127.0.0.1:{self._etcd_peer_port}"
         self._spawn(
             "etcd", "--name=default", f"--data-dir={self.folder / 'etcd'}", "--unsafe-no-fsync", "--log-level=warn",
+            f"--quota-backend-bytes={_ETCD_BYTES}",
             f"--listen-client-urls={client}", f"--advertise-client-urls={client}",
             f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}", f"--initial-cluster=default={peer}",
         )  # fmt: skip

@@ -56,7 +56,20 @@ LOCKS = (
     Lock(
         "dev",
         ("setup.cfg", "requirements/build.in"),
-        ("examples", "docker", "gpu", "pipeline", "postgres", "objects", "test", "lint", "bench", "docs", "release"),
+        (
+            "examples",
+            "jax",
+            "docker",
+            "gpu",
+            "pipeline",
+            "postgres",
+            "objects",
+            "test",
+            "lint",
+            "bench",
+            "docs",
+            "release",
+        ),
         extends="run",
     ),
 )

@@ -115,8 +115,11 @@ def _about_the_end(facts: JobFacts, exit_codes: Sequence[int | None], words: Seq
         return "A disk was full, or a limit of what may be written: make room where the log says, and run it again."
     if any(_FIT_ON_MANY_WORKERS.search(line) for line in words):
         return (
-            "Train the same model with the same optimizer in a loop of some lines: Keras 3 can't `fit` with "
-            "MultiWorkerMirroredStrategy. examples/keras-multi-worker/train.py in tfoperator's repository does so."
+            "Train in one of three ways: Keras 3 can't `fit` with MultiWorkerMirroredStrategy. With the JAX backend it "
+            'can `fit` on several workers: os.environ["KERAS_BACKEND"] = "jax", then keras.distribution.initialize() '
+            "(examples/keras-jax/train.py in tfoperator's repository). With Keras 2 the program stays as it is: `pip "
+            "install tf_keras`, and TF_USE_LEGACY_KERAS=1 in the environment. Or train the same model with the same "
+            "optimizer in a loop of some lines (examples/keras-multi-worker/train.py)."
         )
     if any(_FIT_WITH_SERVERS in line for line in words):
         return (

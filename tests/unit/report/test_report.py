@@ -293,6 +293,8 @@ def test_not_everything_that_is_not_found_is_a_file(line: str) -> None:
     ("error", "said"),
     [
         ("ValueError: Attempt to convert a value (PerReplica:{", "examples/keras-multi-worker/train.py"),
+        ("ValueError: Attempt to convert a value (PerReplica:{", "TF_USE_LEGACY_KERAS=1"),
+        ("ValueError: Attempt to convert a value (PerReplica:{", "examples/keras-jax/train.py"),
         (
             "ValueError: To use this dataset, you need to pass this dataset to "
             "ClusterCoordinator.create_per_worker_dataset.",

@@ -1,0 +1,60 @@
+"""Keras 3 with the JAX backend over several processes: equal losses, other numbers of workers, and killed workers."""
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import Cli, container_process
+
+pytestmark = pytest.mark.tensorflow
+
+ROOT = Path(__file__).parents[2]
+TRAIN = "examples/keras-jax/train.py"
+LIMIT = 400  # seconds; a run takes some 15 on an idle machine of 2 cores
+
+
+def losses(output: str, replica: str = "worker-0") -> dict[int, float]:
+    """The loss of each epoch that a replica has printed at the end of `fit`."""
+    found = re.findall(rf"^\[{replica}\] epoch (\d+) loss (\S+)$", output, re.MULTILINE)
+    return {int(epoch): float(loss) for epoch, loss in found}
+
+
+def run(checkpoints: Path, workers: int, epochs: int, *options: str) -> dict[int, float]:
+    arguments = ["--workers", str(workers), "--checkpoint", str(checkpoints), "--logs-dir", f"{checkpoints}-{epochs}"]
+    done = Cli(ROOT).run("run", TRAIN, *arguments, *options, "--", "--epochs", str(epochs), timeout=LIMIT, code=0)
+    if workers > 1:
+        assert losses(done.stdout, "worker-1") == losses(done.stdout)
+    return losses(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def of_one_process(tmp_path_factory: pytest.TempPathFactory) -> dict[int, float]:
+    """The losses of four epochs in one process."""
+    return run(tmp_path_factory.mktemp("one") / "checkpoints", 1, 4)
+
+
+def test_one_process_two_and_one_again_train_as_one_does(tmp_path: Path, of_one_process: dict[int, float]) -> None:
+    kept = tmp_path / "checkpoints"
+    found = run(kept, 1, 1) | run(kept, 2, 3, "--resume") | run(kept, 1, 4, "--resume")
+    assert found == pytest.approx(of_one_process, abs=1e-5)
+
+
+@pytest.mark.timeout(600)
+def test_a_worker_that_is_killed_in_any_epoch_costs_that_epoch_only(
+    tmp_path: Path, of_one_process: dict[int, float]
+) -> None:
+    command = ["run", TRAIN, "--workers", "2", "--max-restarts", "5", "--restart-scope", "job"]
+    command += ["--checkpoint", str(tmp_path / "checkpoints"), "--logs-dir", str(tmp_path / "kept")]
+    with Cli(ROOT).start(*command, "--", "--epochs", "4", "--pause", "5") as process:
+        for epoch, victim in ((1, "worker-1"), (2, "worker-0"), (3, "worker-1")):
+            process.until(f"[{victim}] Epoch {epoch}/4", within=LIMIT)
+            os.kill(container_process(tmp_path / "kept", f"train-{victim}"), signal.SIGKILL)
+            process.until(f"because of {victim.capitalize()} (exited with code 137)", within=LIMIT)
+        assert process.wait(LIMIT) == 0, process.output
+    output = process.output
+    for worker in ("worker-0", "worker-1"):
+        assert re.findall(rf"\[{worker}\] goes on after epoch (\d)", output) == ["1", "2"], output
+        assert losses(output, worker) == pytest.approx({epoch: of_one_process[epoch] for epoch in (3, 4)}, abs=1e-5)
