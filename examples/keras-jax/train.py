@@ -4,8 +4,8 @@ Every worker of the TFJob runs this same file. `keras.distribution.initialize()`
 each process the addresses of all, their number and its own. Each has a copy of the model and a share of each batch;
 JAX adds up the gradients, so the copies stay equal, and equal to those of one process with the whole batch.
 
-After each epoch process 0 writes a checkpoint, if `TFOPERATOR_CHECKPOINT_DIR` names a folder. A run that is started
-again goes on after the last epoch that is there.
+After each epoch all processes save the model, and process 0 keeps it, if `TFOPERATOR_CHECKPOINT_DIR` names a folder. A
+run that is started again goes on after the last epoch that is there.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -67,19 +68,24 @@ def newest_checkpoint(folder: Path) -> tuple[keras.Model | None, int]:
 
 
 class Checkpoints(keras.callbacks.Callback):
-    """Writes the model after each epoch. A file has its name only when it is complete."""
+    """Writes the model after each epoch. A file has its name only when it is complete.
 
-    def __init__(self, folder: Path) -> None:
+    All processes save, since Keras does so by operations in which all take part; process 0 keeps its file.
+    """
+
+    def __init__(self, folder: Path, *, keeps: bool) -> None:
         super().__init__()
         self.folder = folder
+        self.keeps = keeps
 
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         """Write it."""
         del logs
-        path = self.folder / f"epoch-{epoch + 1}.keras"
-        unfinished = self.folder / "unfinished.keras"
-        self.model.save(unfinished)
-        unfinished.replace(path)
+        with tempfile.TemporaryDirectory(dir=self.folder if self.keeps else None) as work:
+            unfinished = Path(work) / "unfinished.keras"
+            self.model.save(unfinished)
+            if self.keeps:
+                unfinished.replace(self.folder / f"epoch-{epoch + 1}.keras")
 
 
 class Pause(keras.callbacks.Callback):
@@ -116,7 +122,6 @@ def main() -> None:
     if done:
         print(f"goes on after epoch {done}", flush=True)
     images, labels, test_images, test_labels = share_of(process, processes)
-    writes = process == 0 and bool(folder.name)
     history = model.fit(
         images,
         labels,
@@ -125,7 +130,7 @@ def main() -> None:
         initial_epoch=done,
         shuffle=False,
         verbose=2,
-        callbacks=[Pause(options.pause), *([Checkpoints(folder)] if writes else [])],
+        callbacks=[Pause(options.pause), *([Checkpoints(folder, keeps=process == 0)] if folder.name else [])],
     )
     for epoch, loss in enumerate(history.history.get("loss", ()), done + 1):
         print(f"epoch {epoch} loss {loss:.7f}", flush=True)

@@ -54,7 +54,8 @@ Json = dict[str, Any]
 BYTES = 80_000
 """Bytes of labels, of annotations and of what else the author of an object chooses: 240 KB in all."""
 CONTAINERS = 150
-WAIT = 400.0
+WAIT = 1200.0
+"""Seconds until a cache has to be complete: 1.4 GB of TFJobs take minutes on two busy cores."""
 _NAMESPACE = "default"
 _LONG = ".".join(["l" * 50] * 3)
 """A long part of a name: API servers need long for an object of ten thousand short ones."""

@@ -31,14 +31,17 @@ _SAME_MOMENT = 2.0
 _CONSEQUENCE_PATTERN = re.compile(
     r"Connection (reset|refused|closed|aborted)|UnavailableError|AbortedError|CancelledError|ConnectionError|"
     r"ConnectionResetError|BrokenPipeError|Socket closed|UNAVAILABLE|failed to connect|peer|heartbeat|"
-    r"Collective ops is aborted",
+    r"Collective ops is aborted|another task died|Barrier (?:timed out|failed)|DEADLINE_EXCEEDED",
     re.IGNORECASE,
 )
 # Numbers and addresses differ between two runs that fail in the same way.
 _VARIABLE_PARTS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
-_TASK_PATTERN = re.compile(r"/job:(?P<type>[a-z]+)(?:/replica:\d+)?/task:(?P<index>\d+)")
-"""A replica, as TensorFlow's errors name it."""
+_TASK_PATTERN = re.compile(r"/job:(?P<type>[a-z_]+)(?:/replica:\d+)?/task:(?P<index>\d+)")
+"""A replica, as TensorFlow's errors name it; JAX's have `jax_worker` and the number of the process."""
+
+_PROCESSES = ("chief", "master", "worker")
+"""The types whose replicas are processes of JAX, in the order of their numbers (`tfoperator.api.process_variables`)."""
 
 
 class FailedRun(msgspec.Struct, frozen=True):
@@ -152,7 +155,7 @@ def _lost_peer(failed: Sequence[FailedRun], replicas: Iterable[ReplicaFacts]) ->
     first, until = failed[0], failed[0].run.ended
     names = {bad.replica.name for bad in failed}
     since = max((run.ended for run in first.replica.runs if run.ended and run.ended < until), default=None)
-    named = {f"{task['type']}-{task['index']}" for line in first.message for task in _TASK_PATTERN.finditer(line)}
+    named = _named(first.message, replicas)
     peers = [
         (replica.name in named, run.ended, FailedRun(replica, run, last_traceback(run.tail)))
         for replica in replicas
@@ -165,6 +168,21 @@ def _lost_peer(failed: Sequence[FailedRun], replicas: Iterable[ReplicaFacts]) ->
         return None
     lost = max(causes, key=lambda one: one[:2])[2]
     return msgspec.structs.replace(lost, lost_by=tuple(bad.replica.name for bad in failed if bad.is_consequence))
+
+
+def _named(lines: Iterable[str], replicas: Iterable[ReplicaFacts]) -> set[str]:
+    """Return the replicas that an error names."""
+
+    def place(name: str) -> tuple[int, int]:
+        kind, _, index = name.rpartition("-")
+        return _PROCESSES.index(kind), int(index)
+
+    processes = sorted((one.name for one in replicas if one.name.rpartition("-")[0] in _PROCESSES), key=place)
+    tasks = [task for line in lines for task in _TASK_PATTERN.finditer(line)]
+    of_jax = {int(task["index"]) for task in tasks if task["type"] == "jax_worker"}
+    return {f"{task['type']}-{task['index']}" for task in tasks} | {
+        name for number, name in enumerate(processes) if number in of_jax
+    }
 
 
 def _by_blame(failed: Sequence[FailedRun]) -> list[FailedRun]:

@@ -105,7 +105,7 @@ def about_peers(facts: JobFacts, failed: Sequence[FailedRun]) -> Iterator[str]:
         return
     if failed and failed[0].lost_by:
         yield (
-            "The workers of a collective (MultiWorkerMirroredStrategy) fail when one of them is lost: "
+            "The workers of a collective (MultiWorkerMirroredStrategy, JAX) fail when one of them is lost: "
             f"{TOGETHER[facts.typed]}, so that all start again together."
         )
         return
@@ -113,8 +113,8 @@ def about_peers(facts: JobFacts, failed: Sequence[FailedRun]) -> Iterator[str]:
     if lone and facts.outcome not in ("Succeeded", "Failed"):
         yield (
             f"{lone[0]} was started again after {lone[1]} had ended. If they train together "
-            f"(MultiWorkerMirroredStrategy), it waits for {lone[1]} for ever: {TOGETHER[facts.typed]}, so that all "
-            "start again together."
+            f"(MultiWorkerMirroredStrategy, JAX), it waits for {lone[1]} for ever: {TOGETHER[facts.typed]}, so that "
+            "all start again together."
         )
 
 

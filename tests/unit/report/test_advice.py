@@ -56,6 +56,24 @@ def test_who_failed_earlier_or_only_complains_is_not_the_cause() -> None:
     assert report(survivor, *both).culprit.replica == "worker-1", "the error names task 1"
 
 
+JAX_FATAL = (
+    "F0000 00:00:1 20 client.h:81] Terminating process because the JAX distributed service detected fatal errors. This "
+    "most likely indicates that another task died; see the other task logs for more details. absl::Status: "
+    "UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):",
+    "/job:jax_worker/replica:0/task:2",
+)
+GLOO_LOST = "jax.errors.JaxRuntimeError: INTERNAL: Gloo all-reduce failed: Connection closed by peer [127.0.0.1]:8622"
+
+
+def test_of_the_processes_of_jax_the_one_that_was_killed_is_the_cause_by_its_number() -> None:
+    both = [replica(f"worker-{n}", FinalState.RUNNING, run(137, 2 - n), run(None)) for n in (0, 1)]
+    chief = failed("chief-0", run(134, 4, "step 7", *JAX_FATAL))
+    assert report(chief, *both).culprit.replica == "worker-1", "process 2 of a chief and its workers is worker-1"
+    survivor = failed("worker-0", run(1, 4, *traceback(GLOO_LOST)[:-1], GLOO_LOST))
+    killed = failed("worker-1", run(137, 4, "step 7"))
+    assert report(survivor, killed).culprit.replica == "worker-1", "who lost a peer is not the cause"
+
+
 def test_restarts_keep_the_line_that_names_the_peer() -> None:
     again = replica("worker-0", FinalState.RUNNING, run(1, 4, *traceback(LOST[0])[:-1], *LOST), run(None))
     [restart] = report(again, outcome="Running").restarts
