@@ -110,12 +110,14 @@ class Database(abc.ABC):
     def _prepare(self) -> None:
         with self._transaction(write=False) as db:
             version = self._version(db)
-        if version > VERSION:
-            raise StoreError(f"{self.place} was written by a newer tfoperator (its format is {version})")
-        if version < VERSION and self._read_only:
-            wanted = "`tfoperator pipeline runs` converts it" if version else "it has no tables of tfoperator yet"
-            raise StoreError(f"{self.place} has not the present format: {wanted}")
-        if version < VERSION:
+        if version not in (0, VERSION):
+            raise StoreError(
+                f"{self.place} has format {version}, and this tfoperator reads format {VERSION} only: use the "
+                "tfoperator that wrote it, or another place for the records (--home)"
+            )
+        if version == 0 and self._read_only:
+            raise StoreError(f"{self.place} has no tables of tfoperator yet: run a pipeline first")
+        if version == 0:
             self._make()
 
     @abc.abstractmethod
@@ -124,7 +126,7 @@ class Database(abc.ABC):
 
     @abc.abstractmethod
     def _make(self) -> None:
-        """Make the tables, or convert them, unless another process has done it."""
+        """Make the tables, unless another process has done it."""
 
     @abc.abstractmethod
     def _transaction(self, *, write: bool) -> AbstractContextManager[Connection]:
