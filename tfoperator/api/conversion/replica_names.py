@@ -24,9 +24,6 @@ LOCAL = "Local"
 _TO_V1 = {EVAL.lower(): ReplicaType.EVALUATOR.value, LOCAL.lower(): ReplicaType.WORKER.value}
 _TO_V1ALPHA2 = {ReplicaType.EVALUATOR: EVAL}
 
-_SHOWN_EARLIER = (ReplicaType.CHIEF.value, ReplicaType.MASTER.value)
-"""The name by which earlier releases showed v1's Master in v1alpha2, and Master. Their manifests remember it."""
-
 
 def v1_name(name: str) -> str:
     """Return the v1 name of a v1alpha2 replica type; unknown types and other spellings of a common one stay."""
@@ -52,15 +49,10 @@ def rename(
     wanted: dict[str, str] = {}
     for name in names:
         known = remembered.get(name)
-        wanted[name] = known if known is not None and _is_name_of(known, name, back) else forth(name)
+        wanted[name] = known if known is not None and back(known) == name else forth(name)
     counts = Counter(wanted.values())
     renamed = {name: new if counts[new] == 1 else name for name, new in wanted.items()}
     return renamed if len(set(renamed.values())) == len(renamed) else {name: name for name in renamed}
-
-
-def _is_name_of(known: str, name: str, back: Callable[[str], str]) -> bool:
-    """Return whether a remembered name means the same type as `name` in the other version."""
-    return back(known) == name or (back is v1alpha2_name and (name, known) == _SHOWN_EARLIER)
 
 
 def to_remember(renamed: Mapping[str, str], forth: Callable[[str], str], back: Callable[[str], str]) -> dict[str, str]:
