@@ -10,21 +10,17 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from tfoperator.api.names import OPERATOR_NAME
-from tfoperator.api.v1.types import TFJOBS, Network
+from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import Clock
 from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.controller import (
-    PLAIN_NAMES,
-    UNIQUE_NAMES,
     Collaborators,
     ControllerInformers,
     ControllerOptions,
-    PlanOptions,
     PodWitnesses,
     ProgressAccess,
     StackKeeper,
     TFJobController,
-    gang_scheduler,
 )
 from tfoperator.events import EventRecorder, ObjectReference
 from tfoperator.expectations import Expectations
@@ -37,6 +33,7 @@ from tfoperator.logs.archive.pod_logs import ArchiveBounds
 from tfoperator.logs.archive.writer import LogArchive
 from tfoperator.operator.ended_logs import EndedLogs
 from tfoperator.operator.metrics.operator_metrics import OperatorMetrics
+from tfoperator.operator.options.planning import plan_options
 from tfoperator.operator.options.settings import Options
 from tfoperator.operator.witnesses.log_looks import LogLooker, NewestLineOf
 from tfoperator.operator.witnesses.stall_stacks import StackTaker
@@ -54,11 +51,9 @@ shows that the reason is gone."""
 _RETRY_RATE, _RETRY_BURST = 10.0, 100
 """The rate of retries per second for all jobs together, and the burst: both as in client-go's controllers."""
 
-_FIRST_STATUS_SECONDS = 1.0
-"""Seconds for which the status Created may be delayed while a job's pods have not started."""
-
-_COUNTS_SECONDS = 1.0
-"""Seconds between two writes of a job's status that only raise the counts of active or ready replicas."""
+WRITE_DELAYS = {"first_status_period": 1.0, "counts_period": 1.0}
+"""Seconds for which the status Created may be delayed while a job's pods have not started, and seconds between two
+writes of a job's status that only raise the counts of active or ready replicas."""
 
 
 class Reach(msgspec.Struct, frozen=True):
@@ -118,7 +113,7 @@ class Parts:
             behind=self._queue.is_busy,
         )
         self._plan_lock = threading.Lock()  # guards _plan_options
-        self._plan_options = plan_options(options)
+        self._plan_options = plan_options(options, **WRITE_DELAYS)
         self.gang = self._plan_options.gang
         self.informers = ControllerInformers.of(self.factory, self.gang, kueue=options.kueue)
         self.archive = self._make_archive(reach.log_source)
@@ -241,24 +236,3 @@ class Parts:
 
     def _tell(self, job: ObjectMeta, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         self.recorder.event(ObjectReference.to(TFJOBS.api_version, TFJOBS.kind, job), kind, reason, message)
-
-
-def plan_options(options: Options) -> PlanOptions:
-    """Return the options for planning jobs."""
-    return PlanOptions(
-        cluster_domain=options.cluster_domain,
-        evaluator_in_cluster=options.evaluator_in_cluster,
-        restart_delay_base=options.restart_delay_base,
-        restart_delay_cap=options.restart_delay_cap,
-        accelerators=options.accelerators,
-        scheduling=options.scheduling,
-        default_clean_pod_policy=options.default_clean_pod_policy,
-        default_ps_image=options.default_ps_image,
-        default_tensorboard_image=options.default_tensorboard_image,
-        exposed_tensorboards=options.exposed_tensorboards,
-        gang=gang_scheduler(options.gang_scheduler_name),
-        naming=UNIQUE_NAMES if options.unique_names else PLAIN_NAMES,
-        network=Network(options.default_network),
-        first_status_period=_FIRST_STATUS_SECONDS,
-        counts_period=_COUNTS_SECONDS,
-    )

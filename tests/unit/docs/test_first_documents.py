@@ -12,6 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
+from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import TEMPLATE, ReadablePlan, after, make_job, make_pod, planned, started, waiting
 from tests.unit.controller.builders import pods_by_letter as pods
 from tests.unit.pipeline.compiling.plans import graph as launch_graph
@@ -50,7 +51,7 @@ def of(letters: str, now: float = 0, **spec: Any) -> ReadablePlan:
 
 def body(replicas: Mapping[str, Any], options: PlanOptions | None = None, **spec: Any) -> dict[str, Any]:
     """The manifest of a job's first pod."""
-    return planned(make_job(replicas, **spec), services=(), options=options or PlanOptions()).creations("pods")[0].body
+    return planned(make_job(replicas, **spec), services=(), options=options or plan_options()).creations("pods")[0].body
 
 
 def told(replicas: Mapping[str, Any], **spec: Any) -> dict[str, Any]:
@@ -105,7 +106,7 @@ def words(said: str | list[str], *facts: object) -> Check:
 
 
 def first_name(naming: Any) -> str:
-    return str(body(ALONE, PlanOptions(naming=naming))["metadata"]["name"])
+    return str(body(ALONE, plan_options(naming=naming))["metadata"]["name"])
 
 
 IMAGE_WAITS = planned(started(make_job(ALONE)), make_pod("Worker-0", "Pending", containers=(waiting("ErrImagePull"),)))
@@ -204,7 +205,7 @@ CHECKS: dict[str, Check] = {
         len(planned(make_job(TWO, network="PerJob"), services=()).creations("services")) == 1,
     ),
     "`tensorboard`": lambda: fields("spec", "tensorBoard"),
-    "a parameter server without template": words("empty at first", not PlanOptions().default_ps_image),
+    "a parameter server without template": words("empty at first", not plan_options().default_ps_image),
     "pods stay until the job is deleted (v1alpha1)": words(
         "stopped",
         (of("FR").stopped_pods, of("FR").deleted_pods) == (["Worker-1", "PS-0"], []),
