@@ -3,6 +3,7 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.clock import FakeClock
@@ -28,6 +29,30 @@ def test_a_deleted_job_leaves_nothing_behind_in_memory(harness: Harness) -> None
     eventually(lambda: harness.queue.num_requeues("ns/job") == 0, what="the backoff is forgotten")
     harness.controller.sync_tfjob("ns/job")
     assert not harness.expectations.outstanding(job["metadata"]["uid"])
+
+
+def test_no_sync_writes_into_an_object_of_a_cache(harness: Harness) -> None:
+    seen: list[tuple[Any, tuple[object, ...], bytes]] = []
+
+    def look() -> None:
+        for informer in (harness.informers.jobs, harness.informers.pods, harness.informers.services):
+            for one in informer.lister.list():
+                seen.append((one, msgspec.structs.astuple(one), msgspec.json.encode(one)))
+
+    harness.submit(Worker=2, restart_policy="ExitCode")
+    for exit_code in (None, 137):
+        for _ in range(3):
+            look()
+            harness.sync()
+        for pod in harness.api.names(PODS):
+            harness.play_kubelet(pod, "Running" if exit_code is None else "Failed", exit_code=exit_code)
+    for _ in range(3):
+        look()
+        harness.sync()
+    assert len({id(one) for one, _, _ in seen}) > 8, "several versions of the job and of each pod"
+    for one, members, content in seen:
+        assert all(now is before for now, before in zip(msgspec.structs.astuple(one), members, strict=True))
+        assert msgspec.json.encode(one) == content
 
 
 def test_a_job_deleted_while_it_is_synced_leaves_nothing_behind_either(harness: Harness) -> None:
