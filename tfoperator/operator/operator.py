@@ -80,6 +80,7 @@ class Operator:
         self._thread = threading.Thread(target=self._run, name="operator", daemon=True)
         host = socket.gethostname()
         self.identity = f"{host}_{uuid.uuid4()}"
+        self._elector = self._make_elector() if self._options.leader_elect else None
         self._parts = Parts(
             client,
             self._options,
@@ -87,11 +88,10 @@ class Operator:
             host=host,
             metrics=self.metrics,
             clock=self._clock,
-            is_leader=lambda: self.is_leader,
+            is_leader=self._leads,
         )
-        self._elector = self._make_elector() if self._options.leader_elect else None
         self.metrics.watch_leadership(
-            lambda: self.is_leader, lease=self._options.leader_elect_id if self._elector is not None else ""
+            self._leads, lease=self._options.leader_elect_id if self._elector is not None else ""
         )
         self.metrics.watch_stalls(self._stalled_jobs)
         self.metrics.watch_usage(self._usages, self._clock.now)
@@ -116,7 +116,7 @@ class Operator:
     @property
     def is_leader(self) -> bool:
         """Whether this replica works on jobs now."""
-        return self._working and (self._elector is None or self._elector.is_leader)
+        return self._leads()
 
     @property
     def failure(self) -> str:
@@ -163,6 +163,9 @@ class Operator:
             self._parts.progress.stop()
         ended = self._parts.recorder.stop(_EVENT_FLUSH_SECONDS) and ended
         return self._parts.factory.stop(max(grace, 1.0)) and ended
+
+    def _leads(self) -> bool:
+        return self._working and (self._elector is None or self._elector.is_leader)
 
     def _run(self) -> None:
         try:

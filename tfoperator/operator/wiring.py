@@ -42,6 +42,7 @@ from tfoperator.workqueue import RateLimitingQueue
 
 if TYPE_CHECKING:
     from tfoperator.servers.progress.progress_server import ProgressServer
+    from tfoperator.servers.progress.report_store import ReportStore
 
 _RETRY_BASE = 0.005
 _RETRY_CAP = 120.0
@@ -118,13 +119,16 @@ class Parts:
         self.informers = ControllerInformers.of(self.factory, self.gang, kueue=options.kueue)
         self.archive = self._make_archive(reach.log_source)
         self.ended_logs = None if self.archive is None else self._follow_ends(self.archive)
-        self.progress = self._make_progress_server(reach.fetch, is_leader)
         self.log_looker = None if reach.newest_line is None else LogLooker(reach.newest_line, clock=clock)
         self.stack_taker = None if reach.stacks is not None else self._make_stack_taker(reach.log_source)
+        # The store of reports comes first: the controller reads it, and the progress server, which fills it, asks the
+        # controller about the usage of jobs.
+        reports = self._make_report_store(reach.fetch)
         expectations = Expectations(clock=clock)
         witnesses = PodWitnesses(logs=self.log_looker, stacks=reach.stacks or self.stack_taker)
-        self.controller = self._make_controller(expectations, witnesses)
+        self.controller = self._make_controller(expectations, witnesses, reports)
         self.reconciler = self._make_reconciler(expectations)
+        self.progress = self._make_progress_server(reach.fetch, reports, is_leader)
 
     def plan_with(self, **changes: object) -> None:
         """Change these members of the plan's options from now on. Thread-safe."""
@@ -132,13 +136,13 @@ class Parts:
             self._plan_options = msgspec.structs.replace(self._plan_options, **changes)
             self.controller.plan_with(self._plan_options)
 
-    def _trust(self, authorities: str) -> None:
-        """Make pods trust these authorities of the progress server from now on."""
-        if self.progress is not None:
-            access = ProgressAccess(self.progress.url, authorities, for_all=self._options.progress_default)
-            self.plan_with(progress=access)
+    def _trust(self, url: str, authorities: str) -> None:
+        """Make new pods report to this URL of the progress server, and trust these authorities, from now on."""
+        self.plan_with(progress=ProgressAccess(url, authorities, for_all=self._options.progress_default))
 
-    def _make_controller(self, expectations: Expectations, witnesses: PodWitnesses) -> TFJobController:
+    def _make_controller(
+        self, expectations: Expectations, witnesses: PodWitnesses, reports: ReportStore | None
+    ) -> TFJobController:
         outside = Collaborators(
             self._client,
             self.recorder,
@@ -146,7 +150,7 @@ class Parts:
             self._metrics.jobs,
             self.archive,
             witnesses,
-            None if self.progress is None else self.progress.progress_of,
+            None if reports is None else reports.progress_of,
         )
         return TFJobController(
             outside,
@@ -169,11 +173,18 @@ class Parts:
             metrics=self._metrics.reconciler,
         )
 
+    def _make_report_store(self, fetch: Callable[[str], bytes] | None) -> ReportStore | None:
+        if self._options.progress_bind_address is None or fetch is None:
+            return None
+        from tfoperator.servers.progress.report_store import ReportStore
+
+        return ReportStore(self._clock)
+
     def _make_progress_server(
-        self, fetch: Callable[[str], bytes] | None, is_leader: Callable[[], bool]
+        self, fetch: Callable[[str], bytes] | None, reports: ReportStore | None, is_leader: Callable[[], bool]
     ) -> ProgressServer | None:
         options, address = self._options, self._options.progress_bind_address
-        if address is None or fetch is None:
+        if address is None or fetch is None or reports is None:
             return None
         # Imported late: an operator without it needs no certificates and tokens.
         from tfoperator.servers.progress.metrics import ProgressMetrics
@@ -192,6 +203,7 @@ class Parts:
         return ProgressServer(
             self._client,
             config,
+            reports,
             jobs=self.informers.jobs,
             pods=self.informers.pods,
             fetch=fetch,
@@ -199,7 +211,7 @@ class Parts:
             metrics=ProgressMetrics(self._metrics.registry, is_leader),
             queue_metrics=self._metrics.queues,
             clock=self._clock,
-            usage_of=lambda job: self.controller.newer_usage(job),
+            usage_of=self.controller.newer_usage,
         )
 
     def _make_archive(self, source: Client | None) -> LogArchive | None:
