@@ -28,7 +28,7 @@ from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.client import Client
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.kube.verbs import ApiClient
-from tfoperator.logs.archive.place import open_place
+from tfoperator.logs.archive.opening import open_place
 from tfoperator.logs.archive.pod_logs import ArchiveBounds
 from tfoperator.logs.archive.writer import LogArchive
 from tfoperator.operator.ended_logs import EndedLogs

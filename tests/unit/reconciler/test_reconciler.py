@@ -141,7 +141,7 @@ def test_an_object_whose_end_the_watch_lost_is_made_anew(resource: Resource, nam
 
 
 def test_long_lists_are_read_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tfoperator.kube.list_watch.PAGE_SIZE", 2)
+    monkeypatch.setattr("tfoperator.kube.listing.PAGE_SIZE", 2)
     world.run_job(Worker=5)
     world.forget_calls()
     assert world.look() == 1

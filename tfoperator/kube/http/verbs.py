@@ -23,12 +23,21 @@ from tfoperator.kube.http.requests import (
     watch_query,
 )
 from tfoperator.kube.http.session import Session
-from tfoperator.kube.list_watch import ListWatch
 from tfoperator.kube.nesting import decode_what_can_be_followed
 from tfoperator.kube.objects import decode_nothing, decode_partial
 from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import Answer, ApiClient, Decoder, ListPage, Lookup, Request, Warned, decode_metadata
+from tfoperator.kube.verbs import (
+    Answer,
+    ApiClient,
+    Decoder,
+    ListPage,
+    ListWatch,
+    Lookup,
+    Request,
+    Warned,
+    decode_metadata,
+)
 from tfoperator.kube.watch import HttpWatch
 
 T = TypeVar("T")

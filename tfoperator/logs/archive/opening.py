@@ -1,0 +1,18 @@
+"""Opens the place of an archive, of whichever kind it is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tfoperator.base.files import local_path
+from tfoperator.base.object_store import is_object_url
+from tfoperator.logs.archive.bucket import Bucket
+from tfoperator.logs.archive.place import Place
+
+
+def open_place(place: str | os.PathLike[str]) -> Place:
+    """Return the place of a directory or URL. Makes no request. Raises OSError for an invalid URL."""
+    if is_object_url(place):
+        return Bucket(str(place))
+    return Place(local_path(str(place)) or Path(place))
