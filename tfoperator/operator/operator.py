@@ -195,7 +195,7 @@ class Operator:
         if self._elector is None:
             self._work(self._stop)
             return
-        self._elector.run(self._stop)
+        self._elector.run(self._stop, self._work)
         if not self._stop.is_set():
             self._fail("the lease was lost: another replica may lead by now")
 
@@ -256,7 +256,6 @@ class Operator:
         namespace = options.leader_elect_namespace or os.environ.get("POD_NAMESPACE", "") or "default"
         return LeaderElector(
             LeaseLock(self._lease_client, namespace=namespace, name=options.leader_elect_id, identity=self.identity),
-            on_started_leading=self._work,
             on_new_leader=lambda leader: logger.info("the leader is %s", leader),
             lease_duration=options.leader_elect_lease_duration,
             renew_deadline=options.leader_elect_renew_deadline,
