@@ -37,7 +37,7 @@ from tfoperator.operator.options.planning import plan_options
 from tfoperator.operator.options.settings import Options
 from tfoperator.operator.witnesses.log_looks import LogLooker, NewestLineOf
 from tfoperator.operator.witnesses.stall_stacks import StackTaker
-from tfoperator.reconciler import Reconciler
+from tfoperator.reconciler import Intervals, Reconciler
 from tfoperator.workqueue import RateLimitingQueue
 
 if TYPE_CHECKING:
@@ -167,8 +167,7 @@ class Parts:
             self.controller,
             expectations=expectations,
             namespaces=self.namespaces,
-            base=self._options.resync_period,
-            cap=self._options.reconcile_max_period,
+            intervals=Intervals(self._options.resync_period, self._options.reconcile_max_period),
             clock=self._clock,
             metrics=self._metrics.reconciler,
         )
@@ -188,7 +187,7 @@ class Parts:
             return None
         # Imported late: an operator without it needs no certificates and tokens.
         from tfoperator.servers.progress.metrics import ProgressMetrics
-        from tfoperator.servers.progress.progress_server import ProgressConfig, ProgressServer
+        from tfoperator.servers.progress.progress_server import ProgressConfig, ProgressServer, Surroundings
 
         config = ProgressConfig(
             host=address.host,
@@ -200,19 +199,17 @@ class Parts:
             cluster_domain=options.cluster_domain,
             writes_per_second=options.progress_writes_per_second,
         )
-        return ProgressServer(
-            self._client,
-            config,
-            reports,
+        outside = Surroundings(
+            client=self._client,
             jobs=self.informers.jobs,
             pods=self.informers.pods,
             fetch=fetch,
             on_authorities=self._trust,
-            metrics=ProgressMetrics(self._metrics.registry, is_leader),
-            queue_metrics=self._metrics.queues,
-            clock=self._clock,
             usage_of=self.controller.newer_usage,
+            clock=self._clock,
         )
+        metrics = ProgressMetrics(self._metrics.registry, is_leader)
+        return ProgressServer(config, reports, outside, metrics=metrics, queue_metrics=self._metrics.queues)
 
     def _make_archive(self, source: Client | None) -> LogArchive | None:
         options = self._options

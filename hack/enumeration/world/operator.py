@@ -35,7 +35,7 @@ from tfoperator.local.apiserver.registry.registry import Written
 from tfoperator.operator.options.planning import plan_options
 from tfoperator.operator.options.settings import Options
 from tfoperator.operator.wiring import WRITE_DELAYS
-from tfoperator.reconciler import Reconciler
+from tfoperator.reconciler import Intervals, Reconciler
 from tfoperator.workqueue import RateLimitingQueue
 
 T = TypeVar("T")
@@ -214,7 +214,12 @@ class SteppedOperator:
             options=ControllerOptions(threadiness=0, plan=plans),
         )
         self._reconciler = _SteppedReconciler(
-            client, self._informers, self._controller, expectations=expectations, clock=clock
+            client,
+            self._informers,
+            self._controller,
+            expectations=expectations,
+            intervals=Intervals(options.resync_period, options.reconcile_max_period),
+            clock=clock,
         )
         self.feeds = [
             CacheFeed(server, group, resource, client.decoders[resource, selection], selection, loses=loses)

@@ -19,7 +19,7 @@ from tfoperator.expectations import expectation_key
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.objects import timestamp
 from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
-from tfoperator.reconciler import Reconciler
+from tfoperator.reconciler import Intervals, Reconciler
 
 OURS = {"training.kubeflow.org/operator-name": "tfjob-controller"}
 
@@ -50,6 +50,7 @@ class World(Harness):
 
     def make_reconciler(self, namespaces: tuple[str, ...] = ("",)) -> Attentive:
         options = {"expectations": self.expectations, "namespaces": namespaces, "clock": self.clock}
+        options["intervals"] = Intervals(15.0, 300.0)
         return Attentive(self.api, self.informers, self.controller, **options)
 
     def catch_up(self) -> None:

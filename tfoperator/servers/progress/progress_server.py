@@ -44,9 +44,26 @@ class ProgressConfig(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     service: str
     secret: str
+    writes_per_second: float
     url: str = ""
     cluster_domain: str = ""
-    writes_per_second: float = 25.0
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of an operator that its progress server uses.
+
+    `jobs` and `pods` are the caches. `fetch` GETs a path of the API server. `on_authorities` receives the prefix of the
+    URLs to which programs report, and the authorities for pods, from another thread. `usage_of` returns a newer usage
+    than the status of a job has.
+    """
+
+    client: ApiClient
+    jobs: InformerGroup[TFJob]
+    pods: InformerGroup[Pod]
+    fetch: Callable[[str], bytes]
+    on_authorities: Callable[[str, str], None]
+    usage_of: Callable[[TFJob], JobUsage | None] = lambda _: None
+    clock: Clock = SystemClock()
 
 
 class ProgressServer:
@@ -57,35 +74,28 @@ class ProgressServer:
 
     def __init__(
         self,
-        client: ApiClient,
         config: ProgressConfig,
         reports: ReportStore,
+        outside: Surroundings,
         *,
-        jobs: InformerGroup[TFJob],
-        pods: InformerGroup[Pod],
-        fetch: Callable[[str], bytes],
-        on_authorities: Callable[[str, str], None],
         metrics: ProgressMetrics | None = None,
         queue_metrics: QueueMetrics | None = None,
-        clock: Clock | None = None,
-        usage_of: Callable[[TFJob], JobUsage | None] = lambda _: None,
     ) -> None:
         """Listens at once. Raises ListenError if the address is taken.
 
-        It keeps what programs report in `reports`. `fetch` GETs a path of the API server. `on_authorities` receives the
-        prefix of the URLs to which programs report, and the authorities for pods, from another thread. `usage_of` is
-        the writer's.
+        It keeps what programs report in `reports`.
         """
-        clock, self._metrics = clock or SystemClock(), metrics or ProgressMetrics()
+        client, jobs, pods, clock = outside.client, outside.jobs, outside.pods, outside.clock
+        self._metrics = metrics or ProgressMetrics()
         self._store = reports
         self._jobs = jobs.lister
         self._pods = pods.lister
-        self._on_authorities = on_authorities
+        self._on_authorities = outside.on_authorities
         self._writer = ProgressWriter(
             client,
             jobs.lister,
             self._store.progress_of,
-            usage_of,
+            outside.usage_of,
             writes_per_second=config.writes_per_second,
             clock=clock,
             metrics=self._metrics,
@@ -94,7 +104,7 @@ class ProgressServer:
         self._endpoint = ProgressEndpoint(
             config.host,
             config.port,
-            verifier=TokenVerifier(fetch, clock=clock),
+            verifier=TokenVerifier(outside.fetch, clock=clock),
             jobs=jobs.lister,
             pods=pods.lister,
             take=self._take,

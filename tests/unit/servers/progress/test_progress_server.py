@@ -25,7 +25,7 @@ from tfoperator.kube.objects import decode_pod
 from tfoperator.kube.resources import PODS, SECRETS
 from tfoperator.servers.certificates.pem import split
 from tfoperator.servers.progress.metrics import ProgressMetrics
-from tfoperator.servers.progress.progress_server import ProgressConfig, ProgressServer
+from tfoperator.servers.progress.progress_server import ProgressConfig, ProgressServer, Surroundings
 from tfoperator.servers.progress.report_store import ReportStore
 from tfoperator.servers.progress.reports import ProgressReport
 
@@ -58,8 +58,8 @@ class Replica:
         self.metrics = Counted()
         self.authorities: list[str] = []
         self.reports = ReportStore(SystemClock())
-        told = {"on_authorities": self._trust, "metrics": self.metrics}
-        self.server = ProgressServer(api, CONFIG, self.reports, jobs=jobs, pods=pods, fetch=cluster.fetch, **told)
+        outside = Surroundings(client=api, jobs=jobs, pods=pods, fetch=cluster.fetch, on_authorities=self._trust)
+        self.server = ProgressServer(CONFIG, self.reports, outside, metrics=self.metrics)
         self.jobs, self.pods = jobs, pods
 
     def _trust(self, url: str, authorities: str) -> None:
