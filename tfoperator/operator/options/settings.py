@@ -5,8 +5,6 @@ A field of `Options` is one option. Its flag `--resync-period`, its variable `TF
 declaration; hack/options.py compares the Helm chart's values with it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple, get_args
 
