@@ -1,4 +1,4 @@
-"""The verbs of an API server as other packages see them: protocols and values, no I/O.
+"""The verbs of an API server as other packages see them: protocols and values, no I/O of its own.
 
 Components depend on these, so tests hand them a fake and the transport can be replaced.
 `tfoperator.kube.client.Client` is the implementation over HTTP.

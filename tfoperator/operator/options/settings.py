@@ -236,13 +236,17 @@ class Setting(NamedTuple):
 
 def settings_of(options: type[Options]) -> tuple[Setting, ...]:
     """Return the options that a struct declares, in its order. Raises TypeError for a field that is not declared."""
-    return tuple(_setting(field) for field in msgspec.structs.fields(options))
+    defaults = options()
+    return tuple(
+        Setting(field.name, _declaration(field), getattr(defaults, field.name))
+        for field in msgspec.structs.fields(options)
+    )
 
 
-def _setting(field: msgspec.structs.FieldInfo) -> Setting:
+def _declaration(field: msgspec.structs.FieldInfo) -> Option:
     for declared in get_args(field.type)[1:]:
         if isinstance(declared, Option) and declared.meaning:
-            return Setting(field.name, declared, field.default)
+            return declared
     raise TypeError(
         f"the option {field.name} has no meaning: declare it in tfoperator/operator/options/settings.py as "
         f'{field.name}: Annotated[TYPE, Option("MEANING", KIND)] = DEFAULT'

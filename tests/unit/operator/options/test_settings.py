@@ -1,5 +1,7 @@
 """A declaration of an option is enough: what else is written about it is made from it, or compared with it."""
 
+import re
+from pathlib import Path
 from typing import Annotated, get_args
 
 import msgspec
@@ -12,6 +14,7 @@ from tfoperator.operator.options.planning import plan_options
 from tfoperator.operator.options.settings import SETTINGS, Option, settings_of
 from tfoperator.operator.options.values import choices, integers
 
+ROOT = Path(__file__).resolve().parents[4]
 HELM = "manifests/helm/tfoperator"
 
 
@@ -86,6 +89,13 @@ class WithoutMeaning(Options, frozen=True, kw_only=True):
 def test_a_field_without_a_meaning_is_refused(options: type[Options]) -> None:
     with pytest.raises(TypeError, match=r"the option frobs has no meaning: .* frobs: Annotated\[TYPE, Option\("):
         settings_of(options)
+
+
+def test_every_option_is_read_by_the_operator_or_is_one_of_plans() -> None:
+    sources = [path for path in (ROOT / "tfoperator/operator").rglob("*.py") if path.name != "settings.py"]
+    read = set(re.findall(r"options\.(\w+)", "".join(path.read_text() for path in sources)))
+    unread = {setting.field for setting in SETTINGS} - read - set(PlanOptions.__struct_fields__)
+    assert not unread, f"nothing in tfoperator/operator reads {', '.join(sorted(unread))}, which Options declares"
 
 
 def test_defaults_are_values_of_their_kind() -> None:
