@@ -1,6 +1,6 @@
-"""Writes what is made from the TFJob types: the CRD in manifests/, and docs/fields.md.
+"""Writes what is made from the TFJob types, the CRD in manifests/ and docs/fields.md, and from the operator's options.
 
-Also the files that the Helm chart shares with the kustomize manifests (hack/chart.py).
+The latter is docs/options.md. Also the files that the Helm chart shares with the kustomize manifests (hack/chart.py).
 
 python hack/generate.py            write them
 python hack/generate.py --check    say whether they are up to date; exit 1 if not
@@ -18,6 +18,7 @@ if __package__ in (None, ""):
 
 from hack.chart import chart_files
 from hack.fields import fields_markdown
+from hack.options import options_markdown
 from tfoperator.api.schema.crd import crd_yaml, open_templates_patch_yaml, versions_patch_yaml
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,6 +36,7 @@ def generated() -> dict[Path, str]:
         ROOT / "manifests/components/webhook-open-templates/crd-spec.yaml": HEADER
         + open_templates_patch_yaml(older=True),
         ROOT / "docs/fields.md": fields_markdown(),
+        ROOT / "docs/options.md": options_markdown(),
         **chart_files(),
     }
 

@@ -26,7 +26,6 @@ from hack.simulated_objects import NOW, SimulatedObjects
 from tfoperator.api.defaults import default
 from tfoperator.api.v1.status import JobUsage, TrainingProgress
 from tfoperator.api.v1.types import TFJob, decode_tfjob
-from tfoperator.controller import PlanOptions
 from tfoperator.controller.plan.actions import Delete, Plan
 from tfoperator.controller.plan.decide import plan
 from tfoperator.kube.objects import (
@@ -36,12 +35,14 @@ from tfoperator.kube.objects import (
     ContainerStatus,
     Pod,
 )
+from tfoperator.operator import Options
+from tfoperator.operator.options.planning import plan_options
 
 _REQUESTS = '{"containers":[{"resources":{"requests":{"cpu":2}}}]}'
 _CPUS = 2
 _REPORT_PERIOD = 5
 _CHECKPOINT_STEPS = 60
-_OPTIONS = PlanOptions(restart_delay_base=1.0, restart_delay_cap=60.0)
+_OPTIONS = plan_options(Options(), restart_delay_base=1.0, restart_delay_cap=60.0)
 
 
 @dataclass

@@ -19,6 +19,8 @@ from tfoperator.api.v1.types import Network
 from tfoperator.controller import PlanOptions, gang_scheduler
 from tfoperator.controller.pods.naming import NAMINGS
 from tfoperator.kube.objects import Pod
+from tfoperator.operator import Options
+from tfoperator.operator.options.planning import plan_options
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "peer"
 
@@ -50,7 +52,8 @@ def random_case(rng: random.Random) -> Case:
         data=data,
         pods=tuple(random_pod(rng, number) for number in range(rng.choice((0, 0, 1, 2, 4)))),
         now=moment(rng),
-        options=PlanOptions(
+        options=plan_options(
+            Options(),
             restart_delay_base=rng.choice((0.0, 1.0, 30.0)),
             naming=rng.choice(NAMINGS),
             network=rng.choice(tuple(Network)),

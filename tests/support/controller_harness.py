@@ -10,6 +10,7 @@ from tests.support.cluster import tfjob
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi
 from tests.support.manifests import pod_status
+from tests.support.plan_options import controller_options, plan_options
 from tfoperator.api.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import Clock, SystemClock
@@ -19,7 +20,6 @@ from tfoperator.controller import (
     ControllerMetrics,
     ControllerOptions,
     GangScheduler,
-    PlanOptions,
     TFJobController,
 )
 from tfoperator.events import ObjectReference
@@ -77,7 +77,7 @@ class Harness:
             self.informers,
             queue=self.queue,
             expectations=self.expectations,
-            options=options or ControllerOptions(batch_period=0, plan=PlanOptions(gang=gang)),
+            options=options or controller_options(batch_period=0, plan=plan_options(gang=gang)),
         )
 
     def __enter__(self) -> Harness:

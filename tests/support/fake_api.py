@@ -19,7 +19,6 @@ import msgspec
 
 from tfoperator.kube import apply_merge_patch
 from tfoperator.kube.errors import KubeError, Status, error_from_status
-from tfoperator.kube.list_watch import ListWatch
 from tfoperator.kube.objects import decode_nothing, decode_partial
 from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
 from tfoperator.kube.patches.strategic_merge import strategic_merge
@@ -31,6 +30,7 @@ from tfoperator.kube.verbs import (
     Creation,
     Deletion,
     ListPage,
+    ListWatch,
     Lookup,
     PatchType,
     Replacement,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 from tests.support.cluster import decode, tfjob
@@ -25,6 +26,8 @@ def webhook_config(**changes: Any) -> WebhookConfig:
         "namespace": "default",
         "service": "tfoperator-webhook",
         "secret": "tfoperator-webhook-cert",
+        "validity": timedelta(days=90),
+        "shutdown_delay": 0.0,
         "url": f"https://127.0.0.1:{port}/convert",
     }
     return WebhookConfig(**(given | changes))

@@ -15,12 +15,10 @@ from tfoperator.controller.plan.observed import Comparison, LogLines, NewestLine
 from tfoperator.controller.pods.additions import Accelerator, ProgressAccess
 from tfoperator.controller.pods.gang import KUBERNETES_POD_GROUPS, GangKind, GangScheduler, gang_scheduler
 from tfoperator.controller.pods.naming import PLAIN_NAMES, UNIQUE_NAMES
-from tfoperator.controller.pods.options import DEFAULT_TENSORBOARD_IMAGE
 from tfoperator.controller.pods.scheduling_rules import ANY, SchedulingRules
 
 __all__ = [
     "ANY",
-    "DEFAULT_TENSORBOARD_IMAGE",
     "FLAVORS",
     "KUBERNETES_POD_GROUPS",
     "OF_JOBS",

@@ -36,7 +36,7 @@ from tfoperator.workqueue import RateLimitingQueue, Workers
 logger = logging.getLogger(__name__)
 
 
-class ControllerOptions(msgspec.Struct, frozen=True):
+class ControllerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a controller.
 
     `threadiness` is the number of jobs that are synced at a time. `batch_period` (seconds) is how long events of pods
@@ -46,10 +46,10 @@ class ControllerOptions(msgspec.Struct, frozen=True):
     simultaneous events arrive.
     """
 
-    threadiness: int = 8
+    threadiness: int
+    plan: PlanOptions
     batch_period: float = 0.1
     urgent_batch_period: float = 0.02
-    plan: PlanOptions = PlanOptions()
 
 
 class TFJobController:
@@ -67,10 +67,10 @@ class TFJobController:
         *,
         queue: RateLimitingQueue[str],
         expectations: Expectations,
-        options: ControllerOptions | None = None,
+        options: ControllerOptions,
     ) -> None:
         self._clock = outside.clock
-        self._options = options or ControllerOptions()
+        self._options = options
         self._plan_options = self._options.plan
         self._metrics = outside.metrics
         self._witnesses = outside.witnesses

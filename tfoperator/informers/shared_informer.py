@@ -23,10 +23,9 @@ from tfoperator.informers.delivery import (
     ResourceEventHandler,
 )
 from tfoperator.informers.store import Indexer, IndexFunction, Lister
-from tfoperator.kube.list_watch import ListWatch
 from tfoperator.kube.objects import HasMetadata
 from tfoperator.kube.reflector import Listed, News, Reflector, version_after
-from tfoperator.kube.verbs import WatchEvent, WatchEventType
+from tfoperator.kube.verbs import ListWatch, WatchEvent, WatchEventType
 
 T = TypeVar("T", bound=HasMetadata)
 

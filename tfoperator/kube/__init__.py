@@ -11,12 +11,13 @@ from tfoperator.kube.errors import (
     KubeError,
     NotFoundError,
 )
-from tfoperator.kube.list_watch import ListWatch, list_all, list_pages
+from tfoperator.kube.listing import list_all, list_pages
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.kube.observer import RequestObserver
 from tfoperator.kube.options import EVERYTHING, ListOptions, Selection, WatchOptions, by_name
 from tfoperator.kube.patches.merge_patch import apply_merge_patch
 from tfoperator.kube.resources import PODS
+from tfoperator.kube.verbs import ListWatch
 
 __all__ = [
     "EVERYTHING",

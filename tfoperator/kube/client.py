@@ -9,6 +9,7 @@ from urllib.parse import quote
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.kube.config.cluster import ClusterConfig
+from tfoperator.kube.http.destination import find_destination
 from tfoperator.kube.http.requests import Call, describe, object_path, query_string
 from tfoperator.kube.http.session import Session
 from tfoperator.kube.http.stream import ByteStream
@@ -58,24 +59,19 @@ class Client(HttpVerbs):
         clock: Clock | None = None,
         observer: RequestObserver | None = None,
     ) -> None:
-        clock = clock or SystemClock()
-        session = Session(
-            config,
-            limiter=TokenBucket(qps, burst, clock=clock) if qps > 0 else None,
-            observer=observer or RequestObserver(),
-            transport=Transport(
-                config.server,
-                config.tls,
-                proxy_url=config.proxy_url,
-                timeout=request_timeout,
-                parallelism=parallelism,
-                clock=clock,
-            ),
-            user_agent=user_agent,
-            clock=clock,
-        )
+        clock, observer = clock or SystemClock(), observer or RequestObserver()
+        limiter = TokenBucket(qps, burst, clock=clock) if qps > 0 else None
+        destination = find_destination(config.server, config.tls, clock=clock, proxy_url=config.proxy_url)
+
+        def connect() -> Session:
+            # All sessions of this client share the rate limit, the credentials and the TLS contexts.
+            transport = Transport(destination, timeout=request_timeout, parallelism=parallelism, clock=clock)
+            return Session(
+                config, limiter=limiter, observer=observer, transport=transport, user_agent=user_agent, clock=clock
+            )
+
         super().__init__(
-            session, clock, parallelism, read_deadline=watch_read_deadline, batch_period=watch_batch_period
+            connect, clock, parallelism, read_deadline=watch_read_deadline, batch_period=watch_batch_period
         )
         self._request_timeout = request_timeout
         self.server = config.server

@@ -14,12 +14,11 @@ import msgspec
 
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.errors import ApiError, ClientClosed, KubeError, TooManyRequestsError, is_expired, is_outage
-from tfoperator.kube.list_watch import ListWatch
 from tfoperator.kube.objects import HasMetadata
 from tfoperator.kube.options import EVERYTHING, Selection
 from tfoperator.kube.reflector import Listed, Reflector
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient, Decoder, WatchEvent, WatchEventType
+from tfoperator.kube.verbs import ApiClient, Decoder, ListWatch, WatchEvent, WatchEventType
 
 logger = logging.getLogger(__name__)
 

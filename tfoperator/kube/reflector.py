@@ -25,12 +25,12 @@ from tfoperator.kube.errors import (
     is_expired,
     is_unavailable_version,
 )
-from tfoperator.kube.list_watch import ListWatch, list_all
+from tfoperator.kube.listing import list_all
 from tfoperator.kube.measured_watch import MeasuredWatch, ReflectorMetrics, reason_of
 from tfoperator.kube.objects import HasMetadata
 from tfoperator.kube.options import WatchOptions
 from tfoperator.kube.retry import FailureBackoff
-from tfoperator.kube.verbs import WatchEvent
+from tfoperator.kube.verbs import ListWatch, WatchEvent
 
 T = TypeVar("T", bound=HasMetadata)
 logger = logging.getLogger(__name__)

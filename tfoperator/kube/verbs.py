@@ -1,4 +1,4 @@
-"""The verbs of an API server as other packages see them: protocols and values, no I/O.
+"""The verbs of an API server as other packages see them: protocols and values, no I/O of its own.
 
 Components depend on these, so tests hand them a fake and the transport can be replaced.
 `tfoperator.kube.client.Client` is the implementation over HTTP.
@@ -9,17 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.objects import HasMetadata, ObjectMeta, PartialObject, decode_nothing
-from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
+from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions, select
 from tfoperator.kube.resources import Resource
-
-if TYPE_CHECKING:
-    from tfoperator.kube.list_watch import ListWatch
 
 T = TypeVar("T")
 ViewT = TypeVar("ViewT", bound=HasMetadata)
@@ -271,3 +268,38 @@ class ApiClient(ABC):
         self, resource: Resource, namespace: str, decode: Decoder[T], selection: Selection = EVERYTHING
     ) -> ListWatch[T]:
         """Return a ListWatch for one selection of a resource, for a reflector."""
+
+
+class ListWatch(Generic[T]):
+    """Lists and watches one selection of a resource, for a reflector. Thread-safe."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        resource: Resource,
+        namespace: str,
+        decode: Decoder[T],
+        selection: Selection = EVERYTHING,
+        *,
+        cancel: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`cancel` ends all requests of `client`, which must serve this selection only."""
+        self._client = client
+        self._objects = (resource, namespace, decode)
+        self._selection = selection
+        self._cancel = cancel
+
+    def cancel(self) -> None:
+        """Make current (waiting, connecting, reading) and future requests raise ClientClosed, if it can; end watches.
+
+        Idempotent, never blocks. Where it can't, a reflector stops at the latest by the transport's own deadline.
+        """
+        self._cancel()
+
+    def list(self, options: ListOptions = LIST_ALL) -> ListPage[T]:
+        """Return a page of the selection; see `ApiClient.list`."""
+        return self._client.list(*self._objects, select(options, self._selection))
+
+    def watch(self, options: WatchOptions = WATCH_FROM_NOW) -> WatchStream[T]:
+        """Follow the selection; see `ApiClient.watch`."""
+        return self._client.watch(*self._objects, select(options, self._selection))

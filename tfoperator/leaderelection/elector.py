@@ -52,10 +52,7 @@ class _Work:
 class LeaderElector:
     """Competes for a lease, works while holding it, and reports that.
 
-    - `on_started_leading(stop)` runs in a thread of its own once the lease is ours. It must not return before its
-      work has ended, and must end it when `stop` is set: the lease is renewed until it returns, and only then
-      released. If it raises, the lease is released and `run` raises the same error.
-    - `on_new_leader(identity)` is called whenever another holder is seen, this one included. It must be quick.
+    `on_new_leader(identity)` is called whenever another holder is seen, this one included. It must be quick.
 
     Durations are in seconds; `lease_duration > renew_deadline > 1.2 * retry_period` must hold, so that a leader can
     miss a renewal and still notice in time that it has lost: the operator's options are checked for it. Properties may
@@ -66,7 +63,6 @@ class LeaderElector:
         self,
         lock: LeaseLock,
         *,
-        on_started_leading: Callable[[StopSignal], None],
         on_new_leader: Callable[[str], None],
         lease_duration: float = 15.0,
         renew_deadline: float = 10.0,
@@ -75,7 +71,6 @@ class LeaderElector:
         rng: random.Random | None = None,
     ) -> None:
         self._lock = lock
-        self._on_started_leading = on_started_leading
         self._on_new_leader = on_new_leader
         self._lease_duration = lease_duration
         self._renew_deadline = renew_deadline
@@ -101,8 +96,12 @@ class LeaderElector:
             and self._clock.monotonic() < seen.since + self._lease_duration
         )
 
-    def run(self, stop: StopSignal) -> None:
+    def run(self, stop: StopSignal, on_started_leading: Callable[[StopSignal], None]) -> None:
         """Wait for the lease, lead, and return when stopped or when the lease is lost.
+
+        `on_started_leading(stop)` runs in a thread of its own once the lease is ours. It must not return before its
+        work has ended, and must end it when `stop` is set: the lease is renewed until it returns, and only then
+        released. If it raises, the lease is released and `run` raises the same error.
 
         Blocks. A stop is noticed at once, unless a request hangs: then after `renew_deadline` at most. After a lost
         lease the process should exit, since work it could not stop in time may still be going on. Must not be called
@@ -110,7 +109,7 @@ class LeaderElector:
         """
         try:
             if self._acquire(stop):
-                self._lead(stop)
+                self._lead(stop, on_started_leading)
         finally:
             self._over = True
 
@@ -123,8 +122,8 @@ class LeaderElector:
             stop.wait(self._clock, self._retry_period * (1 + _JITTER * self._rng.random()))
         return False
 
-    def _lead(self, stop: StopSignal) -> None:
-        work = _Work(self._on_started_leading)
+    def _lead(self, stop: StopSignal, on_started_leading: Callable[[StopSignal], None]) -> None:
+        work = _Work(on_started_leading)
         # The lease is renewed until the work has ended, too: no other leader may start before that.
         kept = self._keep(stop, work)
         work.stop.set()

@@ -80,6 +80,7 @@ class Operator:
         self._thread = threading.Thread(target=self._run, name="operator", daemon=True)
         host = socket.gethostname()
         self.identity = f"{host}_{uuid.uuid4()}"
+        self._elector = self._make_elector() if self._options.leader_elect else None
         self._parts = Parts(
             client,
             self._options,
@@ -87,11 +88,10 @@ class Operator:
             host=host,
             metrics=self.metrics,
             clock=self._clock,
-            is_leader=lambda: self.is_leader,
+            is_leader=self._leads,
         )
-        self._elector = self._make_elector() if self._options.leader_elect else None
         self.metrics.watch_leadership(
-            lambda: self.is_leader, lease=self._options.leader_elect_id if self._elector is not None else ""
+            self._leads, lease=self._options.leader_elect_id if self._elector is not None else ""
         )
         self.metrics.watch_stalls(self._stalled_jobs)
         self.metrics.watch_usage(self._usages, self._clock.now)
@@ -116,7 +116,7 @@ class Operator:
     @property
     def is_leader(self) -> bool:
         """Whether this replica works on jobs now."""
-        return self._working and (self._elector is None or self._elector.is_leader)
+        return self._leads()
 
     @property
     def failure(self) -> str:
@@ -164,6 +164,9 @@ class Operator:
         ended = self._parts.recorder.stop(_EVENT_FLUSH_SECONDS) and ended
         return self._parts.factory.stop(max(grace, 1.0)) and ended
 
+    def _leads(self) -> bool:
+        return self._working and (self._elector is None or self._elector.is_leader)
+
     def _run(self) -> None:
         try:
             self._live()
@@ -192,7 +195,7 @@ class Operator:
         if self._elector is None:
             self._work(self._stop)
             return
-        self._elector.run(self._stop)
+        self._elector.run(self._stop, self._work)
         if not self._stop.is_set():
             self._fail("the lease was lost: another replica may lead by now")
 
@@ -253,7 +256,6 @@ class Operator:
         namespace = options.leader_elect_namespace or os.environ.get("POD_NAMESPACE", "") or "default"
         return LeaderElector(
             LeaseLock(self._lease_client, namespace=namespace, name=options.leader_elect_id, identity=self.identity),
-            on_started_leading=self._work,
             on_new_leader=lambda leader: logger.info("the leader is %s", leader),
             lease_duration=options.leader_elect_lease_duration,
             renew_deadline=options.leader_elect_renew_deadline,

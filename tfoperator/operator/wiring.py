@@ -10,21 +10,17 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from tfoperator.api.names import OPERATOR_NAME
-from tfoperator.api.v1.types import TFJOBS, Network
+from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import Clock
 from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.controller import (
-    PLAIN_NAMES,
-    UNIQUE_NAMES,
     Collaborators,
     ControllerInformers,
     ControllerOptions,
-    PlanOptions,
     PodWitnesses,
     ProgressAccess,
     StackKeeper,
     TFJobController,
-    gang_scheduler,
 )
 from tfoperator.events import EventRecorder, ObjectReference
 from tfoperator.expectations import Expectations
@@ -32,19 +28,21 @@ from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.client import Client
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.kube.verbs import ApiClient
-from tfoperator.logs.archive.place import open_place
+from tfoperator.logs.archive.opening import open_place
 from tfoperator.logs.archive.pod_logs import ArchiveBounds
 from tfoperator.logs.archive.writer import LogArchive
 from tfoperator.operator.ended_logs import EndedLogs
 from tfoperator.operator.metrics.operator_metrics import OperatorMetrics
+from tfoperator.operator.options.planning import plan_options
 from tfoperator.operator.options.settings import Options
 from tfoperator.operator.witnesses.log_looks import LogLooker, NewestLineOf
 from tfoperator.operator.witnesses.stall_stacks import StackTaker
-from tfoperator.reconciler import Reconciler
+from tfoperator.reconciler import Intervals, Reconciler
 from tfoperator.workqueue import RateLimitingQueue
 
 if TYPE_CHECKING:
     from tfoperator.servers.progress.progress_server import ProgressServer
+    from tfoperator.servers.progress.report_store import ReportStore
 
 _RETRY_BASE = 0.005
 _RETRY_CAP = 120.0
@@ -54,11 +52,9 @@ shows that the reason is gone."""
 _RETRY_RATE, _RETRY_BURST = 10.0, 100
 """The rate of retries per second for all jobs together, and the burst: both as in client-go's controllers."""
 
-_FIRST_STATUS_SECONDS = 1.0
-"""Seconds for which the status Created may be delayed while a job's pods have not started."""
-
-_COUNTS_SECONDS = 1.0
-"""Seconds between two writes of a job's status that only raise the counts of active or ready replicas."""
+WRITE_DELAYS = {"first_status_period": 1.0, "counts_period": 1.0}
+"""Seconds for which the status Created may be delayed while a job's pods have not started, and seconds between two
+writes of a job's status that only raise the counts of active or ready replicas."""
 
 
 class Reach(msgspec.Struct, frozen=True):
@@ -118,18 +114,21 @@ class Parts:
             behind=self._queue.is_busy,
         )
         self._plan_lock = threading.Lock()  # guards _plan_options
-        self._plan_options = plan_options(options)
+        self._plan_options = plan_options(options, **WRITE_DELAYS)
         self.gang = self._plan_options.gang
         self.informers = ControllerInformers.of(self.factory, self.gang, kueue=options.kueue)
         self.archive = self._make_archive(reach.log_source)
         self.ended_logs = None if self.archive is None else self._follow_ends(self.archive)
-        self.progress = self._make_progress_server(reach.fetch, is_leader)
         self.log_looker = None if reach.newest_line is None else LogLooker(reach.newest_line, clock=clock)
         self.stack_taker = None if reach.stacks is not None else self._make_stack_taker(reach.log_source)
+        # The store of reports comes first: the controller reads it, and the progress server, which fills it, asks the
+        # controller about the usage of jobs.
+        reports = self._make_report_store(reach.fetch)
         expectations = Expectations(clock=clock)
         witnesses = PodWitnesses(logs=self.log_looker, stacks=reach.stacks or self.stack_taker)
-        self.controller = self._make_controller(expectations, witnesses)
+        self.controller = self._make_controller(expectations, witnesses, reports)
         self.reconciler = self._make_reconciler(expectations)
+        self.progress = self._make_progress_server(reach.fetch, reports, is_leader)
 
     def plan_with(self, **changes: object) -> None:
         """Change these members of the plan's options from now on. Thread-safe."""
@@ -137,13 +136,13 @@ class Parts:
             self._plan_options = msgspec.structs.replace(self._plan_options, **changes)
             self.controller.plan_with(self._plan_options)
 
-    def _trust(self, authorities: str) -> None:
-        """Make pods trust these authorities of the progress server from now on."""
-        if self.progress is not None:
-            access = ProgressAccess(self.progress.url, authorities, for_all=self._options.progress_default)
-            self.plan_with(progress=access)
+    def _trust(self, url: str, authorities: str) -> None:
+        """Make new pods report to this URL of the progress server, and trust these authorities, from now on."""
+        self.plan_with(progress=ProgressAccess(url, authorities, for_all=self._options.progress_default))
 
-    def _make_controller(self, expectations: Expectations, witnesses: PodWitnesses) -> TFJobController:
+    def _make_controller(
+        self, expectations: Expectations, witnesses: PodWitnesses, reports: ReportStore | None
+    ) -> TFJobController:
         outside = Collaborators(
             self._client,
             self.recorder,
@@ -151,7 +150,7 @@ class Parts:
             self._metrics.jobs,
             self.archive,
             witnesses,
-            None if self.progress is None else self.progress.progress_of,
+            None if reports is None else reports.progress_of,
         )
         return TFJobController(
             outside,
@@ -168,21 +167,27 @@ class Parts:
             self.controller,
             expectations=expectations,
             namespaces=self.namespaces,
-            base=self._options.resync_period,
-            cap=self._options.reconcile_max_period,
+            intervals=Intervals(self._options.resync_period, self._options.reconcile_max_period),
             clock=self._clock,
             metrics=self._metrics.reconciler,
         )
 
+    def _make_report_store(self, fetch: Callable[[str], bytes] | None) -> ReportStore | None:
+        if self._options.progress_bind_address is None or fetch is None:
+            return None
+        from tfoperator.servers.progress.report_store import ReportStore
+
+        return ReportStore(self._clock)
+
     def _make_progress_server(
-        self, fetch: Callable[[str], bytes] | None, is_leader: Callable[[], bool]
+        self, fetch: Callable[[str], bytes] | None, reports: ReportStore | None, is_leader: Callable[[], bool]
     ) -> ProgressServer | None:
         options, address = self._options, self._options.progress_bind_address
-        if address is None or fetch is None:
+        if address is None or fetch is None or reports is None:
             return None
         # Imported late: an operator without it needs no certificates and tokens.
         from tfoperator.servers.progress.metrics import ProgressMetrics
-        from tfoperator.servers.progress.progress_server import ProgressConfig, ProgressServer
+        from tfoperator.servers.progress.progress_server import ProgressConfig, ProgressServer, Surroundings
 
         config = ProgressConfig(
             host=address.host,
@@ -194,18 +199,17 @@ class Parts:
             cluster_domain=options.cluster_domain,
             writes_per_second=options.progress_writes_per_second,
         )
-        return ProgressServer(
-            self._client,
-            config,
+        outside = Surroundings(
+            client=self._client,
             jobs=self.informers.jobs,
             pods=self.informers.pods,
             fetch=fetch,
             on_authorities=self._trust,
-            metrics=ProgressMetrics(self._metrics.registry, is_leader),
-            queue_metrics=self._metrics.queues,
+            usage_of=self.controller.newer_usage,
             clock=self._clock,
-            usage_of=lambda job: self.controller.newer_usage(job),
         )
+        metrics = ProgressMetrics(self._metrics.registry, is_leader)
+        return ProgressServer(config, reports, outside, metrics=metrics, queue_metrics=self._metrics.queues)
 
     def _make_archive(self, source: Client | None) -> LogArchive | None:
         options = self._options
@@ -241,24 +245,3 @@ class Parts:
 
     def _tell(self, job: ObjectMeta, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
         self.recorder.event(ObjectReference.to(TFJOBS.api_version, TFJOBS.kind, job), kind, reason, message)
-
-
-def plan_options(options: Options) -> PlanOptions:
-    """Return the options for planning jobs."""
-    return PlanOptions(
-        cluster_domain=options.cluster_domain,
-        evaluator_in_cluster=options.evaluator_in_cluster,
-        restart_delay_base=options.restart_delay_base,
-        restart_delay_cap=options.restart_delay_cap,
-        accelerators=options.accelerators,
-        scheduling=options.scheduling,
-        default_clean_pod_policy=options.default_clean_pod_policy,
-        default_ps_image=options.default_ps_image,
-        default_tensorboard_image=options.default_tensorboard_image,
-        exposed_tensorboards=options.exposed_tensorboards,
-        gang=gang_scheduler(options.gang_scheduler_name),
-        naming=UNIQUE_NAMES if options.unique_names else PLAIN_NAMES,
-        network=Network(options.default_network),
-        first_status_period=_FIRST_STATUS_SECONDS,
-        counts_period=_COUNTS_SECONDS,
-    )

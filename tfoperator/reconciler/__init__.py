@@ -22,5 +22,6 @@ become equally older, and above 75 jobs there is a look for each 75 writes. A fi
 
 from tfoperator.reconciler.metrics import ReconcilerMetrics
 from tfoperator.reconciler.reconciler import Reconciler
+from tfoperator.reconciler.schedule import Intervals
 
-__all__ = ["Reconciler", "ReconcilerMetrics"]
+__all__ = ["Intervals", "Reconciler", "ReconcilerMetrics"]

@@ -34,7 +34,7 @@ from tfoperator.controller import OF_JOBS, is_older
 from tfoperator.informers import InformerGroup
 from tfoperator.kube import EVERYTHING, ListWatch, Selection, WatchOptions, list_pages
 from tfoperator.kube.errors import ForbiddenError, KubeError
-from tfoperator.kube.list_watch import PAGE_SIZE
+from tfoperator.kube.listing import PAGE_SIZE
 from tfoperator.kube.objects import PartialObject
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ApiClient, WatchEventType, WatchStream, decode_metadata

@@ -29,7 +29,7 @@ from tfoperator.reconciler.compare import Difference, Suspicion, merged
 from tfoperator.reconciler.last_comparison import has_changed, last_comparison, record_age
 from tfoperator.reconciler.live import Look, Looker
 from tfoperator.reconciler.metrics import ReconcilerMetrics
-from tfoperator.reconciler.schedule import BASE_INTERVAL, MAX_INTERVAL, Schedule
+from tfoperator.reconciler.schedule import Intervals, Schedule
 
 logger = logging.getLogger(__name__)
 
@@ -50,13 +50,12 @@ class Reconciler:
         controller: TFJobController,
         *,
         expectations: Expectations,
+        intervals: Intervals,
         namespaces: Sequence[str] = ("",),
-        base: float = BASE_INTERVAL,
-        cap: float = MAX_INTERVAL,
         clock: Clock | None = None,
         metrics: ReconcilerMetrics | None = None,
     ) -> None:
-        """Initialize; `base` (seconds) is also the informer's resync period and the shortest time between two looks."""
+        """Initialize; the base of the intervals is also the informer's resync period."""
         self._informers = informers
         self._owned: dict[Resource, InformerGroup[Any]] = {PODS: informers.pods, SERVICES: informers.services}
         if informers.gang is not None and informers.pod_groups is not None:
@@ -66,14 +65,13 @@ class Reconciler:
         self._jobs: Lister[TFJob] = informers.jobs.lister
         self._controller = controller
         self._expectations = expectations
-        self._base = base
-        self._cap = cap
+        self._base, self._cap = intervals
         self._clock = clock or SystemClock()
         # A little less than the cap, so that each look is a whole one while nothing happens for long.
-        self._looker = Looker(client, namespaces, whole_every=cap * 0.9, clock=self._clock)
+        self._looker = Looker(client, namespaces, whole_every=self._cap * 0.9, clock=self._clock)
         self._metrics = metrics or ReconcilerMetrics()
         self._lock = threading.Condition()  # guards _schedule and _wanted
-        self._schedule = Schedule(base=base, cap=cap)
+        self._schedule = Schedule(intervals)
         self._created = self._clock.monotonic()
         self._schedule.track(_JOBS_KEY, self._created, records=False)
         self._wanted = False
@@ -82,7 +80,7 @@ class Reconciler:
         # Used by the thread only:
         self._suspicions: dict[str, Suspicion] = {}
         self._left: Set[str] = frozenset()  # the keys of Workloads that had outlived their jobs at the last look
-        informers.jobs.add_handler(self, resync_period=base, name="reconciler")
+        informers.jobs.add_handler(self, resync_period=self._base, name="reconciler")
 
     # The resync handler.
 

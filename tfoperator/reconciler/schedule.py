@@ -22,12 +22,6 @@ import msgspec
 
 from tfoperator.reconciler.last_comparison import LastComparison
 
-BASE_INTERVAL = 15.0
-"""Seconds until the first look at a job."""
-
-MAX_INTERVAL = 300.0
-"""Seconds between two looks at a job that has been quiet for long."""
-
 _RECORDS_PER_SECOND = 5.0
 """Writes of a status for its `lastReconcileTime` alone, in all: each costs an API server about 3 ms of CPU."""
 
@@ -48,11 +42,19 @@ class Round(NamedTuple):
     records: Mapping[str, float] = {}
 
 
+class Intervals(NamedTuple):
+    """Seconds between two looks at a job: `base` after a change, `cap` when it has been quiet for long."""
+
+    base: float
+    cap: float
+
+
 class Schedule:
     """Due times by job UID. Not thread-safe; `now` and all other times are a monotonic clock's readings, in seconds."""
 
-    def __init__(self, *, base: float = BASE_INTERVAL, cap: float = MAX_INTERVAL) -> None:
-        """Initialize; both in seconds. Raises ValueError unless 0 < base <= cap."""
+    def __init__(self, intervals: Intervals) -> None:
+        """Raises ValueError unless 0 < base <= cap."""
+        base, cap = intervals
         if not 0 < base <= cap:
             raise ValueError(f"need 0 < base <= cap, got base={base} and cap={cap}")
         self._base = base

@@ -23,10 +23,10 @@ from tfoperator.api.workloads import (
     decode_workload,
 )
 from tfoperator.kube.errors import ForbiddenError, KubeError, NotFoundError
-from tfoperator.kube.list_watch import ListWatch, list_all
+from tfoperator.kube.listing import list_all
 from tfoperator.kube.options import Selection
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.verbs import ApiClient, ListWatch
 
 _MAX_MESSAGE = 2000
 """Characters of a message; an API server stores 32 KiB of each."""

@@ -19,7 +19,6 @@ from hack.bench.micro.samples import NOW, pod_json, watch_line
 from tfoperator.api.defaults import default
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.base.clock import SystemClock
-from tfoperator.controller import PlanOptions
 from tfoperator.controller.plan.actions import Create, Plan
 from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.observed import Observed
@@ -28,12 +27,15 @@ from tfoperator.informers.store import Indexer
 from tfoperator.kube.http.requests import encode, status_write
 from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.kube.watch import HttpWatch
+from tfoperator.operator import Options
+from tfoperator.operator.options.planning import plan_options
 from tfoperator.workqueue import RateLimitingQueue
 
 Benchmark = Any  # pytest_benchmark is untyped
 
 _EVENTS = 1000
 _CACHED_PODS = 5000
+_OPTIONS = plan_options(Options())
 
 
 class _Lines:
@@ -93,7 +95,7 @@ def _created_pods(made: Plan) -> list[Create]:
 
 def _running(job: TFJob) -> Observed:
     """The job when all that its first plan asks for is there and runs, and its status says so."""
-    made = plan(Observed(job=job), NOW, PlanOptions())
+    made = plan(Observed(job=job), NOW, _OPTIONS)
 
     pods = []
     for number, one in enumerate(_created_pods(made)):
@@ -105,21 +107,21 @@ def _running(job: TFJob) -> Observed:
             "containerStatuses": [{"name": "tensorflow", "ready": True, "state": {"running": {}}}],
         }
         pods.append(decode_pod(msgspec.json.encode(body)))
-    status = plan(Observed(job=job, pods=tuple(pods)), NOW, PlanOptions()).status
+    status = plan(Observed(job=job, pods=tuple(pods)), NOW, _OPTIONS).status
     return Observed(job=msgspec.structs.replace(job, status=status), pods=tuple(pods))
 
 
 @pytest.mark.parametrize(("ps", "workers"), [(1, 2), (0, 1000)], ids=["3 replicas", "1000 replicas"])
 def test_plan_of_a_new_job(benchmark: Benchmark, ps: int, workers: int) -> None:
     observed = Observed(job=_job(ps, workers))
-    made = benchmark(plan, observed, NOW, PlanOptions())
+    made = benchmark(plan, observed, NOW, _OPTIONS)
     assert len(_created_pods(made)) == ps + workers
 
 
 @pytest.mark.parametrize(("ps", "workers"), [(1, 2), (0, 1000)], ids=["3 replicas", "1000 replicas"])
 def test_plan_of_a_running_job(benchmark: Benchmark, ps: int, workers: int) -> None:
     observed = _running(_job(ps, workers))
-    made = benchmark(plan, observed, NOW, PlanOptions())
+    made = benchmark(plan, observed, NOW, _OPTIONS)
     assert not _created_pods(made)
 
 
@@ -127,7 +129,7 @@ def test_bodies_with_tf_config_for_1000_replicas(benchmark: Benchmark) -> None:
     observed = Observed(job=_job(0, 1000))
 
     def encoded() -> int:
-        return sum(len(encode(one.body)) for one in _created_pods(plan(observed, NOW, PlanOptions())))
+        return sum(len(encode(one.body)) for one in _created_pods(plan(observed, NOW, _OPTIONS)))
 
     assert benchmark(encoded) > 1000 * 1000
 

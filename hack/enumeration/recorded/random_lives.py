@@ -34,6 +34,8 @@ from tfoperator.controller.plan.draft import is_last_plan
 from tfoperator.controller.plan.observed import Observed, deciding_pods
 from tfoperator.controller.pods.naming import NAMINGS
 from tfoperator.kube.objects import ObjectMeta
+from tfoperator.operator import Options
+from tfoperator.operator.options.planning import plan_options
 
 Json = dict[str, Any]
 
@@ -193,7 +195,8 @@ class _Life(SimulatedObjects):
 
 def _options(rng: random.Random) -> PlanOptions:
     gang = rng.choice(("", "", "", "volcano", "coscheduler", "kubernetes"))
-    return PlanOptions(
+    return plan_options(
+        Options(),
         restart_delay_base=rng.choice((0.0, 1.0, 10.0)),
         restart_delay_cap=rng.choice((30.0, 300.0)),
         node_lost_margin=rng.choice((0.0, 30.0)),

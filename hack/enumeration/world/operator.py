@@ -32,9 +32,10 @@ from tfoperator.kube.errors import AlreadyExistsError, KubeError
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import Creation, Decoder
 from tfoperator.local.apiserver.registry.registry import Written
+from tfoperator.operator.options.planning import plan_options
 from tfoperator.operator.options.settings import Options
-from tfoperator.operator.wiring import plan_options
-from tfoperator.reconciler import Reconciler
+from tfoperator.operator.wiring import WRITE_DELAYS
+from tfoperator.reconciler import Intervals, Reconciler
 from tfoperator.workqueue import RateLimitingQueue
 
 T = TypeVar("T")
@@ -201,7 +202,7 @@ class SteppedOperator:
             base=_RETRY_BASE, cap=_RETRY_CAP, bucket=TokenBucket(10.0, 100, clock=clock), clock=clock
         )
         factory = SharedInformerFactory(client, clock=clock)
-        plans = plan_options(options)
+        plans = plan_options(options, **WRITE_DELAYS)
         self._informers = ControllerInformers.of(factory, plans.gang, kueue=options.kueue)
         expectations = Expectations(clock=clock)
         outside = Collaborators(client, self.events, clock, _Bugs(), witnesses=inside)
@@ -213,7 +214,12 @@ class SteppedOperator:
             options=ControllerOptions(threadiness=0, plan=plans),
         )
         self._reconciler = _SteppedReconciler(
-            client, self._informers, self._controller, expectations=expectations, clock=clock
+            client,
+            self._informers,
+            self._controller,
+            expectations=expectations,
+            intervals=Intervals(options.resync_period, options.reconcile_max_period),
+            clock=clock,
         )
         self.feeds = [
             CacheFeed(server, group, resource, client.decoders[resource, selection], selection, loses=loses)

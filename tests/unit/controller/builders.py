@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from tests.support.plan_options import plan_options
 from tfoperator.api.defaults import default
 from tfoperator.api.names import (
     ANNOTATION_DISRUPTIONS,
@@ -39,7 +40,7 @@ from tfoperator.kube.objects import (
 )
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-OPTIONS = PlanOptions()
+OPTIONS = plan_options()
 TEMPLATE: dict[str, Any] = {"spec": {"containers": [{"name": "tensorflow", "image": "example.com/train:1"}]}}
 
 

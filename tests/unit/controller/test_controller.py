@@ -3,6 +3,7 @@ import threading
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.clock import FakeClock
@@ -10,9 +11,10 @@ from tests.support.cluster import tfjob
 from tests.support.controller_harness import Harness, namespaced
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, api_error
+from tests.support.plan_options import controller_options, plan_options
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.base.clock import SystemClock
-from tfoperator.controller import Comparison, ControllerMetrics, ControllerOptions, PlanOptions
+from tfoperator.controller import Comparison, ControllerMetrics
 from tfoperator.kube.resources import PODS, SERVICES
 
 
@@ -27,6 +29,30 @@ def test_a_deleted_job_leaves_nothing_behind_in_memory(harness: Harness) -> None
     eventually(lambda: harness.queue.num_requeues("ns/job") == 0, what="the backoff is forgotten")
     harness.controller.sync_tfjob("ns/job")
     assert not harness.expectations.outstanding(job["metadata"]["uid"])
+
+
+def test_no_sync_writes_into_an_object_of_a_cache(harness: Harness) -> None:
+    seen: list[tuple[Any, tuple[object, ...], bytes]] = []
+
+    def look() -> None:
+        for informer in (harness.informers.jobs, harness.informers.pods, harness.informers.services):
+            for one in informer.lister.list():
+                seen.append((one, msgspec.structs.astuple(one), msgspec.json.encode(one)))
+
+    harness.submit(Worker=2, restart_policy="ExitCode")
+    for exit_code in (None, 137):
+        for _ in range(3):
+            look()
+            harness.sync()
+        for pod in harness.api.names(PODS):
+            harness.play_kubelet(pod, "Running" if exit_code is None else "Failed", exit_code=exit_code)
+    for _ in range(3):
+        look()
+        harness.sync()
+    assert len({id(one) for one, _, _ in seen}) > 8, "several versions of the job and of each pod"
+    for one, members, content in seen:
+        assert all(now is before for now, before in zip(msgspec.structs.astuple(one), members, strict=True))
+        assert msgspec.json.encode(one) == content
 
 
 def test_a_job_deleted_while_it_is_synced_leaves_nothing_behind_either(harness: Harness) -> None:
@@ -164,7 +190,7 @@ def test_a_crash_half_way_through_fifty_creates_ends_with_exactly_fifty() -> Non
 
 
 def test_news_of_many_pods_become_one_status_write() -> None:
-    with Harness(options=ControllerOptions(batch_period=0.2)) as harness:
+    with Harness(options=controller_options(batch_period=0.2)) as harness:
         harness.controller.start()
         harness.submit(Worker=30)
         eventually(lambda: harness.condition("Created").get("status") == "True")
@@ -178,7 +204,7 @@ def test_news_of_many_pods_become_one_status_write() -> None:
 
 def test_a_killed_replica_does_not_wait_for_news_of_others() -> None:
     # Nothing comes after the batch period here: whatever is urgent must come before it.
-    never = ControllerOptions(batch_period=3600, urgent_batch_period=0.001, plan=PlanOptions(restart_delay_base=0))
+    never = controller_options(batch_period=3600, urgent_batch_period=0.001, plan=plan_options(restart_delay_base=0))
     with Harness(options=never) as harness:
         harness.controller.start()
         harness.submit(restart_policy="OnFailure", Worker=1)
@@ -192,7 +218,7 @@ def test_a_killed_replica_does_not_wait_for_news_of_others() -> None:
 
 
 def test_a_bug_in_one_sync_does_not_end_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Harness(options=ControllerOptions(threadiness=1)) as harness:
+    with Harness(options=controller_options(threadiness=1)) as harness:
         real = harness.controller.sync_tfjob
         failures = ["ns/bad"]
 
@@ -217,7 +243,7 @@ def test_stopping_lets_a_running_sync_finish_and_starts_no_other() -> None:
             entered.set()
             assert release.wait(60)
 
-    harness = Harness(options=ControllerOptions(threadiness=1))
+    harness = Harness(options=controller_options(threadiness=1))
     with harness:
         harness.api.react(hold)
         harness.controller.start()

@@ -12,6 +12,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
+from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import TEMPLATE, ReadablePlan, after, make_job, make_pod, planned, started, waiting
 from tests.unit.controller.builders import pods_by_letter as pods
 from tests.unit.pipeline.compiling.plans import graph as launch_graph
@@ -28,15 +29,16 @@ from tfoperator.controller.plan.restart import Ending, is_permanent
 from tfoperator.informers import InformerGroup
 from tfoperator.launcher.container.launcher import ContainerComponentLauncher
 from tfoperator.launcher.core.output_document import MalformedOutput, parse_output
+from tfoperator.operator import Options
 from tfoperator.pipeline.compiling.airflow import airflow_file
 from tfoperator.pipeline.compiling.argo import FINAL_EXIT_CODES, argo_workflow
 from tfoperator.reconciler.live import Looker
-from tfoperator.reconciler.schedule import MAX_INTERVAL
 
 ROOT = Path(__file__).resolve().parents[3]
 TABLES = re.findall(r"^\|.*\bdocuments\b.*\|\n\|[-|]+\n((?:\|.*\n)+)", (ROOT / "docs/tfjob.md").read_text(), re.M)
 ROWS = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in "".join(TABLES).splitlines()]
 
+QUIET_SECONDS = Options().reconcile_max_period
 Check = Callable[[], Iterable[object]]
 ALONE, TWO = {"Worker": 1}, {"Worker": 2}
 VERSIONS = crd(all_versions=True)["spec"]["versions"]
@@ -50,7 +52,7 @@ def of(letters: str, now: float = 0, **spec: Any) -> ReadablePlan:
 
 def body(replicas: Mapping[str, Any], options: PlanOptions | None = None, **spec: Any) -> dict[str, Any]:
     """The manifest of a job's first pod."""
-    return planned(make_job(replicas, **spec), services=(), options=options or PlanOptions()).creations("pods")[0].body
+    return planned(make_job(replicas, **spec), services=(), options=options or plan_options()).creations("pods")[0].body
 
 
 def told(replicas: Mapping[str, Any], **spec: Any) -> dict[str, Any]:
@@ -105,7 +107,7 @@ def words(said: str | list[str], *facts: object) -> Check:
 
 
 def first_name(naming: Any) -> str:
-    return str(body(ALONE, PlanOptions(naming=naming))["metadata"]["name"])
+    return str(body(ALONE, plan_options(naming=naming))["metadata"]["name"])
 
 
 IMAGE_WAITS = planned(started(make_job(ALONE)), make_pod("Worker-0", "Pending", containers=(waiting("ErrImagePull"),)))
@@ -166,7 +168,7 @@ CHECKS: dict[str, Check] = {
         "again when it is resumed",
         planned(make_job(ALONE, status=SUSPENDED.status), now=after(60)).status.start_time == after(60),
     ),
-    "`lastReconcileTime`": lambda: [f"{MAX_INTERVAL / 60:.0f} minutes old", f"{5 * MAX_INTERVAL:,.0f} active jobs"],
+    "`lastReconcileTime`": lambda: [f"{QUIET_SECONDS / 60:.0f} minutes old", f"{5 * QUIET_SECONDS:,.0f} active jobs"],
     "the job is deleted once every pod has completed, or stays": words(
         "ttlSecondsAfterFinished", not planned(DONE, *pods("S"), now=after(10**7)).deletes_job
     ),
@@ -204,7 +206,7 @@ CHECKS: dict[str, Check] = {
         len(planned(make_job(TWO, network="PerJob"), services=()).creations("services")) == 1,
     ),
     "`tensorboard`": lambda: fields("spec", "tensorBoard"),
-    "a parameter server without template": words("empty at first", not PlanOptions().default_ps_image),
+    "a parameter server without template": words("empty at first", not plan_options().default_ps_image),
     "pods stay until the job is deleted (v1alpha1)": words(
         "stopped",
         (of("FR").stopped_pods, of("FR").deleted_pods) == (["Worker-1", "PS-0"], []),

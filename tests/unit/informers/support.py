@@ -8,12 +8,11 @@ from typing import Any
 
 from tests.support.fake_api import Call, FakeApi
 from tfoperator.kube.errors import KubeError, Status, StatusCause, StatusDetails, TransportError, error_from_status
-from tfoperator.kube.list_watch import ListWatch
 from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, Pod, decode_pod
 from tfoperator.kube.options import LIST_ALL, WATCH_FROM_NOW, ListOptions, WatchOptions
 from tfoperator.kube.reflector import Listed, News
 from tfoperator.kube.resources import PODS
-from tfoperator.kube.verbs import ListPage, WatchEvent, WatchEventType, WatchStream
+from tfoperator.kube.verbs import ListPage, ListWatch, WatchEvent, WatchEventType, WatchStream
 
 
 def pod(name: str, version: int | str = 1, *, namespace: str = "ns", uid: str = "", owner: str = "") -> Pod:

@@ -14,7 +14,7 @@ from tfoperator.kube import objects
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.kept import DECIDING_CONTAINER
-from tfoperator.kube.list_watch import PAGE_SIZE, list_pages
+from tfoperator.kube.listing import PAGE_SIZE, list_pages
 from tfoperator.kube.objects import ObjectMeta, Pod, Service, decode_partial, decode_pod, decode_service
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import decoder

@@ -30,7 +30,7 @@ class Replica:
         self.work: Callable[[StopSignal], None] = self.wait_for_stop
         self.listen: Callable[[str], None] = lambda leader: self.log.append(f"leader {leader}")
         lock = LeaseLock(api, namespace="kubeflow", name="tfoperator", identity=identity)
-        told = {"on_started_leading": self._lead, "on_new_leader": lambda leader: self.listen(leader)}
+        told = {"on_new_leader": lambda leader: self.listen(leader)}
         self.elector = LeaderElector(lock, clock=clock, rng=random.Random(identity), **told, **options)
         self.running: InThread | None = None
         self._leading: tuple[StopSignal, threading.Thread] | None = None
@@ -51,7 +51,7 @@ class Replica:
 
     def _run(self) -> None:
         try:
-            self.elector.run(self.stop)
+            self.elector.run(self.stop, self._lead)
         finally:
             self.log.append("stopped")
 

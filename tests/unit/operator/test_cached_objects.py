@@ -13,9 +13,9 @@ from tests.support.fake_api import FakeApi
 from tests.support.largest import Json, largest
 from tfoperator.api.names import OPERATOR_NAME, job_labels
 from tfoperator.api.queues import POD_SETS_ANNOTATION
-from tfoperator.kube.list_watch import ListWatch
 from tfoperator.kube.options import EVERYTHING, Selection
 from tfoperator.kube.resources import Resource
+from tfoperator.kube.verbs import ListWatch
 from tfoperator.operator import Operator, Options
 
 Decode = Callable[[bytes], Any]

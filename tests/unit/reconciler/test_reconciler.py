@@ -19,7 +19,7 @@ from tfoperator.expectations import expectation_key
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.objects import timestamp
 from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
-from tfoperator.reconciler import Reconciler
+from tfoperator.reconciler import Intervals, Reconciler
 
 OURS = {"training.kubeflow.org/operator-name": "tfjob-controller"}
 
@@ -50,6 +50,7 @@ class World(Harness):
 
     def make_reconciler(self, namespaces: tuple[str, ...] = ("",)) -> Attentive:
         options = {"expectations": self.expectations, "namespaces": namespaces, "clock": self.clock}
+        options["intervals"] = Intervals(15.0, 300.0)
         return Attentive(self.api, self.informers, self.controller, **options)
 
     def catch_up(self) -> None:
@@ -141,7 +142,7 @@ def test_an_object_whose_end_the_watch_lost_is_made_anew(resource: Resource, nam
 
 
 def test_long_lists_are_read_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tfoperator.kube.list_watch.PAGE_SIZE", 2)
+    monkeypatch.setattr("tfoperator.kube.listing.PAGE_SIZE", 2)
     world.run_job(Worker=5)
     world.forget_calls()
     assert world.look() == 1

@@ -7,13 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfoperator.reconciler.last_comparison import LastComparison
-from tfoperator.reconciler.schedule import Schedule
+from tfoperator.reconciler.schedule import Intervals, Schedule
+
+INTERVALS = Intervals(15, 300)
 
 
 @pytest.fixture
 def schedule() -> Schedule:
     """Of a job that is known since 0."""
-    made = Schedule()
+    made = Schedule(INTERVALS)
     made.track("a", 0)
     return made
 
@@ -57,7 +59,7 @@ def test_a_job_that_changes_all_the_time_is_compared_nevertheless(schedule: Sche
 
 
 def test_a_comparison_that_the_field_shows_counts_as_one_of_this_process() -> None:
-    schedule = Schedule()
+    schedule = Schedule(INTERVALS)
     schedule.begin("a", 1000, LastComparison(ago=290, quiet=3000))
     schedule.recorded("a", 1005)
     assert schedule.due_at("a") == 1305
@@ -67,7 +69,7 @@ def test_a_comparison_that_the_field_shows_counts_as_one_of_this_process() -> No
 
 
 def test_jobs_at_the_longest_interval_are_compared_together_whenever_they_began() -> None:
-    schedule = Schedule()
+    schedule = Schedule(INTERVALS)
     for number in range(50):
         schedule.track(f"job-{number}", number * 13.7)
     looks(schedule, 1500)
@@ -76,7 +78,7 @@ def test_jobs_at_the_longest_interval_are_compared_together_whenever_they_began(
 
 @given(st.floats(-1e12, 1e12), st.floats(-1e12, 1e12), st.floats(0, 1e6))
 def test_whatever_a_record_says_the_next_look_comes_soon_and_not_at_once(ago: float, quiet: float, now: float) -> None:
-    schedule = Schedule()
+    schedule = Schedule(INTERVALS)
     schedule.begin("a", now, LastComparison(ago, quiet))
     due = schedule.due_at("a")
     assert due is not None
@@ -87,13 +89,13 @@ def test_whatever_a_record_says_the_next_look_comes_soon_and_not_at_once(ago: fl
 
 @pytest.mark.parametrize("looks_before", range(1, 8))
 def test_a_record_tells_how_far_the_backoff_was(looks_before: int) -> None:
-    old = Schedule(cap=10_000)
+    old = Schedule(Intervals(15, 10_000))
     old.track("a", 0)
     now = 0.0
     for _ in range(looks_before):
         now = old.due_at("a") or 0
         old.compared("a", now, matched=True)
-    new = Schedule(cap=10_000)
+    new = Schedule(Intervals(15, 10_000))
     new.begin("a", now, LastComparison(ago=0, quiet=now))
     assert new.due_at("a") == old.due_at("a")
 
@@ -111,7 +113,7 @@ def test_a_job_that_has_ended_is_compared_and_not_recorded(schedule: Schedule) -
 
 
 def test_forgotten_and_unknown_jobs_are_never_due() -> None:
-    schedule = Schedule()
+    schedule = Schedule(INTERVALS)
     for uid in "abc":
         schedule.track(uid, 0)
     schedule.forget("a")
@@ -126,12 +128,12 @@ def test_forgotten_and_unknown_jobs_are_never_due() -> None:
 @pytest.mark.parametrize(("base", "cap"), [(0, 10), (20, 10), (-1, 10)])
 def test_impossible_intervals_are_refused(base: float, cap: float) -> None:
     with pytest.raises(ValueError, match="base"):
-        Schedule(base=base, cap=cap)
+        Schedule(Intervals(base, cap))
 
 
 @given(st.lists(st.tuples(st.sampled_from(["compared", "changed"]), st.floats(0, 400)), max_size=40))
 def test_no_job_ever_waits_longer_than_the_cap(steps: list[tuple[str, float]]) -> None:
-    schedule = Schedule()
+    schedule = Schedule(INTERVALS)
     schedule.track("a", 0)
     now = 0.0
     for what, later in steps:
@@ -155,7 +157,7 @@ class Cluster:
 
     def leader(self, now: float) -> Schedule:
         """Return the schedule of a new leader: it knows the fields, and that no job has changed since 0."""
-        schedule = Schedule()
+        schedule = Schedule(INTERVALS)
         for number in range(self.jobs):
             uid = f"job-{number}"
             field = self.fields.get(uid)

@@ -10,11 +10,11 @@ from tfoperator.api.migration.cluster import GO_OPERATOR, OTHER_KINDS, ClusterFa
 from tfoperator.api.names import CRD_NAME, MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.errors import ForbiddenError, NotFoundError
-from tfoperator.kube.list_watch import ListWatch, list_all
+from tfoperator.kube.listing import list_all
 from tfoperator.kube.objects import PartialObject, decode_partial, decode_pod
 from tfoperator.kube.options import EVERYTHING, Selection
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, PODS, Resource
-from tfoperator.kube.verbs import ApiClient, Decoder, decode_plain
+from tfoperator.kube.verbs import ApiClient, Decoder, ListWatch, decode_plain
 
 VALIDATING_WEBHOOKS = Resource(
     "admissionregistration.k8s.io",

@@ -37,10 +37,10 @@ from tfoperator.informers import (
     index_by_controller_uid,
 )
 from tfoperator.kube.errors import NotFoundError
-from tfoperator.kube.list_watch import ListWatch, list_all
+from tfoperator.kube.listing import list_all
 from tfoperator.kube.objects import Pod
 from tfoperator.kube.resources import PRIORITY_CLASSES
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.verbs import ApiClient, ListWatch
 
 logger = logging.getLogger(__name__)
 

@@ -22,11 +22,11 @@ from tfoperator.controller.kueue.pod_sets import workload_name
 from tfoperator.controller.kueue.writes import Verb, Write, frees_some_quota
 from tfoperator.controller.ledger import StaleCache, is_older
 from tfoperator.informers import CONTROLLER_UID_INDEX, Lister
-from tfoperator.kube.list_watch import ListWatch, list_all
+from tfoperator.kube.listing import list_all
 from tfoperator.kube.objects import Pod, decode_partial, decode_pod
 from tfoperator.kube.options import Selection, by_name
 from tfoperator.kube.resources import PODS
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.verbs import ApiClient, ListWatch
 
 TRY_AGAIN = 30.0
 """Seconds until something that was missing is looked up again."""

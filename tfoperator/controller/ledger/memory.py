@@ -15,7 +15,6 @@ import threading
 from collections.abc import Mapping
 
 import msgspec
-from msgspec.structs import force_setattr
 
 from tfoperator.api.cached_job import problems_of, without_templates
 from tfoperator.api.defaults import default
@@ -58,22 +57,21 @@ class JobMemory:
     def recall(self, cached: TFJob, now: float) -> Observed:
         """Return what is remembered of a job; the rest is left at its defaults. `now` is monotonic.
 
-        The defaulted spec, and its problems, are computed once per generation. Templates that were edited since the
+        The problems of the defaulted spec are computed once per generation. Templates that were edited since the
         previous generation are reported once, at the first call for a generation. A generation is trusted only together
-        with its spec: after a restore from a backup another spec may have it.
+        with its spec: after a restore from a backup another spec may have it. `cached` stays as it is.
         """
         meta = cached.metadata
         with self._lock:
             entry = self._entries.setdefault(meta.uid, _Entry(now))
             source, spec = entry.source, entry.spec
             if source is not None and spec is not None and entry.generation == meta.generation > 0:
-                if source != cached.spec == without_templates(source):
-                    spec = without_templates(spec)  # the job has ended, and the cache keeps them no longer
-                    source = cached.spec
-                if source == cached.spec:
-                    force_setattr(cached, "spec", source)  # one copy of its templates
-                    entry.source, entry.spec = source, spec
+                if source is cached.spec:
                     return _remembered(entry, cached, spec, now)
+                if _is_same(source, cached.spec):
+                    # Made anew from the newest object: the cache and the memory have one copy of its templates.
+                    entry.source, entry.spec = cached.spec, default(cached).spec
+                    return _remembered(entry, cached, entry.spec, now)
         defaulted = default(cached)
         problems = problems_of(defaulted)
         with self._lock:
@@ -203,6 +201,14 @@ def _remembered(entry: _Entry, cached: TFJob, spec: TFJobSpec, now: float, edite
         usage=entry.usage,
         not_created=entry.not_created,
     )
+
+
+def _is_same(before: TFJobSpec, now: TFJobSpec) -> bool:
+    """Return whether the specs are equal, or the job has ended since, so that the cache keeps its templates no longer.
+
+    The second comparison makes hashes of all templates: it is made last.
+    """
+    return before == now or now == without_templates(before)
 
 
 def _edited_templates(before: TFJobSpec, now: TFJobSpec) -> tuple[str, ...]:

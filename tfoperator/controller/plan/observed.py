@@ -157,10 +157,10 @@ class PlanOptions(PodOptions, frozen=True, kw_only=True):
     `counts_period` after the last write at the earliest (see `status`).
     """
 
-    restart_delay_base: float = 1.0
-    restart_delay_cap: float = 300.0
+    restart_delay_base: float
+    restart_delay_cap: float
+    default_clean_pod_policy: str
     node_lost_margin: float = 30.0
-    default_clean_pod_policy: str = ""
     first_status_period: float = 0.0
     counts_period: float = 0.0
 

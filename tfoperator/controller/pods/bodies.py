@@ -6,7 +6,7 @@ There is one headless service per replica, or one for the whole job, so that TF_
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tfoperator.api.names import (
     DEFAULT_PORT,
@@ -40,32 +40,34 @@ def pod_restart_policy(policy: RestartPolicy, *, together: bool) -> str:
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def pod_body(
-    job: TFJob,
-    template: Template,
-    labels: dict[str, str],
-    *,
-    name: str,
-    restart_policy: str,
-    subdomain: str,
-    env: Mapping[str, str],
-    arguments: Sequence[str],
-    restarts: Mapping[str, int],
-) -> dict[str, Any]:
-    """Return the pod of one replica. With `subdomain`, the name of the job's one service, it is found under that.
+class ReplicaPod(NamedTuple):
+    """The parts of a replica's pod that its template does not have.
 
-    The template's own labels and annotations are kept, ours win: `restarts` are counts by annotation. `env` is added to
-    the training container's own variables, in the place of a TF_CONFIG that the user set: two of the same name would
-    leave the choice to the runtime, and in the Go operator's pods the operator's is used. Without one (a job of one
-    replica) the user's stays. `arguments` follow the container's own, so that of two of the same name the operator's is
-    read last.
+    With `subdomain`, the name of the job's one service, the pod is found under that. `env` is added to the training
+    container's own variables, in the place of a TF_CONFIG that the user set: two of the same name would leave the
+    choice to the runtime, and in the Go operator's pods the operator's is used. Without one (a job of one replica) the
+    user's stays. `arguments` follow the container's own, so that of two of the same name the operator's is read last.
+    `restarts` are counts by annotation.
     """
+
+    name: str
+    labels: dict[str, str]
+    restart_policy: str
+    subdomain: str
+    env: Mapping[str, str]
+    arguments: Sequence[str]
+    restarts: Mapping[str, int]
+
+
+def pod_body(job: TFJob, template: Template, replica: ReplicaPod) -> dict[str, Any]:
+    """Return the pod of one replica. The template's own labels and annotations are kept; the replica's win."""
+    restarts, env = replica.restarts, replica.env
     annotations = {key: value for key, value in template.annotations.items() if key not in restarts}
     annotations |= {key: str(count) for key, count in restarts.items() if count}
     metadata: dict[str, Any] = {
-        "name": name,
+        "name": replica.name,
         "namespace": job.metadata.namespace,
-        "labels": template.labels | labels,
+        "labels": template.labels | replica.labels,
         "ownerReferences": [owner_reference(job)],
     }
     if annotations:
@@ -75,12 +77,12 @@ def pod_body(
     if env:
         own = [variable for variable in template.env if str(variable.get("name")) not in env]
         container["env"] = own + [{"name": name, "value": value} for name, value in env.items()]
-    if arguments:
-        container["args"] = [*template.args, *arguments]
+    if replica.arguments:
+        container["args"] = [*template.args, *replica.arguments]
     containers[template.container] = container
-    spec = template.spec | {"restartPolicy": restart_policy, "containers": containers}
-    if subdomain:
-        spec |= {"hostname": name, "subdomain": subdomain}
+    spec = template.spec | {"restartPolicy": replica.restart_policy, "containers": containers}
+    if replica.subdomain:
+        spec |= {"hostname": replica.name, "subdomain": replica.subdomain}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 

@@ -25,7 +25,13 @@ from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RestartPolicy, RestartScope, TFJob
 from tfoperator.api.validation.limits import MAX_REPLICAS
 from tfoperator.controller.pods.additions import add_accelerators, add_restart_rule, give_access, mount_checkpoint
-from tfoperator.controller.pods.bodies import headless_service, job_service_body, pod_body, pod_restart_policy
+from tfoperator.controller.pods.bodies import (
+    ReplicaPod,
+    headless_service,
+    job_service_body,
+    pod_body,
+    pod_restart_policy,
+)
 from tfoperator.controller.pods.cluster import Abbreviations, ClusterArguments, TFConfig
 from tfoperator.controller.pods.gang import GangScheduler
 from tfoperator.controller.pods.options import PodOptions
@@ -153,17 +159,16 @@ class ReplicaManifests:
     def pod(self, group: DesiredReplicas, index: int, counts: PodCounts) -> dict[str, Any]:
         """Return the pod of a replica, with what happened to it before."""
         is_master = self._is_master(group.type, index)
-        return pod_body(
-            self._job,
-            self.template(group),
-            replica_labels(self._job.metadata.name, group.type, index, is_master=is_master),
+        replica = ReplicaPod(
             name=self.name(group, index),
+            labels=replica_labels(self._job.metadata.name, group.type, index, is_master=is_master),
             restart_policy=self._restart_policy(group),
             subdomain=self._subdomain,
             env=self._cluster.env(group.type, index, self._own_variables(group)),
             arguments=self._cluster.arguments_of(group.type, index),
             restarts=counts.by_annotation(),
         )
+        return pod_body(self._job, self.template(group), replica)
 
     def service(self, group: DesiredReplicas, index: int) -> dict[str, Any]:
         """Return the service of a replica."""

@@ -9,15 +9,12 @@ import msgspec
 from tfoperator.api.v1.types import Network
 from tfoperator.controller.pods.additions import Accelerator, ProgressAccess
 from tfoperator.controller.pods.gang import GangScheduler
-from tfoperator.controller.pods.naming import PLAIN_NAMES, Naming
+from tfoperator.controller.pods.naming import Naming
 from tfoperator.controller.pods.scheduling_rules import SchedulingRules
-
-DEFAULT_TENSORBOARD_IMAGE = "tensorflow/tensorflow:2.19.0"
-"""An image with TensorBoard in it, which from TensorFlow 2.21 on is a package of its own."""
 
 
 class PodOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options for pods besides the spec of their job.
+    """The options for pods besides the spec of their job. A member that an option of the operator sets has no default.
 
     `cluster_domain` is appended to the host names in TF_CONFIG (`cluster.local`; empty: the resolver's search path is
     enough, as the Go operator assumes). `evaluator_in_cluster` lists the evaluators in TF_CONFIG's cluster, which the
@@ -31,15 +28,15 @@ class PodOptions(msgspec.Struct, frozen=True, kw_only=True):
     containers by rules of exit codes.
     """
 
-    cluster_domain: str = ""
-    evaluator_in_cluster: bool = True
-    naming: Naming = PLAIN_NAMES
-    network: Network = Network.PER_REPLICA
-    accelerators: Mapping[str, Accelerator] = {}
-    default_ps_image: str = ""
-    default_tensorboard_image: str = DEFAULT_TENSORBOARD_IMAGE
-    exposed_tensorboards: bool = False
-    gang: GangScheduler | None = None
-    scheduling: SchedulingRules = SchedulingRules()
+    cluster_domain: str
+    evaluator_in_cluster: bool
+    naming: Naming
+    network: Network
+    accelerators: Mapping[str, Accelerator]
+    default_ps_image: str
+    default_tensorboard_image: str
+    exposed_tensorboards: bool
+    gang: GangScheduler | None
+    scheduling: SchedulingRules
     progress: ProgressAccess | None = None
     restart_rules: bool = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import socket
 import ssl
@@ -11,9 +10,9 @@ import weakref
 from typing import Any, NamedTuple
 
 from tfoperator.base.clock import Clock
-from tfoperator.kube.config.tls import ClientCertificate, TlsContexts
+from tfoperator.kube.config.tls import ClientCertificate
 from tfoperator.kube.errors import ClientClosed
-from tfoperator.kube.http.proxy import Proxy
+from tfoperator.kube.http.destination import Destination
 from tfoperator.kube.http.stream import ByteStream
 from tfoperator.kube.http.wire import BROKEN, await_connection, connect_error, keep_alive, readable, shut_down
 
@@ -39,32 +38,11 @@ class Pool:
     A connection that is not idle is busy until it is passed to `keep`, `discard` or `stream`.
     """
 
-    def __init__(
-        self,
-        address: tuple[str, int],
-        tls: TlsContexts | None,
-        server_name: str,
-        proxy: Proxy | None,
-        timeout: float,
-        parallelism: int,
-        clock: Clock,
-    ) -> None:
-        self._address = address
-        self._tls = tls
-        self._server_name = server_name
-        self._proxy = proxy
+    def __init__(self, destination: Destination, timeout: float, parallelism: int, clock: Clock) -> None:
+        self._destination = destination
         self._timeout = timeout
         self._clock = clock
         self._max_idle = max(MAX_IDLE_CONNECTIONS, parallelism)
-        self._begin()
-
-    def sibling(self) -> Pool:
-        """Return another pool for the same server, to be closed separately."""
-        other = copy.copy(self)
-        other._begin()
-        return other
-
-    def _begin(self) -> None:
         self.closed = False
         self._reset()
         _pools.add(self)
@@ -87,7 +65,8 @@ class Pool:
     def take_idle(self, certificate: ClientCertificate | None) -> Connection | None:
         """Take an idle connection that is still valid, if there is one. Raises ClientClosed."""
         # A connection authenticates when it is opened: old ones are dropped, within a second, when credentials change.
-        context = self._tls.recent_context(certificate) if self._tls else None
+        tls = self._destination.tls
+        context = tls.recent_context(certificate) if tls else None
         stale, found = [], None
         oldest = self._clock.monotonic() - MAX_IDLE_SECONDS
         with self._lock:
@@ -149,12 +128,14 @@ class Pool:
 
         Raises TransportError, or ConfigError if a certificate file is unusable.
         """
-        context = self._tls.context(certificate) if self._tls else None
+        host, port = self._destination.address
+        tls, proxy = self._destination.tls, self._destination.proxy
+        context = tls.context(certificate) if tls else None
         sock = None
         try:
-            sock = self._dial(self._address if self._proxy is None else (self._proxy.host, self._proxy.port))
-            if self._proxy is not None:
-                self._proxy.open_tunnel(sock, *self._address, self._clock, CONNECT_TIMEOUT)
+            sock = self._dial((host, port) if proxy is None else (proxy.host, proxy.port))
+            if proxy is not None:
+                proxy.open_tunnel(sock, host, port, self._clock, CONNECT_TIMEOUT)
             if context is not None:
                 sock = self._shake_hands(sock, context)
             sock.settimeout(self._timeout)
@@ -164,8 +145,7 @@ class Pool:
                 self.discard(sock)
             if self.closed:
                 raise ClientClosed(_CLOSED) from error
-            host, port = self._address
-            through = f" through the proxy {self._proxy}" if self._proxy else ""
+            through = f" through the proxy {proxy}" if proxy else ""
             raise connect_error(error, f"{host}:{port}{through}") from error
         return Connection(sock, context)
 
@@ -196,7 +176,7 @@ class Pool:
             return sock.connect_ex(address)
 
     def _shake_hands(self, sock: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
-        tls = context.wrap_socket(sock, server_hostname=self._server_name, do_handshake_on_connect=False)
+        tls = context.wrap_socket(sock, server_hostname=self._destination.server_name, do_handshake_on_connect=False)
         with self._lock:
             self._busy.discard(sock)  # `tls` takes its place
             self._busy.add(tls)

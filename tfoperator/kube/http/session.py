@@ -8,7 +8,6 @@ that `tfoperator.kube.http.transport` knows to be unsent.
 
 from __future__ import annotations
 
-import copy
 import logging
 import sys
 import time
@@ -65,16 +64,6 @@ class Session:
         self._limiter = limiter
         self._observer = observer
         self._clock: Clock = clock or SystemClock()
-        self._begin()
-
-    def sibling(self) -> Session:
-        """Return another session of the same client, to be closed separately: all but the connections is shared."""
-        other = copy.copy(self)
-        other._transport = self._transport.sibling()
-        other._begin()
-        return other
-
-    def _begin(self) -> None:
         self._stop = StopSignal()
 
     def close(self) -> None:

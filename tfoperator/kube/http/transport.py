@@ -7,21 +7,19 @@ got no byte of a response, are the only cases in which a request is sent twice.
 
 from __future__ import annotations
 
-import copy
 import math
 import socket
 import ssl
 from collections.abc import Sequence
 from functools import lru_cache
-from urllib.parse import urlsplit
 
 from tfoperator.base.clock import Clock, SystemClock
-from tfoperator.kube.config.tls import ClientCertificate, TlsContexts, TlsOptions
+from tfoperator.kube.config.tls import ClientCertificate
 from tfoperator.kube.errors import ClientClosed, TransportError
 from tfoperator.kube.http.answer import MAX_HEAD_BYTES, Answer, Response
+from tfoperator.kube.http.destination import Destination
 from tfoperator.kube.http.exchange import TIMEOUTS_IN_ALL, Exchange
 from tfoperator.kube.http.pool import Connection, Pool
-from tfoperator.kube.http.proxy import choose_proxy
 from tfoperator.kube.http.stream import ByteStream
 from tfoperator.kube.http.wire import BROKEN, read_error, set_timeout
 
@@ -76,35 +74,21 @@ class Transport:
 
     def __init__(
         self,
-        server: str,
-        tls: TlsOptions | None = None,
+        destination: Destination,
         *,
-        proxy_url: str = "",
         timeout: float = 60.0,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         parallelism: int = 1,
         clock: Clock | None = None,
     ) -> None:
         """Initialize; `parallelism` is the number of concurrent requests, for which connections are kept."""
-        url = urlsplit(server)
         self._clock: Clock = clock or SystemClock()
-        contexts = TlsContexts(tls or TlsOptions(), clock=self._clock) if url.scheme == "https" else None
-        address = (url.hostname or "", url.port or (443 if contexts else 80))
-        proxy = choose_proxy(proxy_url, url.scheme, *address)
-        server_name = (tls.server_name if tls else "") or address[0]
-        self._pool = Pool(address, contexts, server_name, proxy, timeout, parallelism, self._clock)
+        self._pool = Pool(destination, timeout, parallelism, self._clock)
         self._timeout = timeout
         self._max_response_bytes = max_response_bytes
         self._header_lines = lru_cache(HEADER_SETS)(_header_lines)  # per transport: it holds credentials
-        self.host = url.netloc
-        self.prefix = url.path.rstrip("/")
-        """The path of the server's URL, a prefix of every path, without a trailing slash."""
-
-    def sibling(self) -> Transport:
-        """Return another transport for the same server, to be closed separately."""
-        other = copy.copy(self)
-        other._pool = self._pool.sibling()
-        return other
+        self.host = destination.host
+        self.prefix = destination.prefix
 
     def request(
         self,

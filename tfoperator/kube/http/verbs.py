@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -24,12 +23,21 @@ from tfoperator.kube.http.requests import (
     watch_query,
 )
 from tfoperator.kube.http.session import Session
-from tfoperator.kube.list_watch import ListWatch
 from tfoperator.kube.nesting import decode_what_can_be_followed
 from tfoperator.kube.objects import decode_nothing, decode_partial
 from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import Answer, ApiClient, Decoder, ListPage, Lookup, Request, Warned, decode_metadata
+from tfoperator.kube.verbs import (
+    Answer,
+    ApiClient,
+    Decoder,
+    ListPage,
+    ListWatch,
+    Lookup,
+    Request,
+    Warned,
+    decode_metadata,
+)
 from tfoperator.kube.watch import HttpWatch
 
 T = TypeVar("T")
@@ -64,36 +72,41 @@ def _accepted(decode: Decoder[Any], metadata: str = METADATA_OF_ONE) -> str:
 class HttpVerbs(ApiClient):
     """An `ApiClient` over a session, which it closes. Thread-safe.
 
+    `connect` returns a new session with connections of its own: one is used here, and one by each ListWatch.
     `read_deadline` are the seconds that a watch waits for an event or bookmark. With a `batch_period` (seconds) a busy
     one wakes once per period, for all events received since.
     """
 
     def __init__(
-        self, session: Session, clock: Clock, parallelism: int, *, read_deadline: float, batch_period: float
+        self,
+        connect: Callable[[], Session],
+        clock: Clock,
+        parallelism: int,
+        *,
+        read_deadline: float,
+        batch_period: float,
     ) -> None:
         if parallelism < 1:
             raise ValueError(f"parallelism must be 1 or more, is {parallelism}")
-        self._session = session
+        self._connect = connect
+        self._session = connect()
         self._clock = clock
         self._parallelism = parallelism
         self._read_deadline = read_deadline
         self._batch_period = batch_period
-        self._begin()
-
-    def _begin(self) -> None:
         self._lock = threading.Lock()  # guards the fields below
         self._closed = False
-        self._siblings: list[HttpVerbs] = []
+        self._of_list_watches: list[HttpVerbs] = []
         self._multiplexer: Multiplexer | None = None
 
     def close(self) -> None:
         """End everything at once: requests raise ClientClosed, watches and logs end. Idempotent, from any thread."""
         with self._lock:
             self._closed = True
-            siblings, multiplexer = [*self._siblings], self._multiplexer
+            of_list_watches, multiplexer = [*self._of_list_watches], self._multiplexer
         self._session.close()
-        for one in siblings:
-            one.close()
+        for verbs in of_list_watches:
+            verbs.close()
         if multiplexer is not None:
             multiplexer.close()
 
@@ -181,11 +194,15 @@ class HttpVerbs(ApiClient):
 
         It has connections of its own, which its `cancel()` closes without affecting other requests.
         """
-        own = copy.copy(self)
-        own._session = self._session.sibling()
-        own._begin()
+        own = HttpVerbs(
+            self._connect,
+            self._clock,
+            self._parallelism,
+            read_deadline=self._read_deadline,
+            batch_period=self._batch_period,
+        )
         with self._lock:
-            self._siblings.append(own)
+            self._of_list_watches.append(own)
             closed = self._closed
         if closed:
             own.close()

@@ -11,10 +11,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path, PurePath
 
-from tfoperator.base.files import local_path
 from tfoperator.logs.archive.layout import RECORD, ArchivedPod, is_file_name, read_record
 from tfoperator.logs.archive.log_file import link
-from tfoperator.object_store import is_object_url
 
 logger = logging.getLogger(__name__)
 
@@ -123,15 +121,6 @@ class Place:
 
     def close(self) -> None:
         """Remove what only this process needs. Idempotent."""
-
-
-def open_place(place: str | os.PathLike[str]) -> Place:
-    """Return the place of a directory or URL. Makes no request. Raises OSError for an invalid URL."""
-    if is_object_url(place):
-        from tfoperator.logs.archive.bucket import Bucket
-
-        return Bucket(str(place))
-    return Place(local_path(str(place)) or Path(place))
 
 
 def _size(folder: Path) -> int:

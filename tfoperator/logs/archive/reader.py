@@ -15,7 +15,8 @@ from tfoperator.logs.archive.layout import (
     job_folder,
     namespace_folder,
 )
-from tfoperator.logs.archive.place import Place, open_place
+from tfoperator.logs.archive.opening import open_place
+from tfoperator.logs.archive.place import Place
 
 logger = logging.getLogger(__name__)
 

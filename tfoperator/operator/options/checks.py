@@ -14,8 +14,6 @@ def check_together(options: Options) -> None:
         )
     if options.stall_stacks and not options.archive_dir:
         raise OptionsError("--stall-stacks needs --archive-dir: that is where stacks are kept")
-    if not options.default_tensorboard_image:
-        raise OptionsError("--default-tensorboard-image must not be empty")
     if options.leader_elect:
         _check_election(options)
     _check_webhook(options)
@@ -48,8 +46,6 @@ def _check_webhook(options: Options) -> None:
 
 
 def _check_progress(options: Options) -> None:
-    if options.progress_writes_per_second <= 0:
-        raise OptionsError("--progress-writes-per-second must be more than 0")
     if options.progress_bind_address is None:
         for name, given in (("--progress-default", options.progress_default), ("--progress-url", options.progress_url)):
             if given:

@@ -16,7 +16,7 @@ from tfoperator.api.names import CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME
 from tfoperator.api.problems import Problem, member, shown
 from tfoperator.api.structure import drop_nulls, type_problems, unknown_members
 from tfoperator.controller import ANY, Accelerator, SchedulingRules
-from tfoperator.operator.options.values import NAMESPACE, refuse
+from tfoperator.operator.options.values import NAMESPACE, Kind, refuse
 
 _RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _VOLUME_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -166,3 +166,7 @@ def _list_problems(path: str, names: object, pattern: re.Pattern[str]) -> Iterat
     for position, name in enumerate(names):
         if name != ANY and not (isinstance(name, str) and pattern.fullmatch(name)):
             yield Problem(f"{path}[{position}]", f'must be a name, or "{ANY}" for any, is {shown(name)}')
+
+
+ACCELERATORS = Kind("", parse_accelerators, "an object")
+SCHEDULING = Kind("", parse_scheduling, "an object")

@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import tfoperator
-from tfoperator.base.durations import format_duration
-from tfoperator.operator.options import values as parse
 from tfoperator.operator.options.checks import check_together
-from tfoperator.operator.options.settings import SETTINGS, SETTINGS_BY_NAME, Options, OptionsError, Setting
+from tfoperator.operator.options.settings import SETTINGS, Options, OptionsError, Setting
+from tfoperator.operator.options.values import BOOLEANS, NAMESPACES
+
+_FLAGS = [setting for setting in SETTINGS if setting.option.on_command_line]
+_KEYS = {setting.name: setting for setting in SETTINGS if setting.option.in_file}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -27,16 +29,16 @@ def parse_options(arguments: Sequence[str], environ: Mapping[str, str] = os.envi
     Raises OptionsError; `--help` and `--version` print and raise SystemExit.
     """
     given = vars(_parser().parse_args(list(arguments)))
-    config = given.pop("config") or environ.get("TFOPERATOR_CONFIG", "")
-    chosen: dict[str, Any] = read_config(config) | {"config": config} if config else {}
+    config = given["config"] or environ.get("TFOPERATOR_CONFIG", "")
+    chosen: dict[str, Any] = read_config(config) if config else {}
     if environ.get("CUSTOM_CLUSTER_DOMAIN"):  # the Go operator's variable
         chosen.setdefault("cluster_domain", environ["CUSTOM_CLUSTER_DOMAIN"])
-    for setting in SETTINGS:
+    for setting in _FLAGS:
         if setting.variable in environ:
             chosen[setting.field] = _parse(setting, environ[setting.variable], setting.variable)
         if given[setting.field] is not None:
             chosen[setting.field] = _parse(setting, given[setting.field], f"--{setting.name}")
-    options = Options(**chosen)
+    options = Options(**chosen | {"config": config})
     check_together(options)
     return options
 
@@ -44,7 +46,7 @@ def parse_options(arguments: Sequence[str], environ: Mapping[str, str] = os.envi
 def read_config(path: str) -> dict[str, Any]:
     """Return the options in a configuration file, by the names of their fields in `Options`. Raises OptionsError."""
     return {
-        SETTINGS_BY_NAME[name].field: _parse(SETTINGS_BY_NAME[name], value, f"--config {path}: {name}")
+        _KEYS[name].field: _parse(_KEYS[name], value, f"--config {path}: {name}")
         for name, value in _read_file(path).items()
     }
 
@@ -58,36 +60,22 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"tfoperator {tfoperator.__version__}")
-    parser.add_argument("--config", metavar="FILE", help="YAML file with options, accelerators and scheduling")
-    defaults = Options()
-    for setting in SETTINGS:
+    for setting in _FLAGS:
+        meaning, kind = setting.option.meaning, setting.option.kind
+        if setting.written_default:
+            meaning += f" (default {setting.written_default})"
         shape: dict[str, Any] = {}
-        if setting.parse is parse.boolean:
+        if kind is BOOLEANS:
             shape = {"nargs": "?", "const": "true"}
-        elif setting.parse is parse.namespaces:
+        elif kind is NAMESPACES:
             shape = {"nargs": "+", "action": "extend"}
-        shown = _shown(setting, getattr(defaults, setting.field))
-        parser.add_argument(
-            f"--{setting.name}", dest=setting.field, metavar=setting.metavar, help=setting.help + shown, **shape
-        )
+        parser.add_argument(f"--{setting.name}", dest=setting.field, metavar=kind.placeholder, help=meaning, **shape)
     return parser
-
-
-def _shown(setting: Setting, default: object) -> str:
-    if default in ("", (), None):
-        return ""
-    if setting.metavar == "SIZE" and isinstance(default, int):
-        return f" (default {parse.shown_size(default)})"
-    if setting.metavar == "TIME" and isinstance(default, float):
-        return f" (default {format_duration(default)})"
-    if isinstance(default, float):
-        return f" (default {default:g})"
-    return f" (default {str(default).lower() if isinstance(default, bool) else default})"
 
 
 def _parse(setting: Setting, value: object, source: str) -> Any:
     try:
-        return setting.parse(value)
+        return setting.option.kind.parse(value)
     except ValueError as error:
         raise OptionsError(f"{source} {error}") from None
 
@@ -108,8 +96,8 @@ def _read_file(path: str) -> dict[str, object]:
     found: dict[str, object] = {}
     for key, value in content.items():
         name = re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", str(key)).replace("_", "-").lower()
-        if name not in SETTINGS_BY_NAME:
-            close = difflib.get_close_matches(name, SETTINGS_BY_NAME, 1)
+        if name not in _KEYS:
+            close = difflib.get_close_matches(name, _KEYS, 1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise OptionsError(f"--config {path}: {key} is not an option{hint}")
         found[name] = value

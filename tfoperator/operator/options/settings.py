@@ -1,23 +1,35 @@
-"""The options of an administrator: each with its flag, its default, its parser and its help.
+"""The options of an administrator, each declared once: its name, type, default, meaning and bounds.
 
-One table describes every option, so that its flag `--resync-period`, its variable `TFOPERATOR_RESYNC_PERIOD` and its
-key `resync-period` (or `resyncPeriod`) in the file can't drift apart, and a mistake is reported by the name under which
-it was made.
+A field of `Options` is one option. Its flag `--resync-period`, its variable `TFOPERATOR_RESYNC_PERIOD`, its key
+`resync-period` (or `resyncPeriod`) in the file, its line in `--help` and its row in docs/options.md are made from that
+declaration; hack/options.py compares the Helm chart's values with it.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple, get_args
 
 import msgspec
 
 from tfoperator.api.names import WEBHOOK_SECRET, WEBHOOK_SERVICE
 from tfoperator.api.progress_names import PROGRESS_SECRET, PROGRESS_SERVICE
 from tfoperator.api.v1.types import CleanPodPolicy, Network
-from tfoperator.controller import DEFAULT_TENSORBOARD_IMAGE, Accelerator, SchedulingRules
-from tfoperator.operator.options import values as parse
-from tfoperator.operator.options.pod_settings import parse_accelerators, parse_scheduling
+from tfoperator.controller import Accelerator, SchedulingRules
+from tfoperator.operator.options.pod_settings import ACCELERATORS, SCHEDULING
+from tfoperator.operator.options.values import (
+    ADDRESSES,
+    BOOLEANS,
+    DELAYS,
+    DURATIONS,
+    HTTPS_URLS,
+    NAMESPACES,
+    NUMBERS,
+    POSITIVE_NUMBERS,
+    SIZES,
+    Kind,
+    choices,
+    integers,
+    texts,
+)
 from tfoperator.servers.http.limits import Address
 
 
@@ -25,168 +37,221 @@ class OptionsError(ValueError):
     """An option is wrong. The message names the option as it was given."""
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """The operator's options. Times are seconds, sizes bytes. `tfoperator operator --help` explains each.
+class Option(msgspec.Struct, frozen=True):
+    """The facts about an option that stand beside the type and the default of its field.
 
-    `config` is the path of the file that some of them were read from; empty if there is none. `accelerators` and
-    `scheduling` can only be set there.
-
-    The lease is tried every second, twice as often as Go controllers do, so that a standby notices in time that the
-    leader has stepped down: with its jitter, after 2.2 s at the latest.
+    `meaning` is its line in `--help` and in docs/options.md. `kind` says which values it takes. `chart_value` is the
+    path of the Helm chart's value that is passed to it unchanged; empty where the chart has none, so that it is set by
+    `extraArgs` or `config`. `on_command_line`: whether it is a flag and a variable. `in_file`: whether it is a key of
+    the configuration file.
     """
 
-    kubeconfig: str = ""
-    context: str = ""
-    namespace: tuple[str, ...] = ()
-    threadiness: int = 8
-    create_parallelism: int = 16
-    metrics_bind_address: Address | None = Address("127.0.0.1", 8080)
-    metrics_secure: bool = False
-    metrics_cert_dir: str = ""
-    health_probe_bind_address: Address | None = Address("127.0.0.1", 8081)
-    leader_elect: bool = False
-    leader_elect_namespace: str = ""
-    leader_elect_id: str = "tfoperator"
-    leader_elect_lease_duration: float = 15.0
-    leader_elect_renew_deadline: float = 10.0
-    leader_elect_retry_period: float = 1.0
-    kube_api_qps: float = 0.0
-    kube_api_burst: int = 100
-    resync_period: float = 15.0
-    reconcile_max_period: float = 300.0
-    gang_scheduler_name: str = ""
-    kueue: bool = False
-    cluster_domain: str = ""
-    evaluator_in_cluster: bool = True
-    default_clean_pod_policy: str = ""
-    default_network: str = Network.PER_REPLICA.value
-    default_ps_image: str = ""
-    default_tensorboard_image: str = DEFAULT_TENSORBOARD_IMAGE
-    exposed_tensorboards: bool = False
-    unique_names: bool = False
-    archive_dir: str = ""
-    archive_max_bytes: int = 10 << 30
-    archive_max_log_bytes: int = 64 << 20
-    archive_timeout: float = 30.0
-    stall_stacks: bool = False
-    restart_delay_base: float = 1.0
-    restart_delay_cap: float = 300.0
-    shutdown_grace_period: float = 25.0
-    webhook_bind_address: Address | None = None
-    webhook_namespace: str = ""
-    webhook_service: str = WEBHOOK_SERVICE
-    webhook_secret: str = WEBHOOK_SECRET
-    webhook_url: str = ""
-    webhook_cert_dir: str = ""
-    webhook_certificate_validity: float = 90 * 86400.0
-    webhook_shutdown_delay: float = 0.0
-    progress_bind_address: Address | None = None
-    progress_default: bool = False
-    progress_namespace: str = ""
-    progress_service: str = PROGRESS_SERVICE
-    progress_secret: str = PROGRESS_SECRET
-    progress_url: str = ""
-    progress_writes_per_second: float = 25.0
-    log_format: str = "text"
-    log_level: str = "info"
-    accelerators: Mapping[str, Accelerator] = {}
-    scheduling: SchedulingRules = SchedulingRules()
-    config: str = ""
+    meaning: str
+    kind: Kind
+    chart_value: str = ""
+    on_command_line: bool = True
+    in_file: bool = True
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The operator's options. Times are seconds, sizes bytes.
+
+    Their order here is their order in `--help` and in docs/options.md.
+    """
+
+    config: Annotated[
+        str, Option("YAML file with options, accelerators and scheduling", texts("FILE"), in_file=False)
+    ] = ""
+    kubeconfig: Annotated[
+        str, Option("kubeconfig file; else KUBECONFIG, ~/.kube/config, in-cluster", texts("PATH"))
+    ] = ""
+    context: Annotated[str, Option("context of the kubeconfig", texts("NAME"))] = ""
+    namespace: Annotated[
+        tuple[str, ...], Option("look after these namespaces only (default: all)", NAMESPACES, chart_value="namespaces")
+    ] = ()
+    threadiness: Annotated[int, Option("jobs synced at a time", integers(1, 256))] = 8
+    create_parallelism: Annotated[
+        int, Option("creates, deletes and patches in flight, of all jobs", integers(1, 256))
+    ] = 16
+    metrics_bind_address: Annotated[
+        Address | None, Option("/metrics; :8080 for every interface, 0 for none", ADDRESSES)
+    ] = Address("127.0.0.1", 8080)
+    metrics_secure: Annotated[
+        bool, Option("/metrics over HTTPS, for whom the API server lets get it", BOOLEANS, chart_value="metrics.secure")
+    ] = False
+    metrics_cert_dir: Annotated[
+        str, Option("its tls.crt and tls.key (default: one of its own making)", texts("DIR"))
+    ] = ""
+    health_probe_bind_address: Annotated[Address | None, Option("/healthz and /readyz; as above", ADDRESSES)] = Address(
+        "127.0.0.1", 8081
+    )
+    leader_elect: Annotated[bool, Option("run several replicas, of which one leads", BOOLEANS)] = False
+    leader_elect_namespace: Annotated[str, Option("namespace of the lease (default: our own)", texts("NS"))] = ""
+    leader_elect_id: Annotated[str, Option("name of the lease", texts("NAME"))] = "tfoperator"
+    leader_elect_lease_duration: Annotated[float, Option("when a silent leader may be replaced", DURATIONS)] = 15.0
+    leader_elect_renew_deadline: Annotated[float, Option("when a leader that can't renew gives up", DURATIONS)] = 10.0
+    # Twice as often as Go controllers do, so that a standby notices in time that the leader has stepped down: with its
+    # jitter, after 2.2 s at the latest.
+    leader_elect_retry_period: Annotated[float, Option("between two tries to get or renew the lease", DURATIONS)] = 1.0
+    kube_api_qps: Annotated[
+        float, Option("at most so many requests per second to the API server; 0 or less for no limit", NUMBERS)
+    ] = 0.0
+    kube_api_burst: Annotated[int, Option("requests at once before that limit holds", integers(1, 100_000))] = 100
+    resync_period: Annotated[float, Option("shortest interval of the comparison with the live state", DURATIONS)] = 15.0
+    reconcile_max_period: Annotated[float, Option("longest interval of that comparison", DURATIONS)] = 300.0
+    gang_scheduler_name: Annotated[
+        str,
+        Option(
+            "volcano, kubernetes, or one with the coscheduling plugin", texts("NAME"), chart_value="gangSchedulerName"
+        ),
+    ] = ""
+    kueue: Annotated[
+        bool,
+        Option(
+            "drive jobs in queues of Kueue whose own framework for TFJobs is off", BOOLEANS, chart_value="kueue.enabled"
+        ),
+    ] = False
+    cluster_domain: Annotated[
+        str, Option("appended to host names in TF_CONFIG, e.g. cluster.local", texts("DOMAIN"))
+    ] = ""
+    evaluator_in_cluster: Annotated[bool, Option("list evaluators in TF_CONFIG's cluster", BOOLEANS)] = True
+    default_clean_pod_policy: Annotated[
+        str,
+        Option(
+            "for jobs that leave theirs unset", choices("POLICY", *CleanPodPolicy), chart_value="defaultCleanPodPolicy"
+        ),
+    ] = ""
+    default_network: Annotated[
+        str, Option("of new jobs that leave theirs unset", choices("NETWORK", *Network), chart_value="defaultNetwork")
+    ] = Network.PER_REPLICA.value
+    default_ps_image: Annotated[
+        str, Option("image with TensorFlow for parameter servers without a template", texts("IMAGE"))
+    ] = ""
+    # From TensorFlow 2.21 on, TensorBoard is a package of its own, which is not in that image.
+    default_tensorboard_image: Annotated[
+        str, Option("image for TensorBoards that name none of their own", texts("IMAGE", required=True))
+    ] = "tensorflow/tensorflow:2.19.0"
+    exposed_tensorboards: Annotated[
+        bool, Option("their serviceType may be NodePort or LoadBalancer", BOOLEANS, chart_value="exposedTensorboards")
+    ] = False
+    unique_names: Annotated[
+        bool, Option("end the names of pods and services in a piece of the job's UID", BOOLEANS)
+    ] = False
+    archive_dir: Annotated[
+        str, Option("keep logs of ended containers there, a directory or s3://, gs://, az://", texts("DIR"))
+    ] = ""
+    archive_max_bytes: Annotated[
+        int,
+        Option("of the whole archive; the namespace with most loses first", SIZES, chart_value="logArchive.maxBytes"),
+    ] = 10 << 30
+    archive_max_log_bytes: Annotated[int, Option("of one container's log; its end is kept", SIZES)] = 64 << 20
+    archive_timeout: Annotated[float, Option("how long a pod's logs may take, and its deletion waits", DURATIONS)] = (
+        30.0
+    )
+    stall_stacks: Annotated[
+        bool,
+        Option(
+            "keep stacks of stalled jobs there, by a command in their pods", BOOLEANS, chart_value="stallStacks.enabled"
+        ),
+    ] = False
+    restart_delay_base: Annotated[float, Option("from a program's start to its first restart; it doubles", DELAYS)] = (
+        1.0
+    )
+    restart_delay_cap: Annotated[float, Option("longest delay of a restart", DELAYS)] = 300.0
+    shutdown_grace_period: Annotated[float, Option("for running syncs to finish after SIGTERM", DURATIONS)] = 25.0
+    webhook_bind_address: Annotated[
+        Address | None, Option("conversion webhook for v1alpha2; :9443, 0 for none", ADDRESSES)
+    ] = None
+    webhook_namespace: Annotated[str, Option("namespace of its Service and Secret (default: our own)", texts("NS"))] = (
+        ""
+    )
+    webhook_service: Annotated[str, Option("Service by which API servers reach it", texts("NAME"))] = WEBHOOK_SERVICE
+    webhook_secret: Annotated[str, Option("Secret in which replicas keep its certificate", texts("NAME"))] = (
+        WEBHOOK_SECRET
+    )
+    webhook_url: Annotated[str, Option("address of the webhook, instead of a Service", HTTPS_URLS)] = ""
+    webhook_cert_dir: Annotated[str, Option("read tls.crt and tls.key here instead of making them", texts("DIR"))] = ""
+    webhook_certificate_validity: Annotated[
+        float, Option("life of a certificate; it is renewed after 2/3", DURATIONS)
+    ] = 90 * 86400.0
+    webhook_shutdown_delay: Annotated[float, Option("after SIGTERM the webhook answers at least so long", DELAYS)] = 0.0
+    progress_bind_address: Annotated[
+        Address | None, Option("take reports of training programs; :9444, 0 for none", ADDRESSES)
+    ] = None
+    progress_default: Annotated[
+        bool,
+        Option("tell jobs where to report that leave spec.progress unset", BOOLEANS, chart_value="progress.forAllJobs"),
+    ] = False
+    progress_namespace: Annotated[
+        str, Option("namespace of its Service and Secret (default: our own)", texts("NS"))
+    ] = ""
+    progress_service: Annotated[str, Option("Service by which pods reach it", texts("NAME"))] = PROGRESS_SERVICE
+    progress_secret: Annotated[str, Option("Secret in which replicas keep its certificate", texts("NAME"))] = (
+        PROGRESS_SECRET
+    )
+    progress_url: Annotated[str, Option("its address for pods, instead of a Service", HTTPS_URLS)] = ""
+    progress_writes_per_second: Annotated[
+        float, Option("statuses that this replica writes because of reports, at most", POSITIVE_NUMBERS)
+    ] = 25.0
+    log_format: Annotated[str, Option("text or json", choices("FORMAT", "text", "json"), chart_value="logFormat")] = (
+        "text"
+    )
+    log_level: Annotated[
+        str, Option("debug, info, warning or error", choices("LEVEL", "debug", "info", "warning", "error"))
+    ] = "info"
+    accelerators: Annotated[
+        Mapping[str, Accelerator],
+        Option("what containers that ask for an accelerator get", ACCELERATORS, on_command_line=False),
+    ] = {}
+    scheduling: Annotated[
+        SchedulingRules,
+        Option("priority classes and queues that jobs' PodGroups may name", SCHEDULING, on_command_line=False),
+    ] = SchedulingRules()
 
 
 class Setting(NamedTuple):
-    """The spellings of one option. `name` is that of its flag, without the leading dashes."""
+    """An option, by the name of its field in `Options`, with its default."""
 
-    name: str
-    parse: Callable[[object], Any]
-    metavar: str
-    help: str
+    field: str
+    option: Option
+    default: Any
 
     @property
-    def field(self) -> str:
-        """Its field in `Options`."""
-        return self.name.replace("-", "_")
+    def name(self) -> str:
+        """The name of its flag, without the leading dashes, and its key in the file."""
+        return self.field.replace("_", "-")
 
     @property
     def variable(self) -> str:
-        """Its environment variable."""
+        """The name of its environment variable."""
         return f"TFOPERATOR_{self.field.upper()}"
 
+    @property
+    def written_default(self) -> str:
+        """The default as text; empty where nothing is set."""
+        if self.default in ("", (), None) or not self.option.on_command_line:
+            return ""
+        return self.option.kind.write(self.default)
 
-SETTINGS = (
-    Setting("kubeconfig", parse.text, "PATH", "kubeconfig file; else KUBECONFIG, ~/.kube/config, in-cluster"),
-    Setting("context", parse.text, "NAME", "context of the kubeconfig"),
-    Setting("namespace", parse.namespaces, "NS", "look after these namespaces only (default: all)"),
-    Setting("threadiness", parse.integer(1, 256), "N", "jobs synced at a time"),
-    Setting(
-        "create-parallelism",
-        parse.integer(1, 256),
-        "N",
-        "creates, deletes and patches in flight, of all jobs",
-    ),
-    Setting("metrics-bind-address", parse.address, "ADDR", "/metrics; :8080 for every interface, 0 for none"),
-    Setting("metrics-secure", parse.boolean, "BOOL", "/metrics over HTTPS, for whom the API server lets get it"),
-    Setting("metrics-cert-dir", parse.text, "DIR", "its tls.crt and tls.key (default: one of its own making)"),
-    Setting("health-probe-bind-address", parse.address, "ADDR", "/healthz and /readyz; as above"),
-    Setting("leader-elect", parse.boolean, "BOOL", "run several replicas, of which one leads"),
-    Setting("leader-elect-namespace", parse.text, "NS", "namespace of the lease (default: our own)"),
-    Setting("leader-elect-id", parse.text, "NAME", "name of the lease"),
-    Setting("leader-elect-lease-duration", parse.duration, "TIME", "when a silent leader may be replaced"),
-    Setting("leader-elect-renew-deadline", parse.duration, "TIME", "when a leader that can't renew gives up"),
-    Setting("leader-elect-retry-period", parse.duration, "TIME", "between two tries to get or renew the lease"),
-    Setting(
-        "kube-api-qps",
-        parse.number,
-        "N",
-        "at most so many requests per second to the API server; 0 or less for no limit",
-    ),
-    Setting("kube-api-burst", parse.integer(1, 100_000), "N", "requests at once before that limit holds"),
-    Setting("resync-period", parse.duration, "TIME", "shortest interval of the comparison with the live state"),
-    Setting("reconcile-max-period", parse.duration, "TIME", "longest interval of that comparison"),
-    Setting("gang-scheduler-name", parse.text, "NAME", "volcano, kubernetes, or one with the coscheduling plugin"),
-    Setting("kueue", parse.boolean, "BOOL", "drive jobs in queues of Kueue whose own framework for TFJobs is off"),
-    Setting("cluster-domain", parse.text, "DOMAIN", "appended to host names in TF_CONFIG, e.g. cluster.local"),
-    Setting("evaluator-in-cluster", parse.boolean, "BOOL", "list evaluators in TF_CONFIG's cluster"),
-    Setting("default-clean-pod-policy", parse.choice(*CleanPodPolicy), "POLICY", "for jobs that leave theirs unset"),
-    Setting("default-network", parse.choice(*Network), "NETWORK", "of new jobs that leave theirs unset"),
-    Setting("default-ps-image", parse.text, "IMAGE", "image with TensorFlow for parameter servers without a template"),
-    Setting("default-tensorboard-image", parse.text, "IMAGE", "image for TensorBoards that name none of their own"),
-    Setting("exposed-tensorboards", parse.boolean, "BOOL", "their serviceType may be NodePort or LoadBalancer"),
-    Setting("unique-names", parse.boolean, "BOOL", "end the names of pods and services in a piece of the job's UID"),
-    Setting(
-        "archive-dir", parse.text, "DIR", "keep logs of ended containers there, a directory or s3://, gs://, az://"
-    ),
-    Setting("archive-max-bytes", parse.size, "SIZE", "of the whole archive; the namespace with most loses first"),
-    Setting("archive-max-log-bytes", parse.size, "SIZE", "of one container's log; its end is kept"),
-    Setting("archive-timeout", parse.duration, "TIME", "how long a pod's logs may take, and its deletion waits"),
-    Setting("stall-stacks", parse.boolean, "BOOL", "keep stacks of stalled jobs there, by a command in their pods"),
-    Setting("restart-delay-base", parse.seconds, "TIME", "from a program's start to its first restart; it doubles"),
-    Setting("restart-delay-cap", parse.seconds, "TIME", "longest delay of a restart"),
-    Setting("shutdown-grace-period", parse.duration, "TIME", "for running syncs to finish after SIGTERM"),
-    Setting("webhook-bind-address", parse.address, "ADDR", "conversion webhook for v1alpha2; :9443, 0 for none"),
-    Setting("webhook-namespace", parse.text, "NS", "namespace of its Service and Secret (default: our own)"),
-    Setting("webhook-service", parse.text, "NAME", "Service by which API servers reach it"),
-    Setting("webhook-secret", parse.text, "NAME", "Secret in which replicas keep its certificate"),
-    Setting("webhook-url", parse.https_url, "URL", "address of the webhook, instead of a Service"),
-    Setting("webhook-cert-dir", parse.text, "DIR", "read tls.crt and tls.key here instead of making them"),
-    Setting("webhook-certificate-validity", parse.duration, "TIME", "life of a certificate; it is renewed after 2/3"),
-    Setting("webhook-shutdown-delay", parse.seconds, "TIME", "after SIGTERM the webhook answers at least so long"),
-    Setting("progress-bind-address", parse.address, "ADDR", "take reports of training programs; :9444, 0 for none"),
-    Setting("progress-default", parse.boolean, "BOOL", "tell jobs where to report that leave spec.progress unset"),
-    Setting("progress-namespace", parse.text, "NS", "namespace of its Service and Secret (default: our own)"),
-    Setting("progress-service", parse.text, "NAME", "Service by which pods reach it"),
-    Setting("progress-secret", parse.text, "NAME", "Secret in which replicas keep its certificate"),
-    Setting("progress-url", parse.https_url, "URL", "its address for pods, instead of a Service"),
-    Setting(
-        "progress-writes-per-second", parse.number, "N", "statuses that this replica writes because of reports, at most"
-    ),
-    Setting("log-format", parse.choice("text", "json"), "FORMAT", "text or json"),
-    Setting("log-level", parse.choice("debug", "info", "warning", "error"), "LEVEL", "debug, info, warning or error"),
-)
-"""Options that are flags, variables and keys of the file."""
-FILE_ONLY = (
-    Setting("accelerators", parse_accelerators, "", "what containers that ask for an accelerator get"),
-    Setting("scheduling", parse_scheduling, "", "priority classes and queues that jobs' PodGroups may name"),
-)
-"""Options that only the file can set."""
-SETTINGS_BY_NAME = {setting.name: setting for setting in (*SETTINGS, *FILE_ONLY)}
+
+def settings_of(options: type[Options]) -> tuple[Setting, ...]:
+    """Return the options that a struct declares, in its order. Raises TypeError for a field that is not declared."""
+    defaults = options()
+    return tuple(
+        Setting(field.name, _declaration(field), getattr(defaults, field.name))
+        for field in msgspec.structs.fields(options)
+    )
+
+
+def _declaration(field: msgspec.structs.FieldInfo) -> Option:
+    for declared in get_args(field.type)[1:]:
+        if isinstance(declared, Option) and declared.meaning:
+            return declared
+    raise TypeError(
+        f"the option {field.name} has no meaning: declare it in tfoperator/operator/options/settings.py as "
+        f'{field.name}: Annotated[TYPE, Option("MEANING", KIND)] = DEFAULT'
+    )
+
+
+SETTINGS = settings_of(Options)
+"""All options, in the order of their declarations."""

@@ -1,4 +1,4 @@
-"""Parsers of the values of options: text from a flag or the environment, or a scalar from a YAML file. Pure.
+"""The kinds of options, and their parsers: of text from a flag or the environment, or a scalar from a YAML file. Pure.
 
 Every parser raises ValueError with a message that completes the sentence "<option> ...".
 """
@@ -6,7 +6,8 @@ Every parser raises ValueError with a message that completes the sentence "<opti
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from tfoperator.api.problems import Problem
@@ -33,6 +34,14 @@ def text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(f"must be text, is {value!r}")
     return value
+
+
+def required_text(value: object) -> str:
+    """Return any string but the empty one."""
+    written = text(value)
+    if not written:
+        raise ValueError("must not be empty")
+    return written
 
 
 def boolean(value: object) -> bool:
@@ -70,6 +79,14 @@ def number(value: object) -> float:
         raise ValueError(f"must be a number, is {value!r}") from None
     if isinstance(value, bool) or found != found or abs(found) == float("inf"):
         raise ValueError(f"must be a number, is {value!r}")
+    return found
+
+
+def positive_number(value: object) -> float:
+    """Return a finite number above 0."""
+    found = number(value)
+    if found <= 0:
+        raise ValueError(f"must be more than 0, is {value!r}")
     return found
 
 
@@ -166,3 +183,54 @@ def refuse(problems: Iterable[Problem]) -> None:
         listed = "; ".join(f"{problem.field} {problem.message}" for problem in found[:_MAX_SHOWN_PROBLEMS])
         more = len(found) - _MAX_SHOWN_PROBLEMS
         raise ValueError(f"is wrong: {listed}" + (f"; and {more} more" if more > 0 else ""))
+
+
+class Kind(NamedTuple):
+    """A kind of options: how their values are read, shown and described.
+
+    `placeholder` stands for a value in `--help`. `parse` reads a value from text or from a scalar of a YAML file.
+    `description` says in a table which values there are. `write` returns the text that `parse` reads as a value.
+    `chart_schema` is the JSON schema of a Helm chart's value of this kind.
+    """
+
+    placeholder: str
+    parse: Callable[[object], Any]
+    description: str
+    write: Callable[[Any], str] = str
+    chart_schema: Mapping[str, Any] = {"type": "string"}
+
+
+def texts(placeholder: str, *, required: bool = False) -> Kind:
+    """Return the kind of any text; a `required` one must not be empty."""
+    return Kind(placeholder, required_text if required else text, "text, not empty" if required else "text")
+
+
+def integers(low: int, high: int) -> Kind:
+    """Return the kind of the whole numbers between two bounds."""
+    bounds = {"type": "integer", "minimum": low, "maximum": high}
+    return Kind("N", integer(low, high), f"a whole number from {low} to {high}", chart_schema=bounds)
+
+
+def choices(placeholder: str, *options: str) -> Kind:
+    """Return the kind of these texts."""
+    listed = ", ".join(f"`{option}`" for option in options)
+    return Kind(placeholder, choice(*options), listed, chart_schema={"type": "string", "enum": [*options]})
+
+
+BOOLEANS = Kind(
+    "BOOL", boolean, "`true` or `false`", lambda value: str(value).lower(), chart_schema={"type": "boolean"}
+)
+NUMBERS = Kind("N", number, "a number", "{:g}".format, chart_schema={"type": "number"})
+POSITIVE_NUMBERS = Kind("N", positive_number, "a number above 0", "{:g}".format, chart_schema={"type": "number"})
+DURATIONS = Kind("TIME", duration, "a duration above 0, such as `1m30s`", format_duration)
+DELAYS = Kind("TIME", seconds, "a duration, such as `1m30s`; `0s` is none", format_duration)
+SIZES = Kind("SIZE", size, "a size above 0, such as `10Gi`", shown_size)
+ADDRESSES = Kind("ADDR", address, "`host:port`, `:port`, or `0` for none")
+HTTPS_URLS = Kind("URL", https_url, "an address that begins with `https://`")
+NAMESPACES = Kind(
+    "NS",
+    namespaces,
+    "names of namespaces",
+    ",".join,
+    chart_schema={"type": "array", "items": {"type": "string"}},
+)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -11,7 +10,7 @@ import msgspec
 
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.names import replica_name
-from tfoperator.api.v1.status import JobUsage, TrainingProgress
+from tfoperator.api.v1.status import JobUsage
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.informers import Callbacks, InformerGroup
@@ -20,10 +19,9 @@ from tfoperator.kube.verbs import ApiClient
 from tfoperator.servers.keyring.keeper import KeyringKeeper, server_names
 from tfoperator.servers.keyring.keyring import Keyring
 from tfoperator.servers.keyring.secret import KeyringSecret
-from tfoperator.servers.progress.merging import merged, overlaid
 from tfoperator.servers.progress.metrics import ProgressMetrics
-from tfoperator.servers.progress.paces import advanced
-from tfoperator.servers.progress.reports import ProgressReport, reports_without_a_number
+from tfoperator.servers.progress.report_store import ReportStore
+from tfoperator.servers.progress.reports import ProgressReport
 from tfoperator.servers.progress.server import ProgressEndpoint
 from tfoperator.servers.progress.tokens import TokenVerifier
 from tfoperator.servers.progress.writer import ProgressWriter
@@ -46,9 +44,26 @@ class ProgressConfig(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     service: str
     secret: str
+    writes_per_second: float
     url: str = ""
     cluster_domain: str = ""
-    writes_per_second: float = 25.0
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of an operator that its progress server uses.
+
+    `jobs` and `pods` are the caches. `fetch` GETs a path of the API server. `on_authorities` receives the prefix of the
+    URLs to which programs report, and the authorities for pods, from another thread. `usage_of` returns a newer usage
+    than the status of a job has.
+    """
+
+    client: ApiClient
+    jobs: InformerGroup[TFJob]
+    pods: InformerGroup[Pod]
+    fetch: Callable[[str], bytes]
+    on_authorities: Callable[[str, str], None]
+    usage_of: Callable[[TFJob], JobUsage | None] = lambda _: None
+    clock: Clock = SystemClock()
 
 
 class ProgressServer:
@@ -59,33 +74,28 @@ class ProgressServer:
 
     def __init__(
         self,
-        client: ApiClient,
         config: ProgressConfig,
+        reports: ReportStore,
+        outside: Surroundings,
         *,
-        jobs: InformerGroup[TFJob],
-        pods: InformerGroup[Pod],
-        fetch: Callable[[str], bytes],
-        on_authorities: Callable[[str], None],
         metrics: ProgressMetrics | None = None,
         queue_metrics: QueueMetrics | None = None,
-        clock: Clock | None = None,
-        usage_of: Callable[[TFJob], JobUsage | None] = lambda _: None,
     ) -> None:
         """Listens at once. Raises ListenError if the address is taken.
 
-        `fetch` GETs a path of the API server. `on_authorities` receives the authorities for pods, from another thread.
-        `usage_of` is the writer's.
+        It keeps what programs report in `reports`.
         """
-        clock, self._metrics = clock or SystemClock(), metrics or ProgressMetrics()
-        self._store = _ReportStore(clock)
+        client, jobs, pods, clock = outside.client, outside.jobs, outside.pods, outside.clock
+        self._metrics = metrics or ProgressMetrics()
+        self._store = reports
         self._jobs = jobs.lister
         self._pods = pods.lister
-        self._on_authorities = on_authorities
+        self._on_authorities = outside.on_authorities
         self._writer = ProgressWriter(
             client,
             jobs.lister,
             self._store.progress_of,
-            usage_of,
+            outside.usage_of,
             writes_per_second=config.writes_per_second,
             clock=clock,
             metrics=self._metrics,
@@ -94,7 +104,7 @@ class ProgressServer:
         self._endpoint = ProgressEndpoint(
             config.host,
             config.port,
-            verifier=TokenVerifier(fetch, clock=clock),
+            verifier=TokenVerifier(outside.fetch, clock=clock),
             jobs=jobs.lister,
             pods=pods.lister,
             take=self._take,
@@ -138,10 +148,6 @@ class ProgressServer:
             named = msgspec.structs.replace(report, replica=replica_name(pod), pod=pod.metadata.uid, observed=True)
             self._take(job, named)
 
-    def progress_of(self, job: TFJob) -> TrainingProgress | None:
-        """Return what the status of this job should be now, as far as this replica knows."""
-        return self._store.progress_of(job)
-
     def start(self) -> None:
         """Start to answer and to write."""
         self._writer.start()
@@ -156,7 +162,7 @@ class ProgressServer:
 
     def _show(self, keyring: Keyring) -> None:
         # Pods that are made from the moment on at which it is ready must trust it.
-        self._on_authorities(keyring.bundle.decode())
+        self._on_authorities(self.url, keyring.bundle.decode())
         self._endpoint.show(keyring.serving)
         self._metrics.expiry.set(keyring.about.ends.timestamp())
 
@@ -188,41 +194,3 @@ class ProgressServer:
         self._store.forget(meta.uid)
         self._writer.forget(meta.key)
         self._metrics.ended(meta.namespace, meta.name)
-
-
-class _ReportStore:
-    """The newest report of every replica, by job, for as long as the job exists. Thread-safe.
-
-    One report per replica is kept, so the size is bounded by the reporting jobs.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()  # guards _reports
-        self._reports: dict[str, dict[str, ProgressReport]] = {}  # by the job's UID, by replica
-
-    def add(self, uid: str, report: ProgressReport) -> bool:
-        """Merge a report of a replica of this job into its last one; False for one of output whose program reports."""
-        with self._lock:
-            reports = self._reports.setdefault(uid, {})
-            before = reports.get(report.replica)
-            if report.observed and before is not None and not before.observed:
-                return False
-            pace = advanced(None if before is None else before.pace, report, self._clock.monotonic())
-            spoilt = reports_without_a_number(before, report)
-            kept = msgspec.structs.replace(
-                overlaid(before, report), pace=pace, observed=report.observed, loss_not_a_number=spoilt
-            )
-            reports[report.replica] = kept
-            return True
-
-    def progress_of(self, job: TFJob) -> TrainingProgress | None:
-        """Return what the status of this job should be now; its present progress if there is no newer report."""
-        with self._lock:
-            reports = dict(self._reports.get(job.metadata.uid, ()))
-        return merged(job, reports)
-
-    def forget(self, uid: str) -> None:
-        """Remove a deleted job."""
-        with self._lock:
-            self._reports.pop(uid, None)

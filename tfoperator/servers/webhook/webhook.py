@@ -33,10 +33,10 @@ class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     service: str
     secret: str
+    validity: timedelta
+    shutdown_delay: float
     url: str = ""
     cert_dir: str = ""
-    validity: timedelta = timedelta(days=90)
-    shutdown_delay: float = 0.0
 
 
 class ConversionWebhook:

@@ -8,9 +8,9 @@ from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
-from tfoperator.controller import ControllerOptions, PlanOptions
+from tests.support.plan_options import controller_options, plan_options
 
-OPTIONS = ControllerOptions(batch_period=0, plan=PlanOptions(counts_period=1.0))
+OPTIONS = controller_options(batch_period=0, plan=plan_options(counts_period=1.0))
 
 
 @pytest.fixture

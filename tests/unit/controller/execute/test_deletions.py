@@ -7,8 +7,8 @@ from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, api_error
+from tests.support.plan_options import controller_options, plan_options
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.controller import ControllerOptions, PlanOptions
 from tfoperator.kube.errors import TransportError
 from tfoperator.kube.resources import PODS
 
@@ -108,7 +108,7 @@ def failed(at_once: Harness) -> Harness:
 
 @pytest.fixture
 def at_once() -> Iterator[Harness]:
-    with Harness(options=ControllerOptions(plan=PlanOptions(restart_delay_base=0))) as harness:
+    with Harness(options=controller_options(plan=plan_options(restart_delay_base=0))) as harness:
         yield harness
 
 

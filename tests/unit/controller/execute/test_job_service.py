@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.controller_harness import Harness
 from tests.support.fake_api import api_error
+from tests.support.plan_options import plan_options
 from tfoperator.api.v1.types import TFJOBS, Network
-from tfoperator.controller import PlanOptions
 from tfoperator.kube.errors import Status, StatusCause, StatusDetails, error_from_status
 from tfoperator.kube.resources import PODS, SERVICES
 
@@ -59,7 +59,7 @@ def test_a_new_operator_with_another_default_takes_the_job_as_it_is(harness: Har
     harness.submit_and_sync(spec=PER_JOB, Worker=2)
     job = harness.api.objects(TFJOBS)[0]
     assert not job.get("status")
-    harness.controller.plan_with(PlanOptions(network=Network.PER_REPLICA))
+    harness.controller.plan_with(plan_options(network=Network.PER_REPLICA))
     harness.api.edit(TFJOBS, "ns", "job", {"spec": {"network": None}})  # it was the default that had chosen
     harness.api.remove(PODS, "ns", "job-worker-1")
     harness.forget_calls()

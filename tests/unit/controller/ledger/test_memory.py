@@ -24,7 +24,8 @@ def test_the_spec_is_looked_at_once_per_generation_and_anew_if_one_comes_again_w
     memory = JobMemory()
     first = memory.recall(job(), 0.0)
     again = memory.recall(job(version="11"), 0.0)
-    assert again.job.spec is first.job.spec
+    assert again.job.spec == first.job.spec
+    assert again.problems is first.problems
     assert "Worker" in first.job.spec.tf_replica_specs
     assert any("containers" in problem for problem in first.problems)
     changed = memory.recall(job(version="12", generation=2), 0.0)
@@ -127,12 +128,16 @@ def worker_template(spec: TFJobSpec, kind: str = "worker") -> msgspec.Raw:
     return spec.tf_replica_specs[kind].template
 
 
-def test_of_equal_templates_the_cache_and_the_memory_have_one_copy() -> None:
+def test_the_cache_and_the_memory_have_one_copy_of_the_templates_and_the_cached_objects_stay_as_they_are() -> None:
     memory = JobMemory()
-    first, later = job("10"), job("11")
-    remembered = memory.recall(first, 0.0)
-    memory.recall(later, 0.0)
-    assert worker_template(later.spec) is worker_template(first.spec) is worker_template(remembered.job.spec, "Worker")
+    for cached in (job("10"), job("11")):
+        metadata, spec, status = cached.metadata, cached.spec, cached.status
+        for _ in range(2):
+            remembered = memory.recall(cached, 0.0)
+            assert worker_template(cached.spec) is worker_template(remembered.job.spec, "Worker")
+        assert cached.metadata is metadata
+        assert cached.spec is spec
+        assert cached.status is status
 
 
 def test_a_spec_that_only_lost_its_templates_is_no_other_and_none_is_kept_here() -> None:

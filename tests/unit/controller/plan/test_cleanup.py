@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import (
     NOW,
     OPTIONS,
@@ -44,7 +45,7 @@ def test_what_ran_when_the_job_failed_is_active_only_where_a_policy_is_set(polic
     """As clients of the Go operator expect it; unset, what ran is stopped."""
     job = started(make_job(SPECS, runPolicy={} if policy is None else {"cleanPodPolicy": policy}))
     failed = make_pod("Worker-1", "Failed", exit_code=1)
-    options = PlanOptions(default_clean_pod_policy=default)
+    options = plan_options(default_clean_pod_policy=default)
     statuses = planned(job, make_pod("Chief-0"), make_pod("Worker-0"), failed, options=options).status.replica_statuses
     active = 1 if policy or default else 0
     assert {kind: (one.active, one.failed, one.ready) for kind, one in statuses.items()} == {
@@ -185,7 +186,7 @@ def test_parameter_servers_serve_as_long_as_anybody_runs(others: tuple[Pod, ...]
 @pytest.mark.parametrize("policy", ["All", "Running", "None"])
 def test_an_administrator_chooses_what_unset_means(kind: str, policy: str) -> None:
     pods = (make_pod("Chief-0"), make_pod("PS-0", "Succeeded"), make_pod("Worker-0", "Pending"))
-    options = PlanOptions(default_clean_pod_policy=policy)
+    options = plan_options(default_clean_pod_policy=policy)
     assert ended(kind, *pods, options=options) == ended(kind, *pods, cleanPodPolicy=policy)
     other = "All" if policy != "All" else "None"
     assert ended(kind, *pods, cleanPodPolicy=other, options=options) == ended(kind, *pods, cleanPodPolicy=other)

@@ -9,6 +9,7 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
+from tests.support.plan_options import controller_options, plan_options
 from tests.unit.controller.builders import (
     NOW,
     after,
@@ -23,7 +24,7 @@ from tests.unit.controller.builders import (
 )
 from tfoperator.api.v1.status import JobCondition, TFJobStatus, TrainingProgress
 from tfoperator.api.v1.types import ConditionType, TFJob
-from tfoperator.controller import Comparison, ControllerOptions, PlanOptions
+from tfoperator.controller import Comparison, PlanOptions
 from tfoperator.controller.plan.actions import Plan
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.observed import Observed
@@ -32,7 +33,7 @@ from tfoperator.kube.objects import Pod
 from tfoperator.kube.resources import PODS
 
 BOUND = 1.0
-OPTIONS = PlanOptions(counts_period=BOUND)
+OPTIONS = plan_options(counts_period=BOUND)
 JOB = make_job({"PS": 1, "Worker": 4})
 
 
@@ -56,7 +57,7 @@ def finished(*changes: Callable[[Draft], object], comparison: Comparison | None 
     draft = Draft(Observed(RUNNING, status_age=0.0, comparison=comparison), NOW, OPTIONS)
     for change in changes:
         change(draft)
-    return draft.finish(decided(options=PlanOptions()).status)
+    return draft.finish(decided(options=plan_options()).status)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,7 @@ def test_no_other_field_may_differ(change: dict[str, Any]) -> None:
 
 # The first status, too, waits for news: that a job is created is none to its creator.
 
-WAITING = PlanOptions(first_status_period=1.0)
+WAITING = plan_options(first_status_period=1.0)
 
 
 def at_first(job: TFJob, *pods: Pod, known_for: float = 0.5) -> Plan:
@@ -182,7 +183,7 @@ def test_a_plan_whose_status_waits_is_made_again_in_time(before: float | None, a
 
 @pytest.fixture
 def harness(clock: FakeClock) -> Iterator[Harness]:
-    options = ControllerOptions(batch_period=0, plan=WAITING)
+    options = controller_options(batch_period=0, plan=WAITING)
     with Harness(clock=clock, options=options) as one:
         yield one
 

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import (
     NOW,
     ReadablePlan,
@@ -271,7 +272,7 @@ class Life:
     def __init__(self, job: TFJob | None = None, *, options: PlanOptions | None = None) -> None:
         self.job = running() if job is None else job
         self.now = 0.0
-        self.options = PlanOptions() if options is None else options
+        self.options = plan_options() if options is None else options
 
     def take(self) -> ReadablePlan:
         """Its pod has gone: plan until it is made again, in steps as the plans ask for them; then it runs."""
@@ -317,7 +318,7 @@ def test_what_is_taken_again_within_seconds_waits_longer_each_time_until_it_stay
     life.now += 2
     life.take()
     assert life.waited == 1
-    without = Life(options=PlanOptions(restart_delay_base=0.0))
+    without = Life(options=plan_options(restart_delay_base=0.0))
     for _ in range(5):
         without.take()
         assert without.waited == 0

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import (
     NOW,
     ReadablePlan,
@@ -17,7 +18,7 @@ from tests.unit.controller.builders import (
     with_status,
 )
 from tfoperator.api.v1.types import ConditionType, TFJob
-from tfoperator.controller import PlanOptions, SchedulingRules
+from tfoperator.controller import SchedulingRules
 from tfoperator.controller.kueue.objects import Priority
 from tfoperator.controller.observe.informers import priorities_of
 from tfoperator.controller.plan.actions import Action, Create, Delete, Patch
@@ -49,7 +50,7 @@ def decide(
     rules: SchedulingRules | None = None,
 ) -> ReadablePlan:
     observed = Observed(job, pods, (), pod_group=group, priorities=priorities or {})
-    return plan_for(observed, options=PlanOptions(gang=gang, scheduling=rules or SchedulingRules()))
+    return plan_for(observed, options=plan_options(gang=gang, scheduling=rules or SchedulingRules()))
 
 
 def of_group(result: ReadablePlan, kind: type[Action]) -> Any:

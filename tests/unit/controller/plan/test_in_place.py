@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import NOW, after, make_job, make_pod, planned, started, with_status
 from tests.unit.controller.world import PROXY, World
 from tfoperator.api.names import ANNOTATION_RESTART_MODE
@@ -23,7 +24,7 @@ from tfoperator.kube.objects import (
 
 ENDED = ContainerState(terminated=ContainerStateTerminated(130, "Error", "", NOW))
 WAITS = ContainerState(waiting=ContainerStateWaiting("CrashLoopBackOff"))
-OLD_SERVER = PlanOptions(restart_rules=False)
+OLD_SERVER = plan_options(restart_rules=False)
 
 
 def in_place(policy: str = "ExitCode", **run_policy: Any) -> TFJob:
@@ -46,13 +47,13 @@ def by_rule(made: Pod) -> Pod:
 @pytest.mark.parametrize(
     ("policy", "run_policy", "options", "ruled"),
     [
-        ("ExitCode", {}, PlanOptions(), True),
-        ("OnFailure", {}, PlanOptions(), False),
-        ("Never", {}, PlanOptions(), False),
-        ("ExitCode", {"restartMode": "Recreate"}, PlanOptions(), False),
-        ("ExitCode", {"restartScope": "Job"}, PlanOptions(), False),
+        ("ExitCode", {}, plan_options(), True),
+        ("OnFailure", {}, plan_options(), False),
+        ("Never", {}, plan_options(), False),
+        ("ExitCode", {"restartMode": "Recreate"}, plan_options(), False),
+        ("ExitCode", {"restartScope": "Job"}, plan_options(), False),
         # A kubelet would make the one restart that is not allowed.
-        ("ExitCode", {"backoffLimit": 0}, PlanOptions(), False),
+        ("ExitCode", {"backoffLimit": 0}, plan_options(), False),
         ("ExitCode", {}, OLD_SERVER, False),
     ],
 )
@@ -170,7 +171,7 @@ def test_the_account_is_that_of_recreation(
         more = {} if maximum is None else {"maxFailedWorkers": maximum}
         worker = {"replicas": 2, "restartPolicy": "ExitCode" if mode == "Recreate" else policy}
         job = make_job({"Worker": worker}, runPolicy=run_policy, successPolicy=success, **more)
-        world = World(job, options=PlanOptions(restart_delay_base=0.0), backs_off=backs_off)
+        world = World(job, options=plan_options(restart_delay_base=0.0), backs_off=backs_off)
         told: list[tuple[str, str]] = []
         pods: set[str] = set()
         for index, code in [(-1, 0), *exits]:

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import (
     TEMPLATE,
     ReadablePlan,
@@ -16,7 +17,6 @@ from tests.unit.controller.builders import (
     with_status,
 )
 from tfoperator.api.v1.types import ConditionType, Network, TFJob
-from tfoperator.controller import PlanOptions
 from tfoperator.controller.plan.actions import PhaseName
 from tfoperator.controller.plan.observed import Observed, Unseen
 from tfoperator.controller.pods.gang import gang_scheduler
@@ -24,7 +24,7 @@ from tfoperator.kube.objects import Pod
 
 SHAPE = {"Chief": 1, "PS": 1, "Worker": 2}
 REPLICAS = ["Chief-0", "PS-0", "Worker-0", "Worker-1"]
-BY_DEFAULT = PlanOptions(network=Network.PER_JOB)
+BY_DEFAULT = plan_options(network=Network.PER_JOB)
 SERVICE = (job_service(),)
 
 
@@ -105,7 +105,7 @@ def test_pods_wait_for_a_service_that_is_not_seen_yet() -> None:
 
 
 def test_a_gang_has_its_group_and_its_service_before_its_pods() -> None:
-    result = planned(per_job(), services=(), options=PlanOptions(gang=gang_scheduler("mine")))
+    result = planned(per_job(), services=(), options=plan_options(gang=gang_scheduler("mine")))
     names = [phase.name for phase in result.phases]
     assert names == [PhaseName.POD_GROUP, PhaseName.NETWORK, PhaseName.REPLICAS]
     assert result.phases[-1].needs == {PhaseName.POD_GROUP, PhaseName.NETWORK}

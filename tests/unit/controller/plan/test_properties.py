@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from hack import fuzz
 from hack.random_jobs import random_case
+from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import ReadablePlan, make_job
 from tests.unit.controller.world import View, World
 from tfoperator.api.job_conditions import PEER_CONDITIONS
@@ -25,7 +26,6 @@ from tfoperator.api.v1.types import ConditionType, Network, RestartPolicy
 from tfoperator.controller.plan.actions import Create, Delete, DeleteReason
 from tfoperator.controller.plan.conditions import is_finished
 from tfoperator.controller.plan.draft import MAX_REQUEUE
-from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.plan.progress import STACKS_TIMEOUT
 from tfoperator.controller.plan.restart import ending_of, is_permanent, job_restarts_before
 from tfoperator.controller.plan.status import is_worth_writing, only_counts_rise
@@ -85,7 +85,7 @@ def worlds(draw: st.DrawFn) -> World:
     naming = draw(st.sampled_from(NAMINGS))
     delay = draw(st.sampled_from([0.0, 1.0, 30.0]))
     network = draw(st.sampled_from(Network))
-    options = PlanOptions(restart_delay_base=delay, naming=naming, network=network, counts_period=COUNTS_PERIOD)
+    options = plan_options(restart_delay_base=delay, naming=naming, network=network, counts_period=COUNTS_PERIOD)
     stacks = draw(st.sampled_from(["", "prompt", "deaf"]))
     backs_off = draw(st.booleans())
     return World(job, options=options, sidecar=draw(st.integers(0, 2)) == 0, backs_off=backs_off, stacks=stacks)
@@ -476,7 +476,7 @@ def test_restarts_are_counted_exactly_once_when_the_operator_sees_each_loss(
     stalls = {"progressDeadlineSeconds": 450, "onStall": "Restart"}  # longer than a world takes to settle
     restarts = {"restartMode" if scope == "InPlace" else "restartScope": scope}
     job = make_job({"Worker": workers, "PS": 1}, runPolicy={**restarts, **stalls})
-    world = World(job, options=PlanOptions(counts_period=COUNTS_PERIOD), stacks=stacks, backs_off=backs_off)
+    world = World(job, options=plan_options(counts_period=COUNTS_PERIOD), stacks=stacks, backs_off=backs_off)
     settle(world)
     for pick, event in events:
         names = sorted(name for name in world.pods if "worker" in name)

@@ -4,10 +4,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import NOW, after, make_pod, terminated, waiting
 from tfoperator.api.names import ANNOTATION_RESTARTS, MAX_RESTARTS
 from tfoperator.api.v1.types import RestartPolicy
-from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.plan.restart import (
     ended_by_deletion,
     ending_of,
@@ -21,7 +21,7 @@ from tfoperator.controller.plan.restart import (
 )
 from tfoperator.kube.objects import ContainerStatus, Pod, PodCondition
 
-OPTIONS = PlanOptions(restart_delay_base=1.0, restart_delay_cap=300.0)
+OPTIONS = plan_options(restart_delay_base=1.0, restart_delay_cap=300.0)
 TAINTED = PodCondition("DisruptionTarget", "True", "DeletionByTaintManager")
 GONE = PodCondition("DisruptionTarget", "True", "DeletionByPodGC")
 NOT_READY = PodCondition("Ready", "False")
@@ -215,7 +215,7 @@ def test_an_end_after_a_deletion_is_blamed_on_it(finished: object, blamed: bool)
     ],
 )
 def test_when_a_pod_on_a_lost_node_is_overdue(pod: Pod, overdue: float | None) -> None:
-    assert overdue_seconds(pod, NOW, PlanOptions(node_lost_margin=30)) == overdue
+    assert overdue_seconds(pod, NOW, plan_options(node_lost_margin=30)) == overdue
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])

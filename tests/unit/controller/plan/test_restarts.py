@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import (
     NOW,
     ReadablePlan,
@@ -20,13 +21,12 @@ from tests.unit.controller.builders import (
 from tfoperator.api.v1.status import ReplicaStatus
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.controller.plan.actions import Create, Delete, DeleteReason
-from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.kube.objects import Pod, PodCondition
 
 C = ConditionType
 EVERY_POLICY = pytest.mark.parametrize("policy", ["Never", "OnFailure", "Always", "ExitCode"])
 RETRYING = pytest.mark.parametrize("policy", ["OnFailure", "Always", "ExitCode"])
-AT_ONCE = PlanOptions(restart_delay_base=0.0)
+AT_ONCE = plan_options(restart_delay_base=0.0)
 LATER = after(3600)
 
 

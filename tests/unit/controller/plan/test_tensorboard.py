@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from hack.simulated_objects import SimulatedObjects
+from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import (
     NOW,
     OPTIONS,
@@ -41,7 +42,7 @@ BOARD: dict[str, Any] = {
 }
 NAME = "mnist-tensorboard"
 PORT = "TENSORBOARD_PORT"
-OPEN = PlanOptions(exposed_tensorboards=True)
+OPEN = plan_options(exposed_tensorboards=True)
 NOT_EXPOSED = ("Warning", "TensorBoardNotExposed")
 LABELS = names.tensorboard_labels("mnist")
 
@@ -162,7 +163,7 @@ def test_once_it_is_there_nothing_is_done_and_the_status_says_where_and_if_it_is
 
 def test_the_address_has_the_clusters_domain_or_is_what_its_publisher_says() -> None:
     objects = there()
-    result = objects.plan(job(), PlanOptions(cluster_domain="cluster.local"))
+    result = objects.plan(job(), plan_options(cluster_domain="cluster.local"))
     assert result.status.tensor_board.url == f"http://{NAME}.ns.svc.cluster.local"
     objects.annotate(**{names.ANNOTATION_TENSORBOARD_URL: "https://boards.example.com/mnist"})
     result = objects.plan(job())

@@ -4,12 +4,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import TEMPLATE, ReadablePlan, make_job, planned
 from tfoperator.api.process_variables import PROCESS_VARIABLES
 from tfoperator.api.progress_names import ANNOTATION_PROGRESS_CA, PROGRESS_MOUNT_PATH, token_audience
 from tfoperator.controller import Accelerator, ProgressAccess
 from tfoperator.controller.plan.actions import Create
-from tfoperator.controller.plan.observed import PlanOptions
 
 GPU = "nvidia.com/gpu"
 VOLUME = {"name": "nvidia", "hostPath": {"path": "/opt/nvidia"}}
@@ -17,7 +17,7 @@ MOUNT = {"name": "nvidia", "mountPath": "/usr/local/nvidia"}
 PATH = {"name": "LD_LIBRARY_PATH", "value": "/usr/local/nvidia/lib64"}
 NVIDIA = Accelerator(volumes=(VOLUME,), volume_mounts=(MOUNT,), env=(PATH,))
 RDMA = Accelerator(volumes=(VOLUME, {"name": "rdma", "emptyDir": {}}), env=({"name": "RDMA", "value": "1"},))
-OPTIONS = PlanOptions(accelerators={GPU: NVIDIA, "example.com/rdma": RDMA})
+OPTIONS = plan_options(accelerators={GPU: NVIDIA, "example.com/rdma": RDMA})
 
 
 def plan_new(spec: dict[str, Any], replicas: int = 1, **job: Any) -> ReadablePlan:
@@ -77,7 +77,7 @@ def test_a_volume_that_an_accelerator_mounts_read_only_is_read_only_wherever_it_
     spec: dict[str, Any] = {"containers": containers, "initContainers": [container("init", volumeMounts=[again])]}
     for volumes, read_only in (([], True), ([{"name": "nvidia", "emptyDir": {}}], False)):
         job = make_job({"Worker": {"replicas": 1, "template": {"spec": {**spec, "volumes": volumes}}}})
-        options = PlanOptions(accelerators={GPU: guarded})
+        options = plan_options(accelerators={GPU: guarded})
         made = planned(job, services=(), options=options).creations("pods")[0].body["spec"]
         mounts = [m for one in (*made["containers"], *made["initContainers"]) for m in one["volumeMounts"]]
         assert [m["readOnly"] for m in mounts if m["mountPath"] == "/host"] == [read_only] * 3
@@ -158,7 +158,7 @@ def with_progress(
     access: ProgressAccess | None, template: dict[str, Any] = TEMPLATE, **spec: Any
 ) -> list[dict[str, Any]]:
     job = make_job({"Worker": {"replicas": 2, "template": template}}, **spec)
-    made = planned(job, options=PlanOptions(progress=access)).actions
+    made = planned(job, options=plan_options(progress=access)).actions
     return [action.body for action in made if isinstance(action, Create) and action.kind == "pods"]
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import (
     TEMPLATE,
     ReadablePlan,
@@ -18,7 +19,6 @@ from tfoperator.api.process_variables import PROCESS_VARIABLES
 from tfoperator.api.progress_names import PROGRESS_MOUNT_PATH
 from tfoperator.api.v1.types import ConditionType, ReplicaType
 from tfoperator.controller import Accelerator, ProgressAccess
-from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.pods.bodies import away_from
 
 
@@ -153,7 +153,7 @@ WITH_GPU = {**TRAINS, "resources": {"limits": {"nvidia.com/gpu": 1}}}
 EQUIPPED = Accelerator(
     ({"name": "n", "emptyDir": {}},), ({"name": "n", "mountPath": "/n"},), ({"name": "A", "value": ""},)
 )
-OPTIONS = PlanOptions(accelerators={"nvidia.com/gpu": EQUIPPED}, progress=ProgressAccess("https://progress", "ca"))
+OPTIONS = plan_options(accelerators={"nvidia.com/gpu": EQUIPPED}, progress=ProgressAccess("https://progress", "ca"))
 SAVES = {"checkpoint": {"volume": {"emptyDir": {}}, "mountPath": "/saved"}}
 REPORTS: dict[str, Any] = {"progress": {}}
 AT_SAVED, AT_REPORTS = ({"name": "mine", "mountPath": path} for path in ("/saved/", PROGRESS_MOUNT_PATH + "/"))
@@ -225,7 +225,7 @@ IMAGE = "example.com/tensorflow:2"
 @pytest.mark.parametrize("key", ["PS", "ps"])
 def test_parameter_servers_without_a_template_run_the_stock_one(key: str) -> None:
     job = make_job({key: {"replicas": 2, "template": None}, "Worker": 1})
-    result = planned(job, services=(), options=PlanOptions(default_ps_image=IMAGE))
+    result = planned(job, services=(), options=plan_options(default_ps_image=IMAGE))
     servers = [c for c in result.creations("pods") if c.replica in ((ReplicaType.PS, 0), (ReplicaType.PS, 1))]
     assert [c.name for c in servers] == ["mnist-ps-0", "mnist-ps-1"]
     for index, server in enumerate(servers):

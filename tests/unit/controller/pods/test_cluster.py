@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hack.pod_environment import variables
+from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import ReadablePlan, label, make_job, planned
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.pods.cluster import Abbreviations
@@ -14,7 +15,7 @@ from tfoperator.local.node.expansion import expand
 
 
 def tf_configs(replicas: dict[str, Any], options: PlanOptions | None = None, **spec: Any) -> dict[str, str | None]:
-    result = planned(make_job(replicas, **spec), services=(), options=options or PlanOptions())
+    result = planned(make_job(replicas, **spec), services=(), options=options or plan_options())
     found = {}
     for create in result.creations("pods"):
         env = create.body["spec"]["containers"][0].get("env", [])
@@ -45,13 +46,13 @@ def tf_configs(replicas: dict[str, Any], options: PlanOptions | None = None, **s
     ],
 )
 def test_it_reads_like_the_go_operators(replicas: dict[str, Any], domain: str, expected: str | None) -> None:
-    assert tf_configs(replicas, PlanOptions(cluster_domain=domain))["Worker-0"] == expected
+    assert tf_configs(replicas, plan_options(cluster_domain=domain))["Worker-0"] == expected
 
 
 @pytest.mark.parametrize("operators", [True, False])
 @pytest.mark.parametrize("jobs", [True, False])
 def test_a_job_says_for_itself_whether_its_evaluators_are_in_the_cluster(jobs: bool, operators: bool) -> None:
-    options = PlanOptions(evaluator_in_cluster=operators)
+    options = plan_options(evaluator_in_cluster=operators)
     found = tf_configs({"Chief": 1, "Evaluator": 1}, options, evaluatorInCluster=jobs)
     for text in found.values():
         assert ("evaluator" in json.loads(text or "")["cluster"]) is jobs
@@ -100,7 +101,7 @@ def test_programs_read_the_cluster_however_a_pod_says_it(replicas: dict[str, int
 
 def plan_new(replicas: dict[str, Any], options: PlanOptions | None = None, **spec: Any) -> ReadablePlan:
     job = make_job(replicas, **({"clusterArguments": True} | spec))
-    return planned(job, services=(), options=options or PlanOptions())
+    return planned(job, services=(), options=options or plan_options())
 
 
 def arguments(result: ReadablePlan) -> dict[str, list[str] | None]:

@@ -3,6 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import (
     NOW,
     TEMPLATE,
@@ -15,14 +16,13 @@ from tests.unit.controller.builders import (
 )
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import ConditionType, Network, ReplicaType, TFJob
-from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.pods.naming import PLAIN_NAMES, UNIQUE_NAMES, naming_in_use, network_in_use
 from tfoperator.kube.objects import Pod, Service
 
 UID = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
 PIECE = "1b4e28ba"
-UNIQUE = PlanOptions(naming=UNIQUE_NAMES, restart_delay_base=0)
-PEER = PlanOptions(naming=PLAIN_NAMES, restart_delay_base=0)
+UNIQUE = plan_options(naming=UNIQUE_NAMES, restart_delay_base=0)
+PEER = plan_options(naming=PLAIN_NAMES, restart_delay_base=0)
 
 
 def job_of(replicas: dict[str, Any], **how: Any) -> TFJob:

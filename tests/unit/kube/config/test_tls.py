@@ -8,6 +8,7 @@ from tests.support.clock import FakeClock
 from tests.unit.kube.conftest import Certificates, Serve
 from tfoperator.kube.config.tls import ClientCertificate, TlsContexts, TlsOptions
 from tfoperator.kube.errors import ConfigError
+from tfoperator.kube.http.destination import find_destination
 from tfoperator.kube.http.transport import Transport
 
 
@@ -45,7 +46,7 @@ def test_a_rotated_certificate_is_used_in_a_second(serve: Serve, certificates: C
     certificate = ClientCertificate(str(tmp_path / "client.crt"), str(tmp_path / "client.key"))
     clock = FakeClock()
     options = TlsOptions(ca=str(certificates.ca), client_certificate=certificate)
-    transport = Transport(server.url, options, clock=clock)
+    transport = Transport(find_destination(server.url, options, clock=clock), clock=clock)
     assert transport.request("GET", "/").body == b"alice"
     install("bob")
     clock.advance(1.1)

@@ -4,6 +4,7 @@ import ssl
 import threading
 import warnings
 from contextlib import ExitStack, closing, nullcontext
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,10 @@ from tests.support.eventually import eventually
 from tests.support.threads import InThread
 from tests.unit.kube.conftest import Certificates, Serve
 from tests.unit.kube.server import Exchange, Handler, drips, silent
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube import errors
 from tfoperator.kube.config.tls import TlsOptions
+from tfoperator.kube.http.destination import find_destination
 from tfoperator.kube.http.pool import MAX_IDLE_SECONDS
 from tfoperator.kube.http.transport import Transport
 
@@ -22,8 +25,12 @@ from tfoperator.kube.http.transport import Transport
 def connect():
     with ExitStack() as opened:
 
-        def make(url: str, tls: TlsOptions | None = None, **options: object) -> Transport:
-            return opened.enter_context(closing(Transport(url, tls, **options)))
+        def make(
+            url: str, tls: TlsOptions | None = None, *, proxy_url: str = "", clock: Clock | None = None, **options: Any
+        ) -> Transport:
+            clock = clock or SystemClock()
+            destination = find_destination(url, tls, clock=clock, proxy_url=proxy_url)
+            return opened.enter_context(closing(Transport(destination, clock=clock, **options)))
 
         yield make
 

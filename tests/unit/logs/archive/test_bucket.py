@@ -15,7 +15,7 @@ from tests.unit.logs.archive.test_writer import BOUNDS, World
 from tfoperator.kube.objects import ContainerStatus
 from tfoperator.logs.archive.bucket import Bucket
 from tfoperator.logs.archive.layout import RECORD, encode_record, pod_folder, pod_record
-from tfoperator.logs.archive.place import open_place
+from tfoperator.logs.archive.opening import open_place
 from tfoperator.logs.archive.reader import archived_pods, read_archived
 from tfoperator.logs.archive.retention import Retention
 from tfoperator.object_store import ObjectChanged, Objects, ObjectStoreError

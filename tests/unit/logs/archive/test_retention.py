@@ -9,7 +9,8 @@ import pytest
 from tests.support.clock import FakeClock
 from tfoperator.logs.archive.layout import RECORD
 from tfoperator.logs.archive.log_file import SavedLog, save_log
-from tfoperator.logs.archive.place import UNFINISHED, open_place
+from tfoperator.logs.archive.opening import open_place
+from tfoperator.logs.archive.place import UNFINISHED
 from tfoperator.logs.archive.retention import Retention
 
 

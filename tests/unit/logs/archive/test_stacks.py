@@ -12,7 +12,7 @@ from tests.unit.logs.archive.samples import JOB, JOB_UID, ended, pod, running
 from tests.unit.logs.archive.test_writer import World, in_directory, world
 from tfoperator.kube.objects import ContainerStatus
 from tfoperator.logs.archive.layout import ArchivedPod
-from tfoperator.logs.archive.place import open_place
+from tfoperator.logs.archive.opening import open_place
 from tfoperator.logs.archive.pod_logs import ArchiveBounds
 from tfoperator.logs.archive.reader import archived_pods, read_archived
 from tfoperator.logs.archive.stacks import MAX_STACKS_BYTES

@@ -21,7 +21,7 @@ from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.errors import NotFoundError, StatusDetails
 from tfoperator.kube.objects import ContainerState, ContainerStatus, Pod
 from tfoperator.logs.archive.layout import ArchivedPod
-from tfoperator.logs.archive.place import open_place
+from tfoperator.logs.archive.opening import open_place
 from tfoperator.logs.archive.pod_logs import ArchiveBounds
 from tfoperator.logs.archive.reader import archived_pods, read_archived
 from tfoperator.logs.archive.writer import LogArchive

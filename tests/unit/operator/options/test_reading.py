@@ -4,7 +4,7 @@ import pytest
 
 from tfoperator.operator import Options
 from tfoperator.operator.options.reading import parse_options
-from tfoperator.operator.options.settings import FILE_ONLY, SETTINGS, OptionsError
+from tfoperator.operator.options.settings import OptionsError
 from tfoperator.servers.http.limits import Address
 
 
@@ -21,9 +21,15 @@ def test_without_anything_the_defaults_hold_and_nothing_listens_beyond_loopback(
     assert [parse(f"--kube-api-qps={rate}").kube_api_qps for rate in ("0", "-1", "2.5")] == [0, -1, 2.5]
 
 
-def test_every_field_is_an_option_and_every_option_a_field() -> None:
-    only_in_file = {setting.field for setting in FILE_ONLY}
-    assert {setting.field for setting in SETTINGS} | only_in_file | {"config"} == set(Options.__struct_fields__)
+def test_the_file_does_not_name_a_file_and_objects_are_options_of_the_file_only(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("config: other.yaml\n")
+    with pytest.raises(OptionsError, match="config is not an option"):
+        parse(f"--config={file}")
+    for name in ("accelerators", "scheduling"):
+        with pytest.raises(OptionsError, match=f"--{name}"):
+            parse(f"--{name}={{}}")
+        assert parse(**{f"TFOPERATOR_{name.upper()}": "nonsense"}) == Options()
 
 
 def test_a_flag_wins_over_a_variable_and_a_variable_over_the_file(tmp_path: Path) -> None:
@@ -64,6 +70,8 @@ ONE_PORT = ["--metrics-bind-address=:8081", "--health-probe-bind-address=:8081"]
         (["--kube-api-qps=nan"], "--kube-api-qps must be a number"),
         (["--log-format=xml"], "--log-format must be one of text, json"),
         (["--default-clean-pod-policy=none"], "--default-clean-pod-policy must be one of All, Running, None"),
+        (["--default-tensorboard-image="], "--default-tensorboard-image must not be empty"),
+        (["--progress-writes-per-second=0"], "--progress-writes-per-second must be more than 0"),
         (["--default-network=perjob"], "--default-network must be one of PerReplica, PerJob"),
         (["--resync-period=10m"], "--reconcile-max-period"),
         (["--leader-elect", "--leader-elect-renew-deadline=20s"], "--leader-elect-lease-duration"),

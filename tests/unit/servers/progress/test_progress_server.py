@@ -19,12 +19,14 @@ from tests.unit.servers.progress.samples import Cluster, forged
 from tfoperator.api.names import replica_labels
 from tfoperator.api.progress_names import status_path, token_audience
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, decode_tfjob
+from tfoperator.base.clock import SystemClock
 from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.objects import decode_pod
 from tfoperator.kube.resources import PODS, SECRETS
 from tfoperator.servers.certificates.pem import split
 from tfoperator.servers.progress.metrics import ProgressMetrics
-from tfoperator.servers.progress.progress_server import ProgressConfig, ProgressServer
+from tfoperator.servers.progress.progress_server import ProgressConfig, ProgressServer, Surroundings
+from tfoperator.servers.progress.report_store import ReportStore
 from tfoperator.servers.progress.reports import ProgressReport
 
 NAMESPACE, NAME = "ns", "mnist"
@@ -55,9 +57,14 @@ class Replica:
         jobs, pods = self.factory.informer(TFJOBS, decode_tfjob), self.factory.informer(PODS, decode_pod)
         self.metrics = Counted()
         self.authorities: list[str] = []
-        told = {"on_authorities": self.authorities.append, "metrics": self.metrics}
-        self.server = ProgressServer(api, CONFIG, jobs=jobs, pods=pods, fetch=cluster.fetch, **told)
+        self.reports = ReportStore(SystemClock())
+        outside = Surroundings(client=api, jobs=jobs, pods=pods, fetch=cluster.fetch, on_authorities=self._trust)
+        self.server = ProgressServer(CONFIG, self.reports, outside, metrics=self.metrics)
         self.jobs, self.pods = jobs, pods
+
+    def _trust(self, url: str, authorities: str) -> None:
+        assert url == self.server.url
+        self.authorities.append(authorities)
 
     def start(self) -> None:
         self.factory.start()
@@ -293,4 +300,4 @@ def test_what_a_pods_output_says_counts_until_its_program_reports(world: World) 
     assert post(replica, world.token(), {"progressPercentage": 50})[0] == 200
     replica.server.observe(f"{NAMESPACE}/{NAME}-worker-0", observed)
     (job,) = replica.jobs.lister.list()
-    assert replica.server.progress_of(job).percentage == 50
+    assert replica.reports.progress_of(job).percentage == 50

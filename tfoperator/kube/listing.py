@@ -1,4 +1,4 @@
-"""Lists and watches of one selection; a whole list is read in pages, to bound the size of a response.
+"""Whole lists of one selection, read in pages, to bound the size of a response.
 
 All pages of a snapshot have the version of the first one, and a watch continues from it: from an older
 version it would repeat events, from a newer one than the data lose some. A continue token dies with etcd's compaction
@@ -8,63 +8,19 @@ instead of from the start in pages, which could fail for ever.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, Generic, TypeVar
 
 import msgspec
 
 from tfoperator.kube.errors import AnswerTooLarge, ApiError, ObjectTooLarge, is_expired
-from tfoperator.kube.options import (
-    EVERYTHING,
-    LIST_ALL,
-    WATCH_FROM_NOW,
-    ListOptions,
-    Selection,
-    WatchOptions,
-    select,
-)
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient, Decoder, ListPage, WatchStream
+from tfoperator.kube.options import ListOptions
+from tfoperator.kube.verbs import ListPage, ListWatch
 
 T = TypeVar("T")
 
 PAGE_SIZE: Final = 500
 """Objects per list request, as client-go's pager has it."""
-
-
-class ListWatch(Generic[T]):
-    """Lists and watches one selection of a resource, for a reflector. Thread-safe."""
-
-    def __init__(
-        self,
-        client: ApiClient,
-        resource: Resource,
-        namespace: str,
-        decode: Decoder[T],
-        selection: Selection = EVERYTHING,
-        *,
-        cancel: Callable[[], None] = lambda: None,
-    ) -> None:
-        """`cancel` ends all requests of `client`, which must serve this selection only."""
-        self._client = client
-        self._objects = (resource, namespace, decode)
-        self._selection = selection
-        self._cancel = cancel
-
-    def cancel(self) -> None:
-        """Make current (waiting, connecting, reading) and future requests raise ClientClosed, if it can; end watches.
-
-        Idempotent, never blocks. Where it can't, a reflector stops at the latest by the transport's own deadline.
-        """
-        self._cancel()
-
-    def list(self, options: ListOptions = LIST_ALL) -> ListPage[T]:
-        """Return a page of the selection; see `ApiClient.list`."""
-        return self._client.list(*self._objects, select(options, self._selection))
-
-    def watch(self, options: WatchOptions = WATCH_FROM_NOW) -> WatchStream[T]:
-        """Follow the selection; see `ApiClient.watch`."""
-        return self._client.watch(*self._objects, select(options, self._selection))
 
 
 class Listing(msgspec.Struct, Generic[T], frozen=True):

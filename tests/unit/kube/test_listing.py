@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.informers.support import Script, api_error, page, pod
 from tfoperator.kube.errors import AnswerTooLarge, GoneError, ObjectTooLarge, ServerError
-from tfoperator.kube.list_watch import PAGE_SIZE, list_all, list_pages
+from tfoperator.kube.listing import PAGE_SIZE, list_all, list_pages
 
 EXPIRED = api_error(410, "The provided continue parameter is too old", reason="Expired")
 FIRST = page(pod("a"), version=10, token="t")

@@ -1,0 +1,42 @@
+"""A server and the way to it: what all connections to one server have in common."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import msgspec
+
+from tfoperator.base.clock import Clock
+from tfoperator.kube.config.tls import TlsContexts, TlsOptions
+from tfoperator.kube.http.proxy import Proxy, choose_proxy
+
+
+class Destination(msgspec.Struct, frozen=True):
+    """A server and the way to it. Transports share it, and with it the TLS contexts. Thread-safe.
+
+    `address` is the server's host and port, `server_name` the name that its certificate must have. `tls` is None for
+    plain HTTP, `proxy` None without one. `host` is the server in a URL, `prefix` the path of its URL, a prefix of every
+    path, without a trailing slash.
+    """
+
+    address: tuple[str, int]
+    tls: TlsContexts | None
+    server_name: str
+    proxy: Proxy | None
+    host: str
+    prefix: str
+
+
+def find_destination(server: str, tls: TlsOptions | None, *, clock: Clock, proxy_url: str = "") -> Destination:
+    """Return the destination for the URL of a server. Raises ConfigError if its proxy is unusable."""
+    url = urlsplit(server)
+    contexts = TlsContexts(tls or TlsOptions(), clock=clock) if url.scheme == "https" else None
+    address = (url.hostname or "", url.port or (443 if contexts else 80))
+    return Destination(
+        address=address,
+        tls=contexts,
+        server_name=(tls.server_name if tls else "") or address[0],
+        proxy=choose_proxy(proxy_url, url.scheme, *address),
+        host=url.netloc,
+        prefix=url.path.rstrip("/"),
+    )
