@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 from collections.abc import Sequence
+
+_GC_THRESHOLD = 50_000
+"""New containers from which on the garbage collector looks for cycles among them (700 in Python 3.11). Modules, classes
+and functions are most of what a command makes, and they stay: the search for cycles took a tenth of the CPU time of
+`tfoperator run`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the arguments (default: the process's) name; return the exit code."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments is None:  # the process is ours: only then its garbage collector is, too
+        _collect_rarely()
+        arguments = sys.argv[1:]
     try:
         if arguments[:1] == ["operator"]:
             from tfoperator.operator.__main__ import main as operator_main
@@ -19,6 +28,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run_app(arguments)
     except KeyboardInterrupt:  # while modules are still being imported
         return 130  # 128 + SIGINT, as in shells
+
+
+def _collect_rarely() -> None:
+    """Have the garbage collector of this process work rarely, and not at the end.
+
+    At its end the interpreter searches all that was ever imported, several times. The operating system frees the memory
+    anyway. What is registered first is called last: after logs and streams are written.
+    """
+    gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
+    atexit.register(gc.freeze)
 
 
 if __name__ == "__main__":

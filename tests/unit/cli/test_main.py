@@ -145,3 +145,22 @@ def test_a_full_disk_is_no_bug_behind_the_output_and_nothing_behind_standard_err
         done = subprocess.run(command, **streams, env=environment, text=True, check=False)
     told = (1, "tfoperator: can't write any more: No space left on device\n") if full == "stdout" else (2, "")
     assert (done.returncode, done.stderr or done.stdout) == told
+
+
+_LAST_LOOK = """
+import atexit, gc, sys
+from tfoperator.cli.__main__ import main
+before = gc.get_threshold()[0]
+atexit.register(lambda: print(gc.get_threshold()[0] / before > 10, gc.isenabled(), gc.get_freeze_count() > 0))
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [("sys.argv = ['tfoperator', '--version']; main()", "True True True"), ("main(['--version'])", "False True False")],
+)
+def test_the_command_collects_garbage_rarely_and_not_at_its_end_and_a_caller_in_python_as_before(
+    call: str, expected: str
+) -> None:
+    done = subprocess.run([sys.executable, "-c", _LAST_LOOK + call], stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == expected
