@@ -164,3 +164,24 @@ def test_the_command_collects_garbage_rarely_and_not_at_its_end_and_a_caller_in_
 ) -> None:
     done = subprocess.run([sys.executable, "-c", _LAST_LOOK + call], stdout=subprocess.PIPE, text=True, check=True)
     assert done.stdout.splitlines()[-1] == expected
+
+
+def test_a_command_that_goes_on_collects_garbage_more_often_after_the_first_time() -> None:
+    program = """
+import gc, sys, weakref
+from tfoperator.cli.__main__ import main
+class Node:
+    pass
+sys.argv = ["tfoperator", "--version"]
+main()
+first = gc.get_threshold()[0]
+kept = [[] for _ in range(first)]
+frozen, later = gc.get_freeze_count(), gc.get_threshold()[0]
+node = Node()
+node.itself, seen = node, weakref.ref(node)
+del node
+kept += [[] for _ in range(2 * later)]
+print(frozen > first / 2, 700 < later < first, seen() is None, gc.callbacks)
+"""
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "True True True []"
