@@ -64,6 +64,7 @@ def test_a_run_imports_no_page_no_terminal_and_no_validation_of_arguments(tmp_pa
         "arrow",
         "jsonschema",
     }
+    assert not modules & {"tfoperator.sdk.client", "tfoperator.sdk.reader", "tfoperator.sdk.workdir.delivery"}
     assert not [name for name in modules if name.startswith("tfoperator.pipeline")]
 
 
