@@ -42,7 +42,7 @@ async def accept_tls(
         context,
         shaken,
         server_side=True,
-        ssl_handshake_timeout=handshake_seconds,
+        ssl_handshake_timeout=handshake_seconds,  # type: ignore[arg-type]  # asyncio takes any number
         ssl_shutdown_timeout=shutdown_seconds,
     )
     transport: asyncio.Transport | None = None
