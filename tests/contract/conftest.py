@@ -10,8 +10,10 @@ import pytest
 from tests.contract.support import NAMESPACES, Http, Space, decode, load_config
 from tests.support.cluster import Cluster
 from tests.support.jobs import write_kubeconfig
+from tests.support.node_logs import NodeLogs
 from tfoperator.api.schema.crd import crd
 from tfoperator.kube.client import Client
+from tfoperator.local.apiserver.http.pod_streams import NodeStreams
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 
 
@@ -21,20 +23,22 @@ class ApiServer:
     kubeconfig: Path
     client: Client
     http: Http
-    embedded: EmbeddedApiServer | None = None
+    node_logs: NodeLogs | None = None
+    """The logs that the embedded server serves; None: this server asks a kubelet."""
 
 
 @contextmanager
-def _connected(name: str, kubeconfig: Path, server: EmbeddedApiServer | None = None) -> Iterator[ApiServer]:
+def _connected(name: str, kubeconfig: Path, logs: NodeLogs | None = None) -> Iterator[ApiServer]:
     with Client(load_config(str(kubeconfig))) as client:
-        yield ApiServer(name, kubeconfig, client, Http(kubeconfig), server)
+        yield ApiServer(name, kubeconfig, client, Http(kubeconfig), logs)
 
 
 @contextmanager
 def _embedded(folder: Path) -> Iterator[ApiServer]:
-    with EmbeddedApiServer() as server:
+    logs = NodeLogs()
+    with EmbeddedApiServer(node=NodeStreams(logs.read)) as server:
         kubeconfig = write_kubeconfig(folder / "kubeconfig", server.kubeconfig(), "default")
-        with _connected("embedded", kubeconfig, server) as connected:
+        with _connected("embedded", kubeconfig, logs) as connected:
             yield connected
 
 

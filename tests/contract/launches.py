@@ -10,6 +10,7 @@ import pytest
 from tests.contract.conftest import ApiServer
 from tests.contract.support import Space, nothing_left
 from tests.support.launching import QUICK, Background, PodPlayer, in_background, step
+from tests.support.node_logs import no_logs
 from tfoperator.launcher import Component, KubernetesPodComponentLauncher, LaunchContext, PlatformConfig
 
 Start = Callable[..., Background]
@@ -37,14 +38,10 @@ def pod_launches(space: Space, folder: Path, usual: PlatformConfig | None = None
         yield launch
 
 
-def _no_logs(*_: object) -> Iterator[bytes]:
-    raise LookupError("nothing was written")
-
-
 @pytest.fixture
 def start(api_server: ApiServer, space: Space, tmp_path: Path) -> Iterator[Start]:
     """Launches in the background, with the working directory `tmp_path/work` unless told otherwise."""
-    if api_server.embedded is not None:
-        api_server.embedded.pod_streams.log_reader = _no_logs
+    if api_server.node_logs is not None:
+        api_server.node_logs.reader = no_logs
     with nothing_left(), pod_launches(space, tmp_path, api_retry=QUICK) as launch:
         yield launch

@@ -45,8 +45,8 @@ class Node:
     def __enter__(self) -> Node:
         self._kubelet.__enter__()
         self._agent.start()
-        if self._server.embedded is not None:
-            self._server.embedded.pod_streams.log_reader = self._agent.logs.read
+        if self._server.node_logs is not None:
+            self._server.node_logs.reader = self._agent.logs.read
         else:
             patch = {"status": self._kubelet.node_status}
             self._client.patch(NODES, "", NODE, patch, decode, subresource="status")

@@ -42,7 +42,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 @pytest.fixture(scope="module")
 def kubectl(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
     folder = tmp_path_factory.mktemp("kubectl")
-    return Kubectl(write_kubeconfig(folder / "kubeconfig", plane.server.kubeconfig(), NAMESPACE), NAMESPACE)
+    return Kubectl(write_kubeconfig(folder / "kubeconfig", plane.endpoint.kubeconfig(), NAMESPACE), NAMESPACE)
 
 
 def run_pod(plane: ControlPlane, kubectl: Kubectl, name: str, script: str = "sleep 600") -> None:
@@ -187,7 +187,7 @@ def test_a_client_of_spdy_is_told_what_to_use(
 def test_a_refused_upgrade_is_answered_and_ends_the_connection(
     plane: ControlPlane, pod: str, method: str, what: str
 ) -> None:
-    config = plane.server.kubeconfig()
+    config = plane.endpoint.kubeconfig()
     address = urlsplit(config["clusters"][0]["cluster"]["server"])
     head = (
         f"{method} /api/v1/namespaces/{NAMESPACE}/pods/{pod}/{what} HTTP/1.1\r\nHost: {address.netloc}\r\n"

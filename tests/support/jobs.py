@@ -25,7 +25,7 @@ _numbers = itertools.count(1)
 
 
 class LogBook:
-    """What containers have logged, for the embedded API server to read: `EmbeddedApiServer(log_reader=book.read)`."""
+    """What containers have logged, for the embedded API server to read: `NodeStreams(book.read)`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards what follows

@@ -10,6 +10,7 @@ from tests.support.jobs import JobWorld, LogBook, write_kubeconfig
 from tests.support.threads import no_threads_left
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
+from tfoperator.local.apiserver.http.pod_streams import NodeStreams
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.sdk import TFJobClient
 
@@ -35,7 +36,7 @@ class ServedWorld(JobWorld):
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     logs = LogBook()
-    with EmbeddedApiServer(log_reader=logs.read) as server:
+    with EmbeddedApiServer(node=NodeStreams(logs.read)) as server:
         kubeconfig = write_kubeconfig(tmp_path_factory.mktemp("served") / "kubeconfig", server.kubeconfig(), "default")
         with Client(load_config(str(kubeconfig))) as api:
             yield Served(server, api, logs)

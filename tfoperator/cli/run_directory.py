@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from tfoperator.local.run.job_run import JobRun
     from tfoperator.local.run.results import RunResult
 
+_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+"""The one in C, which takes a tenth of the time, where PyYAML was built with it."""
+
 RUNS = Path(".tfoperator", "runs")
 """The parent of run directories, relative to the current directory."""
 
@@ -159,7 +162,7 @@ def _write_records(run_dir: Path, engine: JobRun, result: RunResult) -> None:
     records = engine.ended_records(result)
     for job in (obj for obj in records.objects if obj["kind"] == TFJOBS.kind):
         metadata = {name: value for name, value in job["metadata"].items() if name != "managedFields"}
-        text = yaml.safe_dump({**job, "metadata": metadata}, sort_keys=False)
+        text = yaml.dump({**job, "metadata": metadata}, Dumper=_DUMPER, sort_keys=False)
         write_private(run_dir / f"{metadata['namespace']}.{metadata['name']}.yaml", text.encode())
     lines = []
     for event in engine.events:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,10 +14,12 @@ from tfoperator.base.clock import Repetition, SystemClock
 from tfoperator.base.durations import parse_duration
 from tfoperator.cli.terminal.progress import StatusLine
 from tfoperator.cli.views.jobs import state_message
-from tfoperator.kube.client import Client
-from tfoperator.sdk import JobQueue, TFJobClient
-from tfoperator.sdk.queues import in_queue, job_queue
+from tfoperator.sdk.queues import JobQueue, in_queue, job_queue
 from tfoperator.sdk.states import job_state, ready_text
+
+if TYPE_CHECKING:
+    from tfoperator.kube.client import Client
+    from tfoperator.sdk import TFJobClient
 
 _QUEUE_SECONDS = 3.0
 """Seconds between two looks at a job's queue, whose state Kueue changes without changing the job."""

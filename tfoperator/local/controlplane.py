@@ -23,6 +23,8 @@ from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.credentials import StaticCredentials, bearer
 from tfoperator.kube.config.tls import TlsOptions
 from tfoperator.kube.objects import Pod
+from tfoperator.local.apiserver.endpoint import Endpoint
+from tfoperator.local.apiserver.http.pod_streams import NodeStreams
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.local.controllers.deployment_controller import DeploymentController
 from tfoperator.local.gpus.manager import GpuManager
@@ -113,8 +115,9 @@ class ControlPlane:
         self._gpus = GpuManager()
         self.meter = UsageMeter(self.runtime, gpus=self._gpus.use)
         """Measures the containers' usage."""
-        self.server = EmbeddedApiServer(port=port, usage=self.meter.read)
-        self.client = Client(client_config(self.server))
+        self.endpoint = Endpoint(port)
+        """Where the API server is reached."""
+        self.client = Client(client_config(self.endpoint))
         self.agent = NodeAgent(
             self.client,
             run_dir=run_dir,
@@ -123,6 +126,8 @@ class ControlPlane:
             mount_volumes=pods.in_containers,
             gpus=self._gpus,
         )
+        node = NodeStreams(self.agent.logs.read, self.agent.read_stacks, self.agent.beside)
+        self._server = EmbeddedApiServer(self.endpoint, usage=self.meter.read, node=node)
         # The agent keeps them beside the logs, and where they are is in the report of the job: no event is needed.
         self._stacks = StackTaker(
             _AgentStacks(self.agent), lambda *_: None, lambda *_: None, max_pods=_MAX_STALLED_PODS
@@ -168,12 +173,9 @@ class ControlPlane:
         """
         raise_file_limit()
         with ExitStack() as undo:
-            undo.callback(self._quietly, "API server", self.server.stop)
+            undo.callback(self._quietly, "API server", self._server.stop)
             undo.callback(self._quietly, "client", self.client.close)
-            self.server.start()
-            self.server.pod_streams.log_reader = self.agent.logs.read
-            self.server.pod_streams.beside = self.agent.beside
-            self.server.pod_streams.stacks_reader = self.agent.read_stacks
+            self._server.start()
             undo.callback(self._quietly, "last look", partial(self._on_quiet, self.client))
             undo.callback(self._quietly, "taker of stacks", self._stacks.close)
             undo.callback(self._quietly, "node agent", self.agent.stop)
@@ -186,7 +188,7 @@ class ControlPlane:
             self._operator.start()
             if self._make_page is not None:
                 # The page has its own client, which watches while the page is served, and is closed with it.
-                client = Client(client_config(self.server))
+                client = Client(client_config(self.endpoint))
                 page = self._page = self._make_page(
                     client, self._on_page_link, self._archive_dir, self.agent.logs.attempts
                 )
@@ -248,11 +250,11 @@ class _AgentStacks:
             return Executed("", str(error), 1)
 
 
-def client_config(server: EmbeddedApiServer) -> ClusterConfig:
+def client_config(endpoint: Endpoint) -> ClusterConfig:
     """Return how a client of this process reaches the server."""
     return ClusterConfig(
-        server=server.url,
-        tls=TlsOptions(ca=server.certificate),
-        credentials=StaticCredentials(bearer(server.token, "the embedded API server's token")),
+        server=endpoint.url,
+        tls=TlsOptions(ca=endpoint.certificate),
+        credentials=StaticCredentials(bearer(endpoint.token, "the embedded API server's token")),
         source="embedded control plane",
     )

@@ -7,7 +7,7 @@ import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -161,8 +161,9 @@ class Home:
         wait: bool = False,
         stop: StopSignal | None = None,
         seconds: float = LEASE_SECONDS,
+        when_lost: Callable[[], object] = lambda: None,
     ) -> Iterator[RunLease]:
-        """Be the only runner of a run, or only launcher of a step of one.
+        """Be the only runner of a run, or only launcher of a step of one; `when_lost` is the lease's.
 
         With `wait`, wait until the lease of a holder on another machine has run out. Raises RunInProgress, StoreError.
         """
@@ -178,7 +179,7 @@ class Home:
                     raise RunInProgress(f"run {name} is under way: its runner holds {lock}")
                 held.enter_context(locked)
                 kernel = _kernel_id()
-            lease = RunLease(store, name, context.clock, seconds=seconds, kernel=kernel)
+            lease = RunLease(store, name, context.clock, seconds=seconds, kernel=kernel, when_lost=when_lost)
             lease.acquire(wait=wait, tell=context.tell, stop=stop)
             held.enter_context(lease)
             held.callback(self.logs.flush)

@@ -41,7 +41,14 @@ class RunLease:
     """
 
     def __init__(
-        self, store: MetadataStore, name: str, clock: Clock, *, seconds: float = LEASE_SECONDS, kernel: str = ""
+        self,
+        store: MetadataStore,
+        name: str,
+        clock: Clock,
+        *,
+        seconds: float = LEASE_SECONDS,
+        kernel: str = "",
+        when_lost: Callable[[], object] = lambda: None,
     ) -> None:
         self._store = store
         self._name = name
@@ -52,7 +59,7 @@ class RunLease:
         self._since: Elapsed | None = None  # replaced as a whole by each renewal
         self.term = 0
         """The number of this holder; 0 before it holds it."""
-        self.when_lost: Callable[[], object] = lambda: None
+        self._when_lost = when_lost
         self._renewal = Repetition(self._keep, seconds=seconds * _RENEWAL_SHARE, clock=clock, name="lease")
         self._lost: LauncherError | None = None  # set once
 
@@ -139,4 +146,4 @@ class RunLease:
             logger.warning("the lease can't be renewed, and will be tried again: %s", error)
             self._lost = None if self.held() else error
         if self._lost is not None:
-            self.when_lost()
+            self._when_lost()

@@ -54,7 +54,17 @@ def test_a_run_imports_no_page_no_terminal_and_no_validation_of_arguments(tmp_pa
     """Its control plane has a web server, which a run cannot do without; all before that needs none."""
     (tmp_path / "hello.py").write_text("print('hello')\n")
     modules = modules_of("run", "hello.py", folder=tmp_path)
-    assert not modules & {"pydantic", "rich", "tfoperator.ui.server", "websocket", "kubernetes", "tensorflow", "arrow"}
+    assert not modules & {
+        "pydantic",
+        "rich",
+        "tfoperator.ui.server",
+        "websocket",
+        "kubernetes",
+        "tensorflow",
+        "arrow",
+        "jsonschema",
+    }
+    assert not modules & {"tfoperator.sdk.client", "tfoperator.sdk.reader", "tfoperator.sdk.workdir.delivery"}
     assert not [name for name in modules if name.startswith("tfoperator.pipeline")]
 
 

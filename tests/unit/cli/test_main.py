@@ -145,3 +145,43 @@ def test_a_full_disk_is_no_bug_behind_the_output_and_nothing_behind_standard_err
         done = subprocess.run(command, **streams, env=environment, text=True, check=False)
     told = (1, "tfoperator: can't write any more: No space left on device\n") if full == "stdout" else (2, "")
     assert (done.returncode, done.stderr or done.stdout) == told
+
+
+_LAST_LOOK = """
+import atexit, gc, sys
+from tfoperator.cli.__main__ import main
+before = gc.get_threshold()[0]
+atexit.register(lambda: print(gc.get_threshold()[0] / before > 10, gc.isenabled(), gc.get_freeze_count() > 0))
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [("sys.argv = ['tfoperator', '--version']; main()", "True True True"), ("main(['--version'])", "False True False")],
+)
+def test_the_command_collects_garbage_rarely_and_not_at_its_end_and_a_caller_in_python_as_before(
+    call: str, expected: str
+) -> None:
+    done = subprocess.run([sys.executable, "-c", _LAST_LOOK + call], stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == expected
+
+
+def test_a_command_that_goes_on_collects_garbage_more_often_after_the_first_time() -> None:
+    program = """
+import gc, sys, weakref
+from tfoperator.cli.__main__ import main
+class Node:
+    pass
+sys.argv = ["tfoperator", "--version"]
+main()
+first = gc.get_threshold()[0]
+kept = [[] for _ in range(first)]
+frozen, later = gc.get_freeze_count(), gc.get_threshold()[0]
+node = Node()
+node.itself, seen = node, weakref.ref(node)
+del node
+kept += [[] for _ in range(2 * later)]
+print(frozen > first / 2, 700 < later < first, seen() is None, gc.callbacks)
+"""
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "True True True []"

@@ -46,8 +46,8 @@ def store(clock: FakeClock, tmp_path: Path) -> Iterator[MetadataStore]:
         yield store
 
 
-def held(store: MetadataStore, clock: FakeClock) -> RunLease:
-    lease = RunLease(store, NAME, clock)
+def held(store: MetadataStore, clock: FakeClock, when_lost: Callable[[], object] = lambda: None) -> RunLease:
+    lease = RunLease(store, NAME, clock, when_lost=when_lost)
     lease.acquire(wait=False)
     return lease
 
@@ -118,8 +118,8 @@ def test_a_late_holder_goes_on_if_nobody_took_over(store: MetadataStore, clock: 
 @pytest.mark.parametrize("outage", [20.0, 40.0])
 def test_an_outage_longer_than_its_lease_ends_a_holder(store: MetadataStore, clock: FakeClock, outage: float) -> None:
     way: Any = Way(store)
-    lease, ended, survives = held(way, clock), list[str](), outage < LEASE_SECONDS
-    lease.when_lost = lambda: ended.append("lost")
+    ended, survives = list[str](), outage < LEASE_SECONDS
+    lease = held(way, clock, when_lost=lambda: ended.append("lost"))
     with lease:
         for second in range(60):
             way.loses_answers = second < outage

@@ -7,10 +7,8 @@ because any user of the machine can connect to a loopback port.
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
 import random
-import secrets
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -22,15 +20,15 @@ from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.local.apiserver.display.discovery import Discovery
 from tfoperator.local.apiserver.display.openapi import OpenAPI
 from tfoperator.local.apiserver.display.tables import table_formats
+from tfoperator.local.apiserver.endpoint import Endpoint
 from tfoperator.local.apiserver.http.api import Api
 from tfoperator.local.apiserver.http.bodies import MAX_BODY
-from tfoperator.local.apiserver.http.listener import ListeningSocket, make_certificate
 from tfoperator.local.apiserver.http.metrics_requests import MetricsRequests, UsageSource
-from tfoperator.local.apiserver.http.pod_logs import LogReader, LogReaders
-from tfoperator.local.apiserver.http.pod_streams import PodStreams
+from tfoperator.local.apiserver.http.pod_logs import LogReaders
+from tfoperator.local.apiserver.http.pod_streams import NO_NODE, NodeStreams, PodStreams
 from tfoperator.local.apiserver.http.requests_log import RequestsLog
 from tfoperator.local.apiserver.http.resource_requests import ResourceRequests
-from tfoperator.local.apiserver.http.reviews import REVIEWS, USER
+from tfoperator.local.apiserver.http.reviews import REVIEWS
 from tfoperator.local.apiserver.objects.custom_resources import CustomResource
 from tfoperator.local.apiserver.objects.strategies import builtin_strategies
 from tfoperator.local.apiserver.objects.tfjobs import tfjobs
@@ -39,7 +37,6 @@ from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions
 from tfoperator.local.apiserver.registry.service_account_tokens import TokenIssuer
 from tfoperator.local.apiserver.resource_types import BUILTIN, METRICS, NAMESPACES, ResourceType
 from tfoperator.local.apiserver.storage.store import Store, encode
-from tfoperator.local.runtime.loopback_network import LOOPBACK
 
 logger = logging.getLogger(__name__)
 
@@ -51,35 +48,34 @@ _LOG_SECONDS = 10.0  # for readers of logs to yield: those of stacks may ask a p
 class EmbeddedApiServer:
     """A Kubernetes API in memory, on loopback.
 
-    Thread-safe. `start()` once; `stop()` any number of times; both wait until it is done. The address is known and
-    reserved from construction on.
+    Thread-safe. `start()` once; `stop()` any number of times; both wait until it is done.
     """
 
     def __init__(
         self,
+        endpoint: Endpoint | None = None,
         *,
-        port: int = 0,
         clock: Clock | None = None,
-        log_reader: LogReader | None = None,
+        node: NodeStreams = NO_NODE,
         usage: UsageSource | None = None,
         custom_resources: Sequence[CustomResource] | None = None,
         objects: Sequence[dict[str, Any]] = (),
         history_limit: int = 2000,
         bookmark_interval: float = 60.0,
     ) -> None:
-        """Reserve the address. Port 0 selects a free one; no custom resources: TFJobs.
+        """Take the endpoint, or reserve one at a free port. Without custom resources, TFJobs are served.
+
+        `node` has the logs of containers, and what else the node agent serves of pods.
 
         `history_limit` is the number of events of each resource type that a watch can be resumed over. The
         `bookmark_interval` is in seconds. `objects` are served as they are, with UID and status. With `usage`,
-        `metrics.k8s.io` is served. Raises OSError if the port is in use.
+        `metrics.k8s.io` is served. Raises OSError if no port is free.
         """
-        self._socket = ListeningSocket(port)
-        self.url = f"https://{LOOPBACK}:{self._socket.getsockname()[1]}"
-        """The server's URL."""
-        self.certificate, self._context = make_certificate()
-        """The certificate (PEM) by which clients verify this server; it is its own authority."""
-        self.token = secrets.token_urlsafe(32)
-        """The bearer token, required in every request."""
+        self.endpoint = endpoint or Endpoint()
+        """Where clients reach this server."""
+        self.url, self.token, self.certificate = self.endpoint.url, self.endpoint.token, self.endpoint.certificate
+        """The endpoint's."""
+        self._socket = self.endpoint.socket
         self._clock = clock or SystemClock()
         self._usage = usage
         self._custom = tuple(custom_resources) if custom_resources is not None else tfjobs()
@@ -87,9 +83,7 @@ class EmbeddedApiServer:
         self._history_limit = history_limit
         self._bookmark_interval = bookmark_interval
         self._logs = LogReaders()
-        self.pod_streams = PodStreams(self._logs, self._clock)
-        """What the node agent serves, for it to be set."""
-        self.pod_streams.log_reader = log_reader
+        self._pod_streams = PodStreams(node, self._logs, self._clock)
         self._thread: threading.Thread | None = None
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -101,18 +95,8 @@ class EmbeddedApiServer:
         self._served: dict[tuple[ResourceType, str], bytes] = {}  # the given objects; used only in the loop's thread
 
     def kubeconfig(self) -> dict[str, Any]:
-        """Return a kubeconfig for this server, for `kubectl` and every other client."""
-        name = USER
-        authority = base64.b64encode(self.certificate).decode()
-        cluster = {"server": self.url, "certificate-authority-data": authority}
-        return {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": name, "cluster": cluster}],
-            "users": [{"name": name, "user": {"token": self.token}}],
-            "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
-            "current-context": name,
-        }
+        """Return the endpoint's kubeconfig."""
+        return self.endpoint.kubeconfig()
 
     def start(self) -> None:
         """Start to serve. Returns when requests are answered; raises the error of a failed start."""
@@ -223,7 +207,7 @@ class EmbeddedApiServer:
         )
         await runner.setup()
         assert runner.server is not None
-        serving = asyncio.create_task(self._socket.serve(runner.server, self._context))
+        serving = asyncio.create_task(self._socket.serve(runner.server, self.endpoint.context))
         serving.add_done_callback(lambda _: stopping.set())
         try:
             self._ready.set()
@@ -261,7 +245,7 @@ class EmbeddedApiServer:
             registry,
             tokens=tokens,
             tables=table_formats(resources, self._custom),
-            pod_streams=self.pod_streams,
+            pod_streams=self._pod_streams,
             clock=self._clock,
             rng=rng,
             bookmark_interval=self._bookmark_interval,

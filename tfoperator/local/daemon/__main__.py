@@ -91,12 +91,12 @@ def serve(
 
 
 def _announce(state: StateDirectory, plane: ControlPlane, runtime: RuntimeName) -> DaemonState:
-    write_private(state.kubeconfig, yaml.safe_dump(plane.server.kubeconfig(), sort_keys=False).encode())
+    write_private(state.kubeconfig, yaml.safe_dump(plane.endpoint.kubeconfig(), sort_keys=False).encode())
     identity = identify(os.getpid())
     assert identity is not None
-    known = DaemonState(identity, plane.server.url, datetime.now(UTC), str(Path.cwd()), runtime=runtime)
+    known = DaemonState(identity, plane.endpoint.url, datetime.now(UTC), str(Path.cwd()), runtime=runtime)
     state.write(known)
-    logger.info("ready at %s", plane.server.url)
+    logger.info("ready at %s", plane.endpoint.url)
     return known
 
 

@@ -112,9 +112,21 @@ State = ContainerStateWaiting | ContainerStateRunning | ContainerStateTerminated
 _NOT_STARTED = ContainerStateWaiting("ContainerCreating")
 
 
+@dataclass(frozen=True)
+class RunningContainer:
+    """One attempt that runs: its process, and the log that it writes."""
+
+    process: ContainerProcess
+    log: LogFile
+
+
 @dataclass
 class ContainerRecord:
-    """The agent's record of one container of a pod. Belongs to the pod's worker thread."""
+    """The agent's record of one container of a pod. It belongs to the pod's worker thread.
+
+    Other threads read only `container`, which stays, and `running`, which is replaced as a whole: what they find there
+    is of one attempt.
+    """
 
     container: Container
     sidecar: bool = False
@@ -123,12 +135,18 @@ class ContainerRecord:
     last: ContainerStateTerminated | None = None
     restarts: int = 0
     started_once: bool = False
-    process: ContainerProcess | None = None
+    running: RunningContainer | None = None
     log: LogFile | None = None
+    """The log of the last attempt."""
     message: TerminationMessage | None = None
     failures: int = 0  # consecutive ends, for the back-off
     next_start: float | None = 0.0  # on the monotonic clock; None while it runs or when it is over
     started_monotonic: float = 0.0
+
+    @property
+    def process(self) -> ContainerProcess | None:
+        """The process of the attempt that runs, if one does."""
+        return None if self.running is None else self.running.process
 
     @property
     def over(self) -> bool:
@@ -164,14 +182,15 @@ class ContainerRecord:
 
     def run(self, process: ContainerProcess, now: datetime, monotonic: float) -> None:
         """Record that it has started."""
-        self.process = process
+        assert self.log is not None, "an attempt has begun before it runs"
+        self.running = RunningContainer(process, self.log)
         self.state = ContainerStateRunning(now)
         self.started_monotonic = monotonic
 
     def end(self, code: int, now: datetime, *, reason: str = "", message: str = "") -> None:
         """Record that it has ended, or failed to start."""
         started = self.state.started_at if isinstance(self.state, ContainerStateRunning) else None
-        self.process = None
+        self.running = None
         reason = reason or ("Completed" if code == 0 else "Error")
         self.state = ContainerStateTerminated(code, reason, message, finished_at=now, started_at=started)
 

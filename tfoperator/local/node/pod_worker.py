@@ -62,15 +62,16 @@ class PodWorker:
     def take_stacks(self, container: str = "") -> dict[str, str]:
         """Return the stacks of the Python threads of its running containers, by container; only of `container`, if set.
 
-        They are also appended to a file beside the log. Blocks for some seconds if a process does not respond.
+        They are also appended to a file beside the log. Blocks for some seconds if a process does not respond. For any
+        thread: of a record of the worker it reads what other threads may read.
         """
         told = {}
         for record in (*self._init, *self._main):
-            process, log, name = record.process, record.log, record.container.name
-            if process is None or log is None or container not in ("", name):
+            running, name = record.running, record.container.name
+            if running is None or container not in ("", name):
                 continue
-            told[name] = process.stacks()
-            log.keep_stacks(timestamp(self._clock.now()), told[name])
+            told[name] = running.process.stacks()
+            running.log.keep_stacks(timestamp(self._clock.now()), told[name])
         return told
 
     def join(self, timeout: float) -> bool:

@@ -15,6 +15,7 @@ from tfoperator.base.clock import Clock, Repetition, SystemClock
 from tfoperator.base.files import file_mark
 from tfoperator.kube.client import Client
 from tfoperator.kube.objects import Pod
+from tfoperator.local.apiserver.http.pod_streams import NodeStreams
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.local.controlplane import client_config
 from tfoperator.local.node.log_store import LogStore
@@ -39,13 +40,13 @@ class RecordedRun:
         """The logs of a container's attempts."""
         self._mark: tuple[int, int, int] | None = None
         objects = self._read(read_run(run_dir))
-        self._server = EmbeddedApiServer(log_reader=self._logs.read, objects=objects)
+        self._server = EmbeddedApiServer(node=NodeStreams(self._logs.read), objects=objects)
         seconds, clock = _LOOK_SECONDS, clock or SystemClock()
         self._looks = Repetition(self._look, seconds=seconds, clock=clock, name="recorded-run")
 
     def __enter__(self) -> RecordedRun:
         self._server.start()
-        self.client = Client(client_config(self._server))
+        self.client = Client(client_config(self._server.endpoint))
         if self.goes_on:
             self._looks.start()
         return self

@@ -68,9 +68,10 @@ class LoopbackNetwork:
 
     def heard(self) -> set[tuple[str, str]]:
         """Return the hosts, by namespace and name, at whose port somebody listens now; none outside of Linux."""
-        listening = _listening_ports()
         with self._lock:
-            return {(key[0], key[1].partition(".")[0]) for key, held in self._ports.items() if held[0] in listening}
+            ports = {key: held[0] for key, held in self._ports.items()}
+        listening = _listening_ports() if ports else frozenset()
+        return {(key[0], key[1].partition(".")[0]) for key, port in ports.items() if port in listening}
 
     def release(self, namespace: str, service: str) -> None:
         """Release the ports of a deleted service and of its hosts."""
@@ -116,16 +117,17 @@ class LoopbackNetwork:
         raise NoFreePort("no free loopback port for a service: too many are in use on this machine")
 
 
-def _listening_ports() -> set[int]:
+def _listening_ports() -> frozenset[int]:
     """Return the TCP ports at which a process of this machine listens, by Linux' tables."""
     found = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with suppress(OSError), open(table, encoding="ascii") as stream:
             next(stream, None)
-            for fields in map(str.split, stream):
+            # A busy machine has thousands of connections that have ended, and few sockets that listen.
+            for fields in (line.split() for line in stream if f" {_LISTENS} " in line):
                 if len(fields) > 3 and fields[3] == _LISTENS:
                     found.add(int(fields[1].rpartition(":")[2], 16))
-    return found
+    return frozenset(found)
 
 
 def _meant(match: re.Match[str], namespace: str, services: Collection[tuple[str, str]]) -> tuple[str, str, str] | None:

@@ -133,7 +133,6 @@ class PipelineRunner:
             parts = RunParts(home, store, graph, run, ownership, self._context, self._listener, self._chosen)
             parts.record()  # from here on an earlier runner can't write
             unclear = stop_dead_runs(home, store, self._context, but=run.id)
-            ownership.when_lost = partial(self._give_up, home)
             with on_signals(self.cancel):
                 views, launches = self._run_steps(parts)
             if unclear:  # only time shows that runners on other machines are gone
@@ -182,9 +181,17 @@ class PipelineRunner:
         self.cancel()
 
     def _own(self, stack: ExitStack, home: Home, store: MetadataStore, run: RunRecord) -> RunLease:
-        stop, seconds = self._cancelled, self._lease_seconds
+        lock = home.lock(
+            store,
+            run.id,
+            self._context,
+            wait=True,
+            stop=self._cancelled,
+            seconds=self._lease_seconds,
+            when_lost=partial(self._give_up, home),
+        )
         try:
-            return stack.enter_context(home.lock(store, run.id, self._context, wait=True, stop=stop, seconds=seconds))
+            return stack.enter_context(lock)
         except RunInProgress as error:
             if not self._cancelled.is_set():
                 raise
@@ -210,11 +217,12 @@ class PipelineRunner:
             home.check_sharing()
             home.logs.check()
             store = stack.enter_context(home.store())
-            ownership = stack.enter_context(home.lock(store, run_id, self._context, step=step, wait=True))
+            lost = partial(self._give_up, home)
+            lock = home.lock(store, run_id, self._context, step=step, wait=True, when_lost=lost)
+            ownership = stack.enter_context(lock)
             begun = store.run(run_id)
             run = new if begun is None else _resumed_run(home, store, run_id, new)
             run = msgspec.structs.replace(run, term=run.lease.term, step_terms={step: ownership.term})
-            ownership.when_lost = partial(self._give_up, home)
             self._chooser.check_names([*steps])
             parts = RunParts(home, store, graph, run, ownership, self._context, self._listener, self._chosen)
             launch = StepLaunch(parts, steps[step])

@@ -14,7 +14,6 @@ import socket
 import ssl
 import threading
 from abc import ABC, abstractmethod
-from asyncio.sslproto import SSLProtocol
 from functools import partial
 from http import HTTPStatus
 
@@ -25,14 +24,27 @@ from tfoperator.servers.http.connections import Connection, Connections
 from tfoperator.servers.http.limits import Limits, listen
 from tfoperator.servers.http.messages import MAX_HEAD, Answer, Refusal, Request, StreamedAnswer, encode_head
 from tfoperator.servers.http.strangers_log import StrangersLog
+from tfoperator.servers.http.tls_connections import accept_tls
 from tfoperator.servers.http.wire import ENDED, discard, read_request, send_stream
 
 logger = logging.getLogger(__name__)
 
 _DRAIN_SECONDS = 5.0
+_GOODBYE_SECONDS = 1.0
+"""Seconds for a client to answer that its TLS connection ends."""
 
-# asyncio gives each TLS connection a buffer of 256 KiB: 160 MiB where both TLS servers are full. A TLS record has 16.
-SSLProtocol.max_size = 32 << 10
+
+class _Streams(asyncio.StreamReaderProtocol):
+    """Notes the transport of a connection that was made."""
+
+    def __init__(self, connection: Connection, reader: asyncio.StreamReader) -> None:
+        super().__init__(reader)
+        self._connection = connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        assert isinstance(transport, asyncio.WriteTransport)
+        self._connection.transport = transport
 
 
 class HttpServer(ABC):
@@ -156,7 +168,7 @@ class HttpServer(ABC):
 
     def _ended(self, connection: Connection, _task: asyncio.Task[None]) -> None:
         connection.close()
-        # The task's traceback refers to the connection, which has a quarter of a megabyte of TLS buffers: don't leave
+        # The task's traceback refers to the connection, which has the buffers of TLS: don't leave
         # it to the garbage collector.
         connection.task = connection.transport = None
         self._connections.forget(connection)
@@ -166,18 +178,22 @@ class HttpServer(ABC):
     async def _serve(self, connection: Connection) -> None:
         limits = self._limits
         reader = asyncio.StreamReader(limit=MAX_HEAD)
-        protocol = asyncio.StreamReaderProtocol(reader)
+        protocol = _Streams(connection, reader)
         try:
             await self._begins(connection.plain)
             context = self.context()
             connection.handed_over = True
-            connection.transport, _ = await self._loop.connect_accepted_socket(
-                lambda: protocol,
-                connection.plain,
-                ssl=context,
-                ssl_handshake_timeout=None if context is None else limits.handshake_seconds,
-                ssl_shutdown_timeout=None if context is None else 1.0,
-            )
+            if context is None:
+                await self._loop.connect_accepted_socket(lambda: protocol, connection.plain)
+            else:
+                await accept_tls(
+                    protocol,
+                    connection.plain,
+                    context,
+                    handshake_seconds=limits.handshake_seconds,
+                    shutdown_seconds=_GOODBYE_SECONDS,
+                )
+            assert connection.transport is not None, "a connection that was made has a transport"
             # A response counts as sent when its last byte was written to the socket, not to a buffer.
             connection.transport.set_write_buffer_limits(high=1, low=0)
             writer = asyncio.StreamWriter(connection.transport, protocol, reader, self._loop)

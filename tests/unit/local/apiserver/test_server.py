@@ -9,6 +9,7 @@ import pytest
 from tests.contract.support import Http, decode
 from tests.support.eventually import eventually
 from tests.support.jobs import write_kubeconfig
+from tests.support.node_logs import NodeLogs
 from tests.support.threads import InThread, run_at_once
 from tests.unit.local.apiserver.samples import widgets
 from tfoperator.kube import WatchOptions
@@ -17,8 +18,9 @@ from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.resources import NAMESPACES, PODS, Resource
 from tfoperator.kube.verbs import WatchEventType
 from tfoperator.local.apiserver import server as apiserver
+from tfoperator.local.apiserver.endpoint import Endpoint
 from tfoperator.local.apiserver.http import pod_streams, resource_requests
-from tfoperator.local.apiserver.http.pod_streams import PodStreams
+from tfoperator.local.apiserver.http.pod_streams import NodeStreams
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.local.runtime.log_files import LogRequest
 
@@ -28,8 +30,13 @@ LOG = "/api/v1/namespaces/default/pods/p/log"
 
 
 @pytest.fixture
-def server() -> Iterator[EmbeddedApiServer]:
-    with EmbeddedApiServer(history_limit=5, bookmark_interval=0.1) as running:
+def logs() -> NodeLogs:
+    return NodeLogs()
+
+
+@pytest.fixture
+def server(logs: NodeLogs) -> Iterator[EmbeddedApiServer]:
+    with EmbeddedApiServer(node=NodeStreams(logs.read), history_limit=5, bookmark_interval=0.1) as running:
         yield running
 
 
@@ -51,7 +58,7 @@ def http(kubeconfig: Path) -> Http:
 
 @pytest.mark.parametrize("streaming", ["serve", "log"])
 def test_a_client_that_leaves_amid_a_stream_is_nothing_to_complain_about(
-    server: EmbeddedApiServer,
+    logs: NodeLogs,
     http: Http,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -65,7 +72,7 @@ def test_a_client_that_leaves_amid_a_stream_is_nothing_to_complain_about(
         http("GET", "/api/v1/pods?watch=true&timeoutSeconds=1")
     else:
         monkeypatch.setattr(pod_streams, "forward", gone)
-        server.pod_streams.log_reader = lambda *_: iter((b"line\n",))
+        logs.reader = lambda *_: iter((b"line\n",))
         http("POST", "/api/v1/namespaces/default/pods", POD)
         http("GET", LOG)
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
@@ -81,7 +88,7 @@ def test_a_server_starts_once_with_a_token_of_its_own_and_stops_any_number_of_ti
     server.stop()
     idle.stop()  # it never started
     port = int(idle.url.rpartition(":")[2])
-    with EmbeddedApiServer(port=port, custom_resources=[]) as named:
+    with EmbeddedApiServer(Endpoint(port), custom_resources=[]) as named:
         assert named.url == f"https://127.0.0.1:{port}"
         assert server._store.revision < named._store.revision, "which are no versions of an earlier one"
 
@@ -91,10 +98,12 @@ def test_health_needs_no_token_and_everything_else_does(http: Http) -> None:
     assert {path: http("GET", path, token="wrong").code for path in expected} == expected
 
 
-def test_a_stop_ends_watches_and_followed_logs(server: EmbeddedApiServer, client: Client, streams: PodStreams) -> None:
+def test_a_stop_ends_watches_and_followed_logs(
+    server: EmbeddedApiServer, client: Client, logs_of_pod: NodeLogs
+) -> None:
     stream = client.watch(PODS, "", decode, WatchOptions(allow_watch_bookmarks=False))
     reading = InThread(lambda: list(stream))
-    streams.log_reader = lambda _: silence(b"first\n")
+    logs_of_pod.reader = lambda _: silence(b"first\n")
     with client.pod_log("default", "p", follow=True) as log:
         chunks = iter(log)  # its end would close the log
         assert next(chunks) == b"first\n"
@@ -137,14 +146,20 @@ def test_no_answer_shows_a_traceback(
 
 
 @pytest.fixture
-def streams(server: EmbeddedApiServer, client: Client) -> PodStreams:
-    """What takes the reader of logs; there is a pod `p`."""
+def logs_of_pod(logs: NodeLogs, client: Client) -> NodeLogs:
+    """Of a pod `p`, which exists."""
     client.create(PODS, "default", POD, decode)
-    return server.pod_streams
+    return logs
 
 
-def test_logs_are_read_by_whoever_is_set(streams: PodStreams, http: Http) -> None:
-    assert http("GET", LOG).code == 503
+def test_without_a_node_agent_there_are_no_logs(tmp_path: Path) -> None:
+    with EmbeddedApiServer() as server:
+        http = Http(write_kubeconfig(tmp_path / "kubeconfig", server.kubeconfig(), "default"))
+        http("POST", "/api/v1/namespaces/default/pods", POD)
+        assert http("GET", LOG).code == 503
+
+
+def test_the_node_agent_reads_a_log_as_the_query_says(logs_of_pod: NodeLogs, http: Http) -> None:
     asked: list[LogRequest] = []
 
     def reader(wanted: LogRequest) -> Iterator[bytes]:
@@ -152,7 +167,7 @@ def test_logs_are_read_by_whoever_is_set(streams: PodStreams, http: Http) -> Non
         yield b"one\n"
         yield b"two\n"
 
-    streams.log_reader = reader
+    logs_of_pod.reader = reader
     since = datetime(2026, 1, 1, tzinfo=UTC)
     for query, wanted, body in (
         ("tailLines=7&previous=true", {"previous": True, "tail_lines": 7}, b"one\ntwo\n"),
@@ -167,12 +182,12 @@ def test_logs_are_read_by_whoever_is_set(streams: PodStreams, http: Http) -> Non
     assert http("GET", f"{LOG}?sinceSeconds=9223372036854775807").code == 200
 
 
-def test_a_log_that_is_not_there_is_a_status(streams: PodStreams, client: Client, http: Http) -> None:
+def test_a_log_that_is_not_there_is_a_status(logs_of_pod: NodeLogs, client: Client, http: Http) -> None:
     def reader(*_: object) -> Iterator[bytes]:
         raise LookupError("it has not started")
         yield b""
 
-    streams.log_reader = reader
+    logs_of_pod.reader = reader
     missing = http("GET", LOG)
     status = {"containerStatuses": [{"name": "main", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}
     client.patch(PODS, "default", "p", {"status": status}, decode, subresource="status")
@@ -190,7 +205,7 @@ def silence(*first: bytes) -> Iterator[bytes]:
         yield b""
 
 
-def test_a_followed_log_streams_and_ends_with_its_client(streams: PodStreams, client: Client) -> None:
+def test_a_followed_log_streams_and_ends_with_its_client(logs_of_pod: NodeLogs, client: Client) -> None:
     more, finished = threading.Event(), threading.Event()
 
     def reader(*_: object) -> Iterator[bytes]:
@@ -203,7 +218,7 @@ def test_a_followed_log_streams_and_ends_with_its_client(streams: PodStreams, cl
         finally:
             finished.set()
 
-    streams.log_reader = reader
+    logs_of_pod.reader = reader
     with client.pod_log("default", "p", follow=True) as log:
         chunks = iter(log)
         assert next(chunks) == b"first\n"
@@ -214,7 +229,7 @@ def test_a_followed_log_streams_and_ends_with_its_client(streams: PodStreams, cl
 
 def test_a_stop_leaves_a_reader_that_hangs(
     server: EmbeddedApiServer,
-    streams: PodStreams,
+    logs_of_pod: NodeLogs,
     client: Client,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -229,7 +244,7 @@ def test_a_stop_leaves_a_reader_that_hangs(
         finished.set()
         yield b"last\n"
 
-    streams.log_reader = reader
+    logs_of_pod.reader = reader
     try:
         with client.pod_log("default", "p", follow=True) as log:
             chunks = iter(log)

@@ -1,10 +1,20 @@
 import os
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from tfoperator.kube.pod_spec import Container, ExitCodes, RestartRule
-from tfoperator.local.node.container_record import DEFAULT_PATH, TerminationMessage, backoff, restarts_after
+from tfoperator.local.node.container_record import (
+    DEFAULT_PATH,
+    ContainerRecord,
+    RunningContainer,
+    TerminationMessage,
+    backoff,
+    restarts_after,
+)
 
 
 def test_backoff_doubles_up_to_five_minutes() -> None:
@@ -84,3 +94,18 @@ def test_the_end_of_the_log_may_stand_for_a_message(tmp_path: Path, policy: str,
     log.write_text("line\n" * 200)
     message = TerminationMessage.mounted(container(policy=policy), tmp_path / "m" / "c-0")
     assert message.read(code, log) == said
+
+
+def test_a_running_container_is_one_value_so_that_another_thread_sees_the_process_and_the_log_of_one_attempt() -> None:
+    record, now = ContainerRecord(Container(name="c")), datetime(2026, 1, 1, tzinfo=UTC)
+    logs, processes = [Mock(), Mock()], [Mock(), Mock()]
+    seen: list[Any] = [record.running]
+    for log, process in zip(logs, processes, strict=True):
+        record.begin(log)
+        seen.append(record.running)  # a process of the attempt before would be stopped by now
+        record.run(process, now, 0.0)
+        seen.append(record.running)
+        record.end(1, now)
+        seen.append(record.running)
+    first, second = map(RunningContainer, processes, logs)
+    assert seen == [None, None, first, None, None, second, None]

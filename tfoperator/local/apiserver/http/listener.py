@@ -28,6 +28,7 @@ from typing import Any
 
 from tfoperator.local.runtime.loopback_network import LOOPBACK
 from tfoperator.servers.certificates import pem, tls
+from tfoperator.servers.http.tls_connections import accept_tls
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +106,7 @@ class ListeningSocket(socket.socket):
                     continue
                 self._accepted.add(connection)
                 self._admit(loop, connection, peer)
-                task = loop.create_task(_shake_hands(loop, connection, protocols, context))
+                task = loop.create_task(_shake_hands(connection, protocols, context))
                 handshakes.add(task)
                 task.add_done_callback(handshakes.discard)
                 await asyncio.sleep(0)  # sock_accept does not wait while clients queue up
@@ -168,18 +169,17 @@ class ListeningSocket(socket.socket):
 
 
 async def _shake_hands(
-    loop: asyncio.AbstractEventLoop,
     connection: socket.socket,
     protocols: Callable[[], asyncio.Protocol],
     context: ssl.SSLContext,
 ) -> None:
     try:
-        await loop.connect_accepted_socket(protocols, connection, ssl=context)
+        await accept_tls(protocols(), connection, context)
     except OSError as error:  # includes TLS errors
         connection.close()
         logger.debug("a client did not get as far as a request: %s", error)
-        # Its traceback refers to it, and to the connection's buffers of 256 KiB, which would stay until a full garbage
-        # collection: thousands of clients would fill the memory.
+        # Its traceback refers to it, and to the connection's buffers, which would stay until a full garbage collection:
+        # thousands of clients would fill the memory.
         error.with_traceback(None)
 
 

@@ -42,18 +42,30 @@ CommandOpener = Callable[[str, str, str, Sequence[str]], Beside]
 """(namespace, pod, container, command) -> how to run it. Raises LaunchError with the reason and what to do."""
 
 
-class PodStreams:
-    """Serves the streams of the node agent. For the server's event loop; the agent may come and go."""
+class NodeStreams(msgspec.Struct, frozen=True):
+    """The functions of a node agent that serve what its pods write, each None where there is no such agent.
 
-    def __init__(self, logs: LogReaders, clock: Clock) -> None:
+    `stacks` are for `GET .../pods/NAME/stacks`, which is our own addition. `beside` returns how to run a command beside
+    a container.
+    """
+
+    logs: LogReader | None = None
+    stacks: LogReader | None = None
+    beside: CommandOpener | None = None
+
+
+NO_NODE = NodeStreams()
+"""Of an API server without a node agent."""
+
+
+class PodStreams:
+    """Serves the streams of the node agent. For the server's event loop."""
+
+    def __init__(self, node: NodeStreams, logs: LogReaders, clock: Clock) -> None:
+        self._node = node
         self._logs = logs
         self._clock = clock
         self._sockets: set[web.WebSocketResponse] = set()
-        self.log_reader: LogReader | None = None
-        self.stacks_reader: LogReader | None = None
-        """Of stacks, for `GET .../pods/NAME/stacks`, which is our own addition."""
-        self.beside: CommandOpener | None = None
-        """Returns how to run a command beside a container."""
 
     async def close(self) -> None:
         """End every log, and every command that runs beside a container."""
@@ -63,7 +75,7 @@ class PodStreams:
 
     async def send(self, request: web.Request, pod: StoredObject, what: Literal["log", "stacks"]) -> web.StreamResponse:
         """Send a container's log, or the stacks of its threads. Raises StatusError."""
-        reader = self.log_reader if what == "log" else self.stacks_reader
+        reader = self._node.logs if what == "log" else self._node.stacks
         wanted = log_request(pod, request.query, self._clock.now())
         chunks = await self._logs.open(_served(reader, f"no node agent serves {what}"), wanted)
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
@@ -75,7 +87,7 @@ class PodStreams:
     async def attach(self, request: web.Request, pod: StoredObject) -> web.StreamResponse:
         """Send a container's output from now on. Raises StatusError."""
         container = choose_container(pod.obj, request.query.get("container", ""))
-        reader = _served(self.log_reader, "no node agent serves logs")
+        reader = _served(self._node.logs, "no node agent serves logs")
         wanted = LogRequest(pod.metadata["namespace"], pod.metadata["name"], container, follow=True, tail_lines=0)
         chunks = await self._logs.open(reader, wanted)
         socket = await _open_socket(request)
@@ -89,7 +101,7 @@ class PodStreams:
         container, command = choose_container(pod.obj, query.get("container", "")), query.getall("command", [])
         if not command:
             raise bad_request("you must specify at least one command for the container")
-        run_beside = _served(self.beside, "no node agent runs commands")
+        run_beside = _served(self._node.beside, "no node agent runs commands")
         try:
             beside = run_beside(pod.metadata["namespace"], pod.metadata["name"], container, command)
         except LaunchError as error:

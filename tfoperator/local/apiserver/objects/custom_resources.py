@@ -59,18 +59,19 @@ def custom_resource(crd: Mapping[str, Any], validator: Validator | None = None) 
 def custom_view(
     crd: Mapping[str, Any],
     name: str,
+    stored: CustomResource,
     *,
     to_stored: Conversion,
     from_stored: Conversion,
     validator: Validator,
     convertible: Check,
 ) -> CustomResource:
-    """Read another version of a CRD. Converted objects are pruned and defaulted by the schema of their version.
+    """Read another version of a CRD than `stored`. Converted objects are pruned and defaulted by their own schema.
 
     `convertible` is called for every write, dry runs included, if there is no other problem: `to_stored` must not fail.
     """
     versions = {version["name"]: version for version in crd["spec"]["versions"]}
-    served, stored = _read_version(crd, versions[name], validator, convertible), custom_resource(crd)
+    served = _read_version(crd, versions[name], validator, convertible)
     shown_schema, stored_schema = StructuralSchema(served.openapi), StructuralSchema(stored.openapi)
 
     def converted(convert: Conversion, schema: StructuralSchema, obj: Json) -> Json:

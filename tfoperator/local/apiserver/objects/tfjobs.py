@@ -35,15 +35,17 @@ _QUEUE = ("runPolicy", "schedulingPolicy", "queue")
 def tfjobs() -> tuple[CustomResource, ...]:
     """Return the TFJob resource in every version, the stored one first."""
     both = crd(all_versions=True)
+    v1 = custom_resource(both, _validate)
     v1alpha2 = custom_view(
         both,
         "v1alpha2",
+        v1,
         to_stored=lambda obj: v1alpha2_to_v1(obj).obj,
         from_stored=lambda obj: v1_to_v1alpha2(obj).obj,
         validator=_validate_v1alpha2,
         convertible=_check_convertible,
     )
-    return custom_resource(both, _validate), v1alpha2
+    return v1, v1alpha2
 
 
 def _check_convertible(obj: Json) -> None:

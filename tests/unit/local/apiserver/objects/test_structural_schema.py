@@ -52,7 +52,7 @@ def test_defaults_fill_in_what_is_absent_or_null_where_null_is_not_allowed_and_a
         ({"parts": [{"id": "a"}] * 3}, "spec.parts: Too many: must have at most 2 items"),
         ({"groups": {}}, "spec.groups: Invalid value: {}: spec.groups in body should have at least 1 properties"),
         ({"groups": {"g": {"count": "x"}}}, 'spec.groups.g.count: Invalid value: "string"'),
-        ({"port": []}, "spec.port: Invalid value: []"),
+        ({"port": []}, 'spec.port: Invalid value: "array": spec.port in body must be of type integer,string: "array"'),
         ({"open": []}, 'spec.open: Invalid value: "array": spec.open in body must be of type object: "array"'),
     ],
 )
@@ -67,3 +67,47 @@ def test_what_the_schema_allows_passes_a_missing_section_is_named_and_one_can_be
     status = WIDGET.only("status")
     assert status.validate({"spec": "broken"}) == []
     assert [problem.field for problem in status.validate({"status": {"ready": "x"}})] == ["status.ready"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "expected"),
+    [
+        ({"type": "integer"}, 1.0, []),
+        ({"type": "integer"}, 1.5, ['"number": x in body must be of type integer: "1.5"']),
+        ({"type": "number", "minimum": 1, "exclusiveMinimum": True}, 1, ["1: x in body should be greater than 1"]),
+        ({"type": "number", "maximum": 1, "exclusiveMaximum": True}, 1, ["1: x in body should be less than 1"]),
+        ({"type": "integer", "multipleOf": 2}, 3, ["3: x in body should be a multiple of 2"]),
+        ({"type": "string", "enum": ["a"], "nullable": True}, None, []),
+        ({"type": "string"}, None, ['"null": x in body must be of type string: "null"']),
+        ({"type": "array", "minItems": 1}, [], ["[]: x in body should have at least 1 items"]),
+        ({"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}, "1", []),
+        (
+            {"allOf": [{"minLength": 2}, {"pattern": "b"}]},
+            "a",
+            ['"a": x in body should be at least 2 chars long', "\"a\": x in body should match 'b'"],
+        ),
+        (
+            {"anyOf": [{"minimum": 2}, {"minimum": 3}]},
+            1,
+            ['"integer": x in body must validate at least one schema (anyOf)'],
+        ),
+        (
+            {"oneOf": [{"minimum": 2}, {"minimum": 3}]},
+            3,
+            ['"integer": x in body must validate one and only one schema (oneOf)'],
+        ),
+        ({"oneOf": [{"minimum": 2}, {"minimum": 3}]}, 2, []),
+        ({"not": {"required": ["a"]}}, {"a": 1}, ['"object": x in body must not validate the schema (not)']),
+    ],
+)
+def test_each_keyword_of_a_structural_schema_is_checked(
+    schema: dict[str, Any], value: object, expected: list[str]
+) -> None:
+    whole = StructuralSchema({"type": "object", "properties": {"x": schema}})
+    assert [str(problem) for problem in whole.validate({"x": value})] == [f"x: Invalid value: {e}" for e in expected]
+
+
+def test_true_is_no_number_in_an_enumeration_and_a_map_may_have_too_many_members() -> None:
+    schema = {"type": "object", "properties": {"x": {"enum": [1]}}, "maxProperties": 1}
+    found = [str(problem) for problem in StructuralSchema(schema).validate({"x": True, "y": 2})]
+    assert found == [": Too many: must have at most 1 properties", "x: Unsupported value: true: supported values: 1"]
