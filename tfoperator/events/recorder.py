@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
+from tenacity import RetryCallState, Retrying, before_sleep_log, retry_if_exception_type, stop_after_attempt
 
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
-from tfoperator.base.retrying import retry
 from tfoperator.events.correlator import CorrelatedEvent, Correlator, Occurrence, bounded
 from tfoperator.kube.errors import (
     AlreadyExistsError,
@@ -87,6 +87,14 @@ class EventRecorder:
         self._overflowing = False  # from the first drop until half of the room is free again
         self._flush_until = float("inf")
         self._thread: threading.Thread | None = None
+        self._retrying = Retrying(
+            retry=retry_if_exception_type(TransportError),
+            stop=stop_after_attempt(_MAX_TRIES),
+            wait=self._pause_after,
+            sleep=self._pause,
+            before_sleep=before_sleep_log(logger, logging.DEBUG),
+            reraise=True,
+        )
 
     def event(self, regarding: ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002 - the API's name
         """Report something about an object: `reason` in CamelCase for machines, `message` for people.
@@ -183,7 +191,7 @@ class EventRecorder:
 
     def _write(self, event: CorrelatedEvent) -> None:
         try:
-            retry(lambda: self._send(event), attempts=_MAX_TRIES, worth_it=_is_unanswered, pause=self._pause)
+            self._retrying(self._send, event)
         except _Stopping:
             # The server does not answer, so each further event would cost another time-out.
             self._discard_queue(also=1)
@@ -195,9 +203,10 @@ class EventRecorder:
         except KubeError as error:
             logger.warning("event %s about %s is not written: %s", event.last.reason, event.last.regarding, error)
 
-    def _pause(self, failed: int, error: Exception) -> None:
-        seconds = _RETRY_SECONDS * (self._rng.random() if failed == 1 else 1.0)
-        logger.debug("an event is written again in %.1f s: %s", seconds, error)
+    def _pause_after(self, state: RetryCallState) -> float:
+        return _RETRY_SECONDS * (self._rng.random() if state.attempt_number == 1 else 1.0)
+
+    def _pause(self, seconds: float) -> None:
         if self._stop.wait(self._clock, seconds):
             raise _Stopping
 
@@ -240,7 +249,3 @@ class EventRecorder:
             self._held.clear()
         if lost:
             logger.warning("%d events are not written: the recorder is stopping", lost)
-
-
-def _is_unanswered(error: Exception) -> bool:
-    return isinstance(error, TransportError)

@@ -1,14 +1,19 @@
-"""When to retry: a jittered backoff for loops that never give up, and a few attempts of a read-modify-write."""
+"""When to retry: a jittered backoff for loops that never give up, and a few attempts of a read-modify-write.
+
+tenacity carries what tries one call several times with pauses. Loops of their own are those that decide anew before
+each try (leases, journals, locks), those that follow something (watches, logs, preflight), and the requests of a
+session, of which nearly all need one attempt, and no more CPU for it.
+"""
 
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_fixed, wait_random
+
 from tfoperator.base.clock import Clock
-from tfoperator.base.retrying import retry
 from tfoperator.kube.errors import AlreadyExistsError, ApiError, ConflictError, is_outage
 
 T = TypeVar("T")
@@ -90,19 +95,28 @@ class FailureBackoff:
         return delay
 
 
-def retry_on_conflict(fn: Callable[[], T], *, sleep: Callable[[float], None] = time.sleep) -> T:
+def retry_on_conflict(fn: Callable[[], T], *, sleep: Callable[[float], None] | None = None) -> T:
     """Call `fn` until it meets no `ConflictError`: at most 5 times, 10 ms (plus up to 10 %) apart.
 
     `fn` must read the object each time, change it and write it. The last conflict is raised as it is;
     any other error ends it at once.
     """
+    retrying = Retrying(
+        stop=stop_after_attempt(_MAX_ATTEMPTS),
+        wait=wait_fixed(_RETRY_DELAY) + wait_random(0, _RETRY_DELAY * 0.1),
+        retry=retry_if_exception(_is_conflict),
+        reraise=True,
+    )
+    return retrying.copy(sleep=sleep)(fn) if sleep else retrying(fn)
 
-    def pause(_failed: int, _error: Exception) -> None:
-        sleep(_RETRY_DELAY * random.uniform(1.0, 1.1))
 
-    return retry(fn, attempts=_MAX_ATTEMPTS, worth_it=_is_conflict, pause=pause)
+def failure_of(state: RetryCallState) -> BaseException:
+    """Return the error of the last try, which was no success, of any of tenacity's `Retrying`."""
+    error = state.outcome.exception() if state.outcome else None
+    assert error is not None
+    return error
 
 
-def _is_conflict(error: Exception) -> bool:
+def _is_conflict(error: BaseException) -> bool:
     # A taken name stays taken: only an outdated resourceVersion is worth another try.
     return isinstance(error, ConflictError) and not isinstance(error, AlreadyExistsError)

@@ -13,13 +13,14 @@ from random import Random
 from typing import TypeVar
 
 import msgspec
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.base.controlchars import without_controls
-from tfoperator.base.retrying import retry
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.loading import SERVICE_ACCOUNT, load_config, load_in_cluster_config
+from tfoperator.kube.retry import failure_of
 from tfoperator.launcher.core.errors import LaunchCancelled
 from tfoperator.launcher.core.metadata import Driver, LocalMetadata, Publisher
 from tfoperator.launcher.core.output import LocalOutputStore, OutputStore
@@ -168,14 +169,25 @@ class LaunchContext:
     ) -> T:
         """Return the result of `work`, with retries. Raises its last error unchanged; LaunchCancelled during a wait."""
 
-        def pause(failed: int, error: Exception) -> None:
-            seconds = policy.delay(failed, getattr(error, "retry_after", None), self.random)
-            again = f"try {failed} of {policy.attempts} failed, again in {seconds:.1f} s"
-            logger.warning("%s: %s: %s", what, again, error)
+        def wait(state: RetryCallState) -> float:
+            return policy.delay(state.attempt_number, getattr(failure_of(state), "retry_after", None), self.random)
+
+        def tell(state: RetryCallState) -> None:
+            again = f"try {state.attempt_number} of {policy.attempts} failed, again in {state.upcoming_sleep:.1f} s"
+            logger.warning("%s: %s: %s", what, again, failure_of(state))
+
+        def pause(seconds: float) -> None:
             if cancelled.wait(self.clock, seconds):
                 raise LaunchCancelled(f"{what}: cancelled")
 
-        return retry(work, attempts=policy.attempts, worth_it=worth_it, pause=pause)
+        return Retrying(
+            retry=retry_if_exception(lambda error: isinstance(error, Exception) and worth_it(error)),
+            stop=stop_after_attempt(policy.attempts),
+            wait=wait,
+            sleep=pause,
+            before_sleep=tell,
+            reraise=True,
+        )(work)
 
     def metadata_of(self, component: str) -> tuple[Driver, Publisher]:
         """Return the driver and the publisher; the defaults keep files in the working directory."""

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
 from tfoperator.base.clock import Clock, StopSignal
-from tfoperator.base.retrying import retry
 from tfoperator.events import EventRecorder, ObjectReference
 from tfoperator.kube.errors import (
     ApiError,
@@ -79,6 +79,13 @@ class NodeApi:
         self._node_name = node_name
         self._clock = clock
         self._closed = StopSignal()
+        self._retrying = Retrying(
+            retry=retry_if_exception(_may_succeed_later),
+            stop=stop_after_attempt(_ATTEMPTS),
+            wait=wait_exponential(_FIRST_PAUSE),
+            sleep=self._pause,
+            reraise=True,
+        )
 
     def close(self) -> None:
         """Retry no more requests."""
@@ -222,7 +229,7 @@ class NodeApi:
 
     def _persist(self, pod: LocalPod, what: str, write: Callable[[], object]) -> bool:
         try:
-            retry(write, attempts=_ATTEMPTS, worth_it=_may_succeed_later, pause=self._pause)
+            self._retrying(write)
         except (NotFoundError, ConflictError) as error:
             logger.debug("pod %s: not there any more to %s: %s", pod.metadata.key, what, error)
             return False
@@ -231,10 +238,10 @@ class NodeApi:
             return False
         return True
 
-    def _pause(self, failed: int, _error: Exception) -> None:
-        if self._closed.wait(self._clock, _FIRST_PAUSE * 2 ** (failed - 1)):
+    def _pause(self, seconds: float) -> None:
+        if self._closed.wait(self._clock, seconds):
             raise ClientClosed("the node is shutting down")
 
 
-def _may_succeed_later(error: Exception) -> bool:
+def _may_succeed_later(error: BaseException) -> bool:
     return isinstance(error, (TransportError, ServerError)) or (isinstance(error, ApiError) and error.code == 429)

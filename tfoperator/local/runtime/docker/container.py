@@ -9,8 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from docker.errors import NotFound
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception_type,
+    retry_if_not_exception_type,
+    sleep_using_event,
+    stop_after_attempt,
+    wait_chain,
+    wait_fixed,
+)
 
-from tfoperator.base.retrying import retry
+from tfoperator.kube.retry import failure_of
 from tfoperator.local.runtime.docker.engine import ENGINE_ERRORS, explain, remove_container
 from tfoperator.local.runtime.protocol import OnExit
 
@@ -42,6 +52,14 @@ class DockerContainer:
         self._on_exit = on_exit
         self._on_ended = on_ended
         self._no_time = threading.Event()  # set by kill(): don't wait any longer for an engine that doesn't respond
+        self._retrying = Retrying(
+            retry=retry_if_exception_type(ENGINE_ERRORS) & retry_if_not_exception_type(NotFound),
+            stop=stop_after_attempt(1 + len(_RETRY_PAUSES)),
+            wait=wait_chain(*map(wait_fixed, _RETRY_PAUSES)),
+            sleep=sleep_using_event(self._no_time),
+            before_sleep=self._tell,
+            reraise=True,
+        )
         self._thread = threading.Thread(target=self._watch, name=f"container-{label}", daemon=True)
 
     def start_waiting(self) -> None:
@@ -112,8 +130,7 @@ class DockerContainer:
 
     def _await_end(self) -> tuple[int, str]:
         try:
-            attempts = 1 + len(_RETRY_PAUSES)
-            state = retry(self._state_at_end, attempts=attempts, worth_it=_may_succeed_later, pause=self._pause)
+            state = self._retrying(self._state_at_end)
         except ENGINE_ERRORS:
             return _KILLED_CODE, "ContainerStatusUnknown"
         code = int(state.get("ExitCode", _KILLED_CODE))
@@ -123,13 +140,8 @@ class DockerContainer:
         self._api.wait(self.id, timeout=None)
         return self._api.inspect_container(self.id)["State"]
 
-    def _pause(self, failed: int, error: Exception) -> None:
-        logger.warning("waiting for the end of %s: %s", self._label, explain(error))
-        self._no_time.wait(_RETRY_PAUSES[failed - 1])
-
-
-def _may_succeed_later(error: Exception) -> bool:
-    return isinstance(error, ENGINE_ERRORS) and not isinstance(error, NotFound)
+    def _tell(self, state: RetryCallState) -> None:
+        logger.warning("waiting for the end of %s: %s", self._label, explain(failure_of(state)))
 
 
 _NANOSECONDS = 1e9
