@@ -1,4 +1,4 @@
-"""Writes what is made from the TFJob types: the CRD in manifests/, and docs/fields.md.
+"""Writes what is made from the TFJob types: the CRD in manifests/, docs/fields.md, docs/conditions.md.
 
 Also the files that the Helm chart shares with the kustomize manifests (hack/chart.py).
 
@@ -17,6 +17,7 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from hack.chart import chart_files
+from hack.conditions_page import conditions_markdown
 from hack.fields import fields_markdown
 from tfoperator.api.schema.crd import crd_yaml, open_templates_patch_yaml, versions_patch_yaml
 
@@ -35,6 +36,7 @@ def generated() -> dict[Path, str]:
         ROOT / "manifests/components/webhook-open-templates/crd-spec.yaml": HEADER
         + open_templates_patch_yaml(older=True),
         ROOT / "docs/fields.md": fields_markdown(),
+        ROOT / "docs/conditions.md": conditions_markdown(),
         **chart_files(),
     }
 

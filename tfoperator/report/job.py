@@ -13,7 +13,6 @@ from tfoperator.api.job_conditions import (
     PROGRESS_DEADLINE_EXCEEDED,
     START_DEADLINE_EXCEEDED,
     condition_of,
-    end_word,
     final_condition,
     has_condition,
 )
@@ -21,7 +20,9 @@ from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name, replica_o
 from tfoperator.api.quantity import parse_quantity
 from tfoperator.api.templates import is_absent
 from tfoperator.api.usage_text import usage_text
-from tfoperator.api.v1.types import ConditionType, ReplicaType, RestartScope, TFJob
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.state import end_word
+from tfoperator.api.v1.types import ReplicaType, RestartScope, TFJob
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.kube.event import Event
 from tfoperator.kube.objects import Pod

@@ -17,8 +17,9 @@ from tfoperator.api.names import (
     object_name,
     replica_labels,
 )
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import JobCondition, TFJobStatus, all_conditions, find_condition
-from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob, decode_tfjob
+from tfoperator.api.v1.types import ReplicaType, TFJob, decode_tfjob
 from tfoperator.controller import PlanOptions
 from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.plan.actions import Action, Create, Delete, Patch, Plan, ReplicaId

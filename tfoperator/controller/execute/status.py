@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 
-from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.controller.collaborators import Collaborators
 from tfoperator.controller.execute.outcome import Outcome
 from tfoperator.controller.execute.report import JobEvents

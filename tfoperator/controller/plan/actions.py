@@ -16,8 +16,9 @@ from typing import Any, Literal
 import msgspec
 
 from tfoperator.api.names import STOPPED_WITH_REPLICA
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.api.v1.types import ConditionType, ReplicaType
+from tfoperator.api.v1.types import ReplicaType
 from tfoperator.controller.kinds import ObjectKind
 from tfoperator.kube.objects import Pod
 

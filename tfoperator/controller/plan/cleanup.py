@@ -32,8 +32,9 @@ from tfoperator.api.lost_nodes import node_is_lost
 from tfoperator.api.names import is_parameter_server, replica_of
 from tfoperator.api.queues import MULTIKUEUE_ORIGIN_LABEL
 from tfoperator.api.replica_pods import ENDED_PHASES, outlives_training, replica_phase
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import find_condition
-from tfoperator.api.v1.types import CleanPodPolicy, ConditionType, Network, TFJob
+from tfoperator.api.v1.types import CleanPodPolicy, Network, TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.actions import DeleteReason, StopReason
 from tfoperator.controller.plan.draft import Draft

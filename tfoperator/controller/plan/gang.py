@@ -26,8 +26,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from tfoperator.api.names import GANG_TOPOLOGY_ANNOTATION
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import find_condition
-from tfoperator.api.v1.types import ConditionType, SchedulingPolicy
+from tfoperator.api.v1.types import SchedulingPolicy
 from tfoperator.api.waiting import unschedulable_reasons
 from tfoperator.controller.plan.actions import Create, Patch, PhaseName
 from tfoperator.controller.plan.draft import Draft

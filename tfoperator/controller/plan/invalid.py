@@ -3,7 +3,8 @@
 A job that never started gets Failed, with the problems in the message: its users should know at once, and an API server
 with our CRD would have refused it. One that has started is frozen instead: its pods and services stay as they are until
 the spec makes sense again, because a mistake in an edit (or a newer operator that asks for more) must not cost days of
-training. Running, Ready, Stalled, Straggling and the phase are Unknown meanwhile. Only suspending it is still possible.
+training. Running, the phase, and our own conditions about what goes on are Unknown meanwhile. Only suspending it is
+still possible.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from datetime import datetime
 
 import msgspec
 
+from tfoperator.api.v1.condition_types import PASSING_CONDITIONS, ConditionType
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.conditions import Conditions
 from tfoperator.controller.plan.draft import Draft
@@ -38,7 +40,7 @@ def plan_invalid(draft: Draft, problems: Sequence[str]) -> TFJobStatus:
     message = f"TFJob {draft.key} is left alone until its spec is valid again: {text}"
     if draft.conditions.set(ConditionType.RUNNING, "Unknown", REASON_INVALID, message):
         draft.event("Warning", REASON_INVALID, message)
-    for condition in (ConditionType.READY, ConditionType.STALLED, ConditionType.STRAGGLING):
+    for condition in (one for one in PASSING_CONDITIONS if not one.traits.is_peers):
         if draft.conditions.get(condition) is not None:
             draft.conditions.set(condition, "Unknown", REASON_INVALID, message)
     status = draft.conditions.written_to(job.status)

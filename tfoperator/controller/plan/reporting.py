@@ -7,13 +7,14 @@ message), Running counts the replicas, and Ready says that all of them do their 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tfoperator.api.job_conditions import PROGRESS_DEADLINE_EXCEEDED
 from tfoperator.api.names import parse_replica_type
 from tfoperator.api.queues import queue_name
+from tfoperator.api.v1.condition_types import PASSING_CONDITIONS, ConditionType, Fate
 from tfoperator.api.v1.status import all_conditions, find_condition, status_of
-from tfoperator.api.v1.types import ConditionType, ReplicaType
+from tfoperator.api.v1.types import ReplicaType
 from tfoperator.api.waiting import summary
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.gang import ignored_topology, report_gang
@@ -41,9 +42,6 @@ _MAX_EXIT_EVENTS = 5
 _MAX_LOSSES = 3
 _RUNNING_STATES = (ReplicaState.RUNNING,)
 _RESTART_STATES = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
-
-_OVER = (ConditionType.RUNNING, ConditionType.READY, ConditionType.STALLED, ConditionType.STRAGGLING)
-"""What a job is no more when it ends or has to wait."""
 
 
 def report_created(draft: Draft) -> None:
@@ -74,9 +72,7 @@ def report_suspension(draft: Draft) -> None:
     if gate is not None and not by_user:
         _report_queue(draft, QueueGate("PodsLeaving", "its old pods are still there") if gate.admitted else gate)
         return
-    for condition in (ConditionType.ADMITTED, *_OVER):
-        _set_false_if_there(draft, condition, "TFJobSuspended", message)
-    conditions.remove(ConditionType.RESTARTING)
+    _end_what_goes_on(draft, ConditionType, "TFJobSuspended", message)
     if draft.conditions.held_before and not by_user:
         waits = f"TFJob {name} is resumed when the last of its old pods is gone."
         conditions.set(ConditionType.SUSPENDED, "True", "TFJobSuspended", waits)
@@ -96,9 +92,9 @@ def _report_queue(draft: Draft, gate: QueueGate) -> None:
     message = f"TFJob {name} waits in queue {queue_name(draft.job.metadata.labels)}: {gate.message}"
     if conditions.is_true(ConditionType.SUSPENDED):
         _report_resumption(draft)
-    for condition in _OVER:
-        _set_false_if_there(draft, condition, "TFJobQueued", message)
-    conditions.remove(ConditionType.RESTARTING)
+    # That the job isn't admitted has the queue's own reason, below.
+    others = [one for one in ConditionType if one is not ConditionType.ADMITTED]
+    _end_what_goes_on(draft, others, "TFJobQueued", message)
     if status_of(all_conditions(draft.job.status), ConditionType.ADMITTED) != "False":
         draft.event("Normal", "TFJobQueued", message)
     conditions.set(ConditionType.ADMITTED, "False", gate.reason, message)
@@ -203,7 +199,7 @@ def report_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) -
     else:
         condition, reason, message = ConditionType.FAILED, verdict.reason or "TFJobFailed", verdict.failure
         draft.event("Warning", reason, message)
-    for over in (*_OVER, ConditionType.RESTARTING):
+    for over in PASSING_CONDITIONS:
         _set_false_if_there(draft, over, reason, message)
     conditions.set(condition, "True", reason, message)
 
@@ -289,6 +285,18 @@ def _report_exits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
         draft.event("Normal", "ExitedWithCode", message)
     if len(exits) > _MAX_EXIT_EVENTS:
         draft.event("Normal", "ExitedWithCode", f"{len(exits) - _MAX_EXIT_EVENTS} more pods exited")
+
+
+def _end_what_goes_on(draft: Draft, kinds: Iterable[ConditionType], reason: str, message: str) -> None:
+    """Have the conditions of a job that is suspended, or waits in its queue, say that nothing goes on."""
+    for kind in kinds:
+        match kind.traits.while_held:
+            case Fate.FALSE:
+                _set_false_if_there(draft, kind, reason, message)
+            case Fate.REMOVED:
+                draft.conditions.remove(kind)
+            case Fate.STAYS:
+                pass
 
 
 def _set_false_if_there(draft: Draft, condition: ConditionType, reason: str, message: str) -> None:

@@ -22,9 +22,10 @@ from tfoperator.api.job_conditions import (
     PROGRESS_DEADLINE_EXCEEDED,
     START_DEADLINE_EXCEEDED,
 )
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.disruptions import DisruptionBackoff
 from tfoperator.api.v1.status import UsagePhase, find_condition
-from tfoperator.api.v1.types import ConditionType, OnStall, ReplicaType, SuccessPolicy, TFJob
+from tfoperator.api.v1.types import OnStall, ReplicaType, SuccessPolicy, TFJob
 from tfoperator.api.waiting import Reason, ReasonKind, summary
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.held_resources import program_of, termination_of

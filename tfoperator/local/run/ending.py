@@ -12,10 +12,12 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.job_conditions import RUN_ENDS, final_condition
+from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.names import ANNOTATION_STOPPED, STOPPED_WITH_RUN
+from tfoperator.api.v1.condition_types import PASSING_CONDITIONS, ConditionType
+from tfoperator.api.v1.state import RUN_ENDS
 from tfoperator.api.v1.status import JobCondition, JobUsage, ReplicaStatus, TFJobStatus
-from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
+from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.base.clock import utc, whole_second
 from tfoperator.kube.resources import PODS
 from tfoperator.report.facts import FinalState
@@ -25,16 +27,6 @@ DIED = "Died"
 
 _REASONS = {state: reason for reason, state in RUN_ENDS.items()}
 _RUN_FAILED = "RunFailed"
-_OVER = (
-    ConditionType.RUNNING,
-    ConditionType.RESTARTING,
-    ConditionType.READY,
-    ConditionType.STALLED,
-    ConditionType.STRAGGLING,
-    ConditionType.DIVERGED,
-)
-"""Conditions about something that goes on: false when nothing does."""
-
 _ENDED_PHASES = ("Succeeded", "Failed")
 _LOST_EXIT_CODE = 137
 _LOST_REASON = "ContainerStatusUnknown"
@@ -130,7 +122,7 @@ def _with_end(status: TFJobStatus, kind: ConditionType, reason: str, message: st
     def over(found: Iterable[JobCondition]) -> tuple[JobCondition, ...]:
         return tuple(
             JobCondition(one.type, "False", reason, message, at, at)
-            if one.type in _OVER and one.status != "False"
+            if one.type in PASSING_CONDITIONS and one.status != "False"
             else one
             for one in found
         )

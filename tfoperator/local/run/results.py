@@ -15,8 +15,9 @@ import msgspec
 
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import TrainingProgress
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import utc
 from tfoperator.kube.objects import Pod
 from tfoperator.local.node.log_store import LogStore

@@ -21,8 +21,9 @@ from tests.unit.controller.builders import (
     waiting,
     with_status,
 )
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import JobCondition, TFJobStatus, TrainingProgress
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller import Comparison, ControllerOptions, PlanOptions
 from tfoperator.controller.plan.actions import Plan
 from tfoperator.controller.plan.draft import Draft

@@ -15,7 +15,8 @@ from tests.unit.controller.builders import (
     planned,
     with_status,
 )
-from tfoperator.api.v1.types import ConditionType, Network, TFJob
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.types import Network, TFJob
 from tfoperator.controller import PlanOptions
 from tfoperator.controller.plan.actions import PhaseName
 from tfoperator.controller.plan.observed import Observed, Unseen

@@ -15,7 +15,8 @@ from tests.unit.controller.builders import (
     with_status,
 )
 from tfoperator.api.progress_names import PROGRESS_MOUNT_PATH
-from tfoperator.api.v1.types import ConditionType, ReplicaType
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.types import ReplicaType
 from tfoperator.controller import Accelerator, ProgressAccess
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.pods.bodies import away_from
