@@ -1,4 +1,4 @@
-"""docs/conditions.md: each condition and each column of a TFJob, as the tables of the package declare them."""
+"""docs/conditions.md: each condition, reason, event and column of a TFJob, as the package's tables declare them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tfoperator.api.schema.crd import PRINTER_COLUMNS
 from tfoperator.api.v1.condition_types import TROUBLES, ConditionType
+from tfoperator.api.v1.reasons import JobReason
 
 _HEAD = """\
 <!-- Made by hack/generate.py from the tables in tfoperator/api; change those instead. -->
-# Conditions and columns
+# Conditions, events and columns
 
 The words by which a TFJob shows what it does. [What its states mean](tfjob.md#what-its-states-mean) compares them with
 the Go operator's, [messages](messages.md) explains messages.
@@ -30,6 +31,18 @@ they show what troubles the job: {troubles}, or
 `status.conditions`.
 """
 
+_REASONS = """
+## Reasons of conditions
+
+`reason` is one word for programs, `message` a sentence for people. `Admitted` has the words of Kueue.
+"""
+
+_EVENTS = """
+## Events
+
+Events about the job: `kubectl describe tfjob` and `tfoperator events` show them. A Warning is worth a look.
+"""
+
 _COLUMNS = """
 ## Columns of kubectl
 
@@ -44,6 +57,10 @@ def conditions_markdown() -> str:
         _HEAD,
         _table(("condition", "in `status`", "is true", "when the job is held", "when it has ended"), _conditions()),
         _STATE.format(troubles=troubles),
+        _REASONS,
+        _table(("reason", "conditions", "meaning"), _reasons()),
+        _EVENTS,
+        _table(("reason", "type", "meaning"), _events()),
         _COLUMNS,
         _table(("column", "shows", "path", ""), _columns()),
     )
@@ -55,6 +72,19 @@ def _conditions() -> Iterator[Sequence[str]]:
         traits = kind.traits
         place = "`conditions`" if traits.is_peers else "`operatorConditions`"
         yield f"`{kind}`", place, traits.meaning, str(traits.while_held), str(traits.at_end)
+
+
+def _reasons() -> Iterator[Sequence[str]]:
+    for reason in JobReason:
+        conditions = dict.fromkeys(reason.traits.conditions)
+        if conditions:
+            yield f"`{reason}`", ", ".join(f"`{one}`" for one in conditions), reason.traits.meaning
+
+
+def _events() -> Iterator[Sequence[str]]:
+    for reason in JobReason:
+        if reason.traits.event is not None:
+            yield f"`{reason}`", reason.traits.event, reason.traits.meaning
 
 
 def _columns() -> Iterator[Sequence[str]]:

@@ -9,14 +9,9 @@ from __future__ import annotations
 import re
 
 from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import JobCondition, all_conditions, final_of, find_condition, status_of
 from tfoperator.api.v1.types import TFJob
-
-PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
-"""The reason of the conditions Stalled, and Failed, of a job without progress for too long, as with Deployments."""
-
-START_DEADLINE_EXCEEDED = "StartDeadlineExceeded"
-"""The reason of the condition Failed of a job not all of whose replicas have started in `startDeadlineSeconds`."""
 
 ACTIVE_TOO_LONG = "it was active longer than specified deadline"
 """Part of the message of the condition Failed of a job past its `activeDeadlineSeconds`: the Go operator's text."""
@@ -37,7 +32,7 @@ def condition_of(job: TFJob, condition: str) -> JobCondition | None:
 def ended_by_limit(failed: JobCondition) -> bool:
     """Return whether a limit of the spec (time, time without progress, restarts) ended the job, not a replica."""
     limits = (ACTIVE_TOO_LONG, BACKOFF_LIMIT_REACHED)
-    reasons = (PROGRESS_DEADLINE_EXCEEDED, START_DEADLINE_EXCEEDED)
+    reasons = (JobReason.PROGRESS_DEADLINE_EXCEEDED, JobReason.START_DEADLINE_EXCEEDED)
     return failed.reason in reasons or any(limit in failed.message for limit in limits)
 
 

@@ -6,11 +6,12 @@ It is made from metadata and status alone: this module does not know `TFJob`, wh
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from tfoperator.api.v1.condition_types import TROUBLES, ConditionType
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import (
     JobCondition,
     TFJobStatus,
@@ -21,7 +22,11 @@ from tfoperator.api.v1.status import (
 )
 from tfoperator.kube.objects import ObjectMeta
 
-RUN_ENDS = {"RunTimedOut": "TimedOut", "RunInterrupted": "Interrupted", "RunDied": "Died"}
+RUN_ENDS: Mapping[str, str] = {
+    JobReason.RUN_TIMED_OUT: "TimedOut",
+    JobReason.RUN_INTERRUPTED: "Interrupted",
+    JobReason.RUN_DIED: "Died",
+}
 """Reasons of the condition Failed of a job that ended since its run (`tfoperator run`) did, with the state of both.
 
 Only the records of runs have them: in a cluster a job outlives the command that has made it.

@@ -14,6 +14,7 @@ from datetime import datetime
 import msgspec
 
 from tfoperator.api.v1.condition_types import PEER_CONDITIONS, ConditionType
+from tfoperator.api.v1.reasons import ForeignReason, JobReason
 from tfoperator.api.v1.status import JobCondition, TFJobStatus, all_conditions, find_condition, status_of
 from tfoperator.base.clock import whole_second
 
@@ -45,7 +46,7 @@ class Conditions:
         suspended = status_of(self._current, ConditionType.SUSPENDED) == "True"
         return suspended or status_of(self._current, ConditionType.ADMITTED) == "False"
 
-    def set(self, condition: ConditionType, status: str, reason: str, message: str) -> bool:
+    def set(self, condition: ConditionType, status: str, reason: JobReason | ForeignReason, message: str) -> bool:
         """Set a condition; return whether that changed anything.
 
         The transition time moves only with the status, the update time with any change. A condition that becomes true

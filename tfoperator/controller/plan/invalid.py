@@ -15,6 +15,7 @@ from datetime import datetime
 import msgspec
 
 from tfoperator.api.v1.condition_types import PASSING_CONDITIONS, ConditionType
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import whole_second
@@ -22,8 +23,6 @@ from tfoperator.controller.plan.conditions import Conditions
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.reporting import report_created
 from tfoperator.controller.plan.status import phase_of
-
-REASON_INVALID = "TFJobInvalid"
 
 _MAX_TEXT = 1000
 
@@ -38,11 +37,11 @@ def plan_invalid(draft: Draft, problems: Sequence[str]) -> TFJobStatus:
     if job.status.start_time is None and not draft.observed.pods:
         return _fail(draft, f"TFJob {draft.key} is invalid: {text}")
     message = f"TFJob {draft.key} is left alone until its spec is valid again: {text}"
-    if draft.conditions.set(ConditionType.RUNNING, "Unknown", REASON_INVALID, message):
-        draft.event("Warning", REASON_INVALID, message)
+    if draft.conditions.set(ConditionType.RUNNING, "Unknown", JobReason.INVALID, message):
+        draft.event(JobReason.INVALID, message)
     for condition in (one for one in PASSING_CONDITIONS if not one.traits.is_peers):
         if draft.conditions.get(condition) is not None:
-            draft.conditions.set(condition, "Unknown", REASON_INVALID, message)
+            draft.conditions.set(condition, "Unknown", JobReason.INVALID, message)
     status = draft.conditions.written_to(job.status)
     return msgspec.structs.replace(
         status,
@@ -52,8 +51,8 @@ def plan_invalid(draft: Draft, problems: Sequence[str]) -> TFJobStatus:
 
 
 def _fail(draft: Draft, message: str) -> TFJobStatus:
-    draft.conditions.set(ConditionType.FAILED, "True", REASON_INVALID, message)
-    draft.event("Warning", REASON_INVALID, message)
+    draft.conditions.set(ConditionType.FAILED, "True", JobReason.INVALID, message)
+    draft.event(JobReason.INVALID, message)
     return msgspec.structs.replace(
         draft.conditions.written_to(draft.job.status),
         phase="Failed",

@@ -8,7 +8,7 @@ import pytest
 
 from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.kube.objects import Pod, decode_pod
-from tfoperator.local.run.ending import DIED, FINISHED_REASON, RunEnd, ended_objects
+from tfoperator.local.run.ending import DIED, RunEnd, ended_objects
 from tfoperator.report.facts import FinalState
 from tfoperator.sdk.states import ready_text, replica_state, was_stopped
 
@@ -198,5 +198,5 @@ def test_a_job_that_finished_after_the_interruption_has_succeeded_and_another_on
         decode_tfjob(msgspec.json.encode(one)) for one in ended_objects((job(condition("Running")), other), end)
     )
     assert [first.state.word, second.state.word] == ["Succeeded", "Interrupted"]
-    assert [one.reason for one in first.status.conditions if one.type == "Succeeded"] == [FINISHED_REASON]
+    assert [one.reason for one in first.status.conditions if one.type == "Succeeded"] == ["FinishedWhenInterrupted"]
     assert {one.type for one in first.status.conditions if one.status == "True"} == {"Created", "Succeeded"}
