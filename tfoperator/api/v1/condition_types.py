@@ -32,7 +32,7 @@ class Concern(IntEnum):
     """The job goes on, but not as well as it could."""
 
     ALARM = 2
-    """Time or work is being lost: it stands before notices, views show it in red, and the report explains it."""
+    """Time or work is being lost: it stands before notices, the page shows it in red, and the report explains it."""
 
 
 class ConditionTraits(msgspec.Struct, frozen=True, kw_only=True):

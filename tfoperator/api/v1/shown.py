@@ -1,4 +1,4 @@
-"""A TFJob as Python and notebooks show it: a line, or a table. Pure.
+"""A TFJob as notebooks show it: a table. Pure.
 
 It is made from the parts of a job, so this module does not know `TFJob`, which shows itself by it.
 """
@@ -7,28 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tfoperator.api.v1.state import state_of
+from tfoperator.api.v1.state import in_short
 from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus
 from tfoperator.base.html_table import html_table, html_text
 from tfoperator.kube.objects import ObjectMeta
-
-
-def in_short(metadata: ObjectMeta, status: TFJobStatus) -> str:
-    """Return `Running, 2/3 ready, 1 restart`."""
-    restarts = restarts_text(status) if status.restarts else ""
-    word = state_of(metadata, status).word
-    return ", ".join(filter(None, (word, status.ready and f"{status.ready} ready", restarts)))
-
-
-def restarts_text(status: TFJobStatus) -> str:
-    """Return `3 restarts, 2 of them after disruptions`."""
-    restarts = f"{status.restarts} restart{'s' if status.restarts != 1 else ''}"
-    if not status.disruptions:
-        return restarts
-    if status.disruptions == status.restarts:
-        return f"{restarts} after {'a disruption' if status.restarts == 1 else 'disruptions'}"
-    disrupted = "a disruption" if status.disruptions == 1 else "disruptions"
-    return f"{restarts}, {status.disruptions} of them after {disrupted}"
 
 
 def job_html(metadata: ObjectMeta, wanted: Mapping[str, int], status: TFJobStatus) -> str:

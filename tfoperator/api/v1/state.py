@@ -61,6 +61,24 @@ def state_of(metadata: ObjectMeta, status: TFJobStatus) -> JobState:
     return JobState(word or status.phase or "Pending", "" if reason is None else reason.message)
 
 
+def in_short(metadata: ObjectMeta, status: TFJobStatus) -> str:
+    """Return `Running, 2/3 ready, 1 restart`."""
+    restarts = restarts_text(status) if status.restarts else ""
+    word = state_of(metadata, status).word
+    return ", ".join(filter(None, (word, status.ready and f"{status.ready} ready", restarts)))
+
+
+def restarts_text(status: TFJobStatus) -> str:
+    """Return `3 restarts, 2 of them after disruptions`."""
+    restarts = f"{status.restarts} restart{'s' if status.restarts != 1 else ''}"
+    if not status.disruptions:
+        return restarts
+    if status.disruptions == status.restarts:
+        return f"{restarts} after {'a disruption' if status.restarts == 1 else 'disruptions'}"
+    disrupted = "a disruption" if status.disruptions == 1 else "disruptions"
+    return f"{restarts}, {status.disruptions} of them after {disrupted}"
+
+
 def end_word(end: JobCondition) -> str:
     """Return the outcome of a job in one word: Succeeded, Failed, or how its run ended before it (`RUN_ENDS`)."""
     return RUN_ENDS.get(end.reason, end.type) if end.type == ConditionType.FAILED else end.type

@@ -15,8 +15,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from tfoperator.api.structure import drop_nulls, type_problems
-from tfoperator.api.v1.shown import in_short, job_html
-from tfoperator.api.v1.state import JobState, state_of
+from tfoperator.api.v1.state import JobState, in_short, state_of
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.kube.objects import HasMetadata, ObjectMeta
 from tfoperator.kube.resources import Resource
@@ -231,6 +230,8 @@ class TFJob(HasMetadata, frozen=True, rename="camel"):
 
     def _repr_html_(self) -> str:
         """For notebooks, which ask for this name: a table instead of a struct of some hundred members."""
+        from tfoperator.api.v1.shown import job_html  # No other program pays for Python's tables of HTML.
+
         wanted = {kind: spec.desired for kind, spec in self.spec.tf_replica_specs.items() if spec is not None}
         return job_html(self.metadata, wanted, self.status)
 

@@ -19,7 +19,7 @@ from tfoperator.api.names import (
 from tfoperator.api.queues import is_multikueue, not_carried
 from tfoperator.api.usage_text import resources_text, usage_text
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.shown import restarts_text
+from tfoperator.api.v1.state import restarts_text
 from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus, TrainingProgress, all_conditions, parse_indexes
 from tfoperator.api.v1.types import ReplicaSpec, TFJob
 from tfoperator.api.validation.warnings import validate_grace
