@@ -1,6 +1,7 @@
-"""Writes what is made from the TFJob types, the CRD in manifests/ and docs/fields.md, and from the operator's options.
+"""Writes what is made from declarations, and the files that the Helm chart shares with the kustomize manifests.
 
-The latter is docs/options.md. Also the files that the Helm chart shares with the kustomize manifests (hack/chart.py).
+From the TFJob types: the CRD in manifests/, docs/fields.md, docs/conditions.md. From the operator's options:
+docs/options.md. From manifests/: the chart's copies (hack/chart.py).
 
 python hack/generate.py            write them
 python hack/generate.py --check    say whether they are up to date; exit 1 if not
@@ -17,6 +18,7 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from hack.chart import chart_files
+from hack.conditions_page import conditions_markdown
 from hack.fields import fields_markdown
 from hack.options import options_markdown
 from tfoperator.api.schema.crd import crd_yaml, open_templates_patch_yaml, versions_patch_yaml
@@ -37,6 +39,7 @@ def generated() -> dict[Path, str]:
         + open_templates_patch_yaml(older=True),
         ROOT / "docs/fields.md": fields_markdown(),
         ROOT / "docs/options.md": options_markdown(),
+        ROOT / "docs/conditions.md": conditions_markdown(),
         **chart_files(),
     }
 

@@ -6,7 +6,8 @@ import random
 from typing import Any
 
 from hack.random_jobs.chances import chance, number, some, timestamp
-from tfoperator.api.v1.types import ConditionType, Network, ReplicaType
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.types import Network, ReplicaType
 
 _SHARES = (0, 1, 2, 10_001, "0%", "1%", "50%", "100%", "101%", "x%")
 

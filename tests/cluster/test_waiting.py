@@ -16,7 +16,7 @@ from hack.node import NODE_NAME
 from tests.support.eventually import eventually
 from tests.support.in_cluster import SHELL_IMAGE, InCluster, shell_job
 from tests.support.kubectl import Kubectl
-from tfoperator.api.v1.types import ConditionType
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.waiting import reasons_in
 from tfoperator.base.clock import SystemClock
 from tfoperator.cli.views.description import print_description

@@ -15,7 +15,6 @@ from tests.support.jobs import JobWorld, soon
 from tfoperator.kube.errors import InvalidError
 from tfoperator.kube.resources import Resource
 from tfoperator.sdk import JobAlreadyExists, JobInvalid, JobNotFound, NamespaceNotFound, NotInstalled, TFJobClient
-from tfoperator.sdk.states import job_state
 from tfoperator.sdk.workdir.delivery import Folder
 
 
@@ -111,5 +110,5 @@ def test_waiting_follows_the_job_to_its_end(sdk: TFJobClient, world: JobWorld) -
 
     steps = itertools.pairwise(("Pending", "Created", "Running", "Succeeded"))
     with soon(*[partial(goes_on, condition, after) for after, condition in steps], after=0.0):
-        sdk.wait_for_job_conditions("mnist", callback=lambda job: states.append(job_state(job)), wait_timeout=100)
+        sdk.wait_for_job_conditions("mnist", callback=lambda job: states.append(job.state.word), wait_timeout=100)
     assert states == ["Pending", "Created", "Running", "Succeeded"]

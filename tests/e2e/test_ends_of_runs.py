@@ -22,7 +22,6 @@ from tfoperator.local.run.kept import read_run
 from tfoperator.local.run.recorded_run import RecordedRun
 from tfoperator.local.run.records import read_records
 from tfoperator.sdk import TFJobClient
-from tfoperator.sdk.states import job_state
 from tfoperator.ui import UiServer
 
 pytestmark = pytest.mark.timeout(600)  # the sum of what it waits for at most
@@ -229,7 +228,7 @@ def test_commands_and_the_client_agree_about_its_end(ended: Ended, command: Call
 
     with TFJobClient.of_run(ended.directory) as client:
         found = client.get_job("ends")
-        assert job_state(found) == end.state
+        assert found.state.word == end.state
         assert client.is_job_succeeded("ends") is (end.state == "Succeeded")
         assert client.is_job_failed("ends") is (end.state != "Succeeded")
         assert client.get_job_report("ends").outcome == end.state

@@ -18,7 +18,7 @@ from tests.support import manifests
 from tests.support.cli import Cli
 from tests.support.eventually import eventually_holds
 from tests.support.kubectl import Kubectl
-from tfoperator.api.job_conditions import PEER_CONDITIONS
+from tfoperator.api.v1.condition_types import PEER_CONDITIONS
 
 Json = dict[str, Any]
 ROOT = Path(__file__).parents[2]

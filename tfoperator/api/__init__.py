@@ -9,11 +9,11 @@ from tfoperator.api.defaults import default
 from tfoperator.api.names import RestartMode
 from tfoperator.api.problems import Problem, Severity, errors
 from tfoperator.api.templates import PodTemplate, decode_template
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import JobCondition, ReplicaStatus, TensorBoardStatus, TFJobStatus
 from tfoperator.api.v1.types import (
     TFJOBS,
     CleanPodPolicy,
-    ConditionType,
     ReplicaSpec,
     ReplicaType,
     RestartPolicy,

@@ -1,34 +1,17 @@
 """Functions that read a job's conditions. Pure.
 
 `status.conditions` has the Go operator's types of conditions and no others, since its clients interpret every type that
-they find there. The other types are in `status.operatorConditions`. An older release wrote all types to
-`status.conditions`; both forms are read.
+they find there. The other types are in `status.operatorConditions`. `ConditionType` has each type with its traits.
 """
 
 from __future__ import annotations
 
 import re
 
-from tfoperator.api.v1.status import JobCondition, all_conditions, find_condition, status_of
-from tfoperator.api.v1.types import ConditionType, TFJob
-
-PEER_CONDITIONS = frozenset(
-    {
-        ConditionType.CREATED,
-        ConditionType.RUNNING,
-        ConditionType.RESTARTING,
-        ConditionType.SUSPENDED,
-        ConditionType.SUCCEEDED,
-        ConditionType.FAILED,
-    }
-)
-"""The types of conditions that the Go operator has: the only types in `status.conditions`."""
-
-PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
-"""The reason of the conditions Stalled, and Failed, of a job without progress for too long, as with Deployments."""
-
-START_DEADLINE_EXCEEDED = "StartDeadlineExceeded"
-"""The reason of the condition Failed of a job not all of whose replicas have started in `startDeadlineSeconds`."""
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.reasons import JobReason
+from tfoperator.api.v1.status import JobCondition, all_conditions, final_of, find_condition, status_of
+from tfoperator.api.v1.types import TFJob
 
 ACTIVE_TOO_LONG = "it was active longer than specified deadline"
 """Part of the message of the condition Failed of a job past its `activeDeadlineSeconds`: the Go operator's text."""
@@ -36,12 +19,6 @@ ACTIVE_TOO_LONG = "it was active longer than specified deadline"
 
 BACKOFF_LIMIT_REACHED = "it has reached the specified backoff limit"
 """In the message of the condition Failed of a job with more restarts than `backoffLimit`: the Go operator's words."""
-
-RUN_ENDS = {"RunTimedOut": "TimedOut", "RunInterrupted": "Interrupted", "RunDied": "Died"}
-"""Reasons of the condition Failed of a job that ended since its run (`tfoperator run`) did, with the state of both.
-
-Only the records of runs have them: in a cluster a job outlives the command that has made it.
-"""
 
 READY_COUNT = re.compile(r"\b(\d+/\d+) replicas ready\b")
 """The counts in the message of the condition Running; without them, all replicas of a job that runs are ready."""
@@ -55,7 +32,7 @@ def condition_of(job: TFJob, condition: str) -> JobCondition | None:
 def ended_by_limit(failed: JobCondition) -> bool:
     """Return whether a limit of the spec (time, time without progress, restarts) ended the job, not a replica."""
     limits = (ACTIVE_TOO_LONG, BACKOFF_LIMIT_REACHED)
-    reasons = (PROGRESS_DEADLINE_EXCEEDED, START_DEADLINE_EXCEEDED)
+    reasons = (JobReason.PROGRESS_DEADLINE_EXCEEDED, JobReason.START_DEADLINE_EXCEEDED)
     return failed.reason in reasons or any(limit in failed.message for limit in limits)
 
 
@@ -79,11 +56,5 @@ def ready_by_message(job: TFJob, wanted: int) -> str:
 
 
 def final_condition(job: TFJob) -> JobCondition | None:
-    """Return the condition with a job's outcome, None while it has not ended. Of two that are true, Failed counts."""
-    true = {found.type: found for found in job.status.conditions if found.status == "True"}
-    return true.get(ConditionType.FAILED) or true.get(ConditionType.SUCCEEDED)
-
-
-def end_word(end: JobCondition) -> str:
-    """Return the outcome of a job in one word: Succeeded, Failed, or how its run ended before it (`RUN_ENDS`)."""
-    return RUN_ENDS.get(end.reason, end.type) if end.type == ConditionType.FAILED else end.type
+    """Return the condition with the job's outcome, None while it has not ended (`final_of`)."""
+    return final_of(job.status)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfoperator.api.names import ANNOTATION_STOPPED, replica_name
-from tfoperator.api.replica_pods import ENDED_PHASES, replica_phase
+from tfoperator.api.names import replica_name
+from tfoperator.api.replica_pods import ENDED_PHASES, is_ending, replica_phase
 from tfoperator.kube.objects import Pod
 
 _MAX_NAMES = 5
@@ -17,12 +17,8 @@ _MAX_NAMES = 5
 
 def left_running(pods: Sequence[Pod]) -> list[Pod]:
     """Return the pods that still run, and that nothing ends, in order of their names."""
-    running = [pod for pod in pods if replica_phase(pod) not in ENDED_PHASES and not _is_ending(pod)]
+    running = [pod for pod in pods if replica_phase(pod) not in ENDED_PHASES and not is_ending(pod)]
     return sorted(running, key=lambda pod: pod.metadata.name)
-
-
-def _is_ending(pod: Pod) -> bool:
-    return pod.metadata.deletion_timestamp is not None or ANNOTATION_STOPPED in pod.metadata.annotations
 
 
 def left_running_text(pods: Sequence[Pod]) -> str:

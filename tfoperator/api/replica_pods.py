@@ -15,6 +15,9 @@ from tfoperator.api.names import (
 )
 from tfoperator.kube.objects import ContainerStateTerminated, Pod
 
+STOP_DEADLINE = 1
+"""Seconds, `spec.activeDeadlineSeconds` of a pod that is stopped: the least that API servers accept."""
+
 ENDED_PHASES = ("Succeeded", "Failed")
 
 FIRST_RETRYABLE_EXIT_CODE = 128
@@ -27,6 +30,12 @@ def training_end(pod: Pod) -> ContainerStateTerminated | None:
         if container.name == DEFAULT_CONTAINER_NAME:
             return None if container.state is None else container.state.terminated
     return None
+
+
+def is_ending(pod: Pod) -> bool:
+    """Return whether the pod is deleted or stopped: its kubelet ends what it runs, if it has not yet."""
+    deadline = pod.spec.active_deadline_seconds
+    return pod.metadata.deletion_timestamp is not None or (deadline is not None and deadline <= STOP_DEADLINE)
 
 
 def stopped_with_replica(pod: Pod) -> bool:

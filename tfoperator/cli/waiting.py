@@ -13,9 +13,8 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Repetition, SystemClock
 from tfoperator.base.durations import parse_duration
 from tfoperator.cli.terminal.progress import StatusLine
-from tfoperator.cli.views.jobs import state_message
 from tfoperator.sdk.queues import JobQueue, in_queue, job_queue
-from tfoperator.sdk.states import job_state, ready_text
+from tfoperator.sdk.states import ready_text
 
 if TYPE_CHECKING:
     from tfoperator.kube.client import Client
@@ -63,8 +62,9 @@ def await_conditions(
     with StatusLine(f"waiting for {name}") as progress:
 
         def show(job: TFJob, queue: JobQueue | None) -> None:
-            said = f"queue {queue}" if queue is not None and (queue.waits or queue.cluster) else state_message(job)
-            progress.update(f"{name} is {job_state(job)}, {ready_text(job)} ready" + (f": {said}" if said else ""))
+            state = job.state
+            said = f"queue {queue}" if queue is not None and (queue.waits or queue.cluster) else state.message
+            progress.update(f"{name} is {state.word}, {ready_text(job)} ready" + (f": {said}" if said else ""))
 
         with QueueLooks(client.api, show) as looks:
             return client.wait_for_job_conditions(name, namespace, expected, deadline.left, looks.saw_job)

@@ -10,7 +10,7 @@ from collections.abc import Set
 
 from prometheus_client import CollectorRegistry
 
-from tfoperator.api.v1.types import ConditionType
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.base.metrics import Makers
 from tfoperator.controller.kinds import OwnedKind
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from tfoperator.api.names import OPERATOR_NAME
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import Clock
 from tfoperator.base.token_bucket import TokenBucket
@@ -241,7 +242,8 @@ class Parts:
         return now if now is not None and now.metadata.uid == pod.metadata.uid else None
 
     def _log_was_lost(self, job: ObjectMeta, message: str) -> None:
-        self._tell(job, "Warning", "LogsNotArchived", message)
+        self._tell(job, JobReason.LOGS_NOT_ARCHIVED, message)
 
-    def _tell(self, job: ObjectMeta, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
-        self.recorder.event(ObjectReference.to(TFJOBS.api_version, TFJOBS.kind, job), kind, reason, message)
+    def _tell(self, job: ObjectMeta, reason: JobReason, message: str) -> None:
+        about = ObjectReference.to(TFJOBS.api_version, TFJOBS.kind, job)
+        self.recorder.event(about, reason.event_type, reason, message)

@@ -10,10 +10,7 @@ import msgspec
 
 from tfoperator.api.job_conditions import (
     ACTIVE_TOO_LONG,
-    PROGRESS_DEADLINE_EXCEEDED,
-    START_DEADLINE_EXCEEDED,
     condition_of,
-    end_word,
     final_condition,
     has_condition,
 )
@@ -21,7 +18,10 @@ from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name, replica_o
 from tfoperator.api.quantity import parse_quantity
 from tfoperator.api.templates import is_absent
 from tfoperator.api.usage_text import usage_text
-from tfoperator.api.v1.types import ConditionType, ReplicaType, RestartScope, TFJob
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.reasons import JobReason
+from tfoperator.api.v1.state import end_word
+from tfoperator.api.v1.types import ReplicaType, RestartScope, TFJob
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.kube.event import Event
 from tfoperator.kube.objects import Pod
@@ -70,7 +70,7 @@ def facts_of_job(job: TFJob) -> JobFacts:
     end = final_condition(job)
     stalled = condition_of(job, ConditionType.STALLED)
     told = stalled.message if stalled is not None and stalled.status == "True" else ""
-    if end is not None and end.reason == PROGRESS_DEADLINE_EXCEEDED:
+    if end is not None and end.reason == JobReason.PROGRESS_DEADLINE_EXCEEDED:
         told = end.message
     behind = _STATED_BEHIND.search(told)
     running = has_condition(job, ConditionType.RUNNING)
@@ -83,7 +83,7 @@ def facts_of_job(job: TFJob) -> JobFacts:
         stalled=told,
         behind=tuple(behind[1].split(", ")) if behind is not None else (),
         overdue=end is not None and end.type == ConditionType.FAILED and ACTIVE_TOO_LONG in end.message,
-        late=end is not None and end.reason == START_DEADLINE_EXCEEDED,
+        late=end is not None and end.reason == JobReason.START_DEADLINE_EXCEEDED,
         backoff_limit=job.spec.policy.backoff_limit,
         usage="" if usage is None or usage.phase else usage_text(usage, usage.time),
         no_number=_loss_is_no_number(job),
@@ -128,7 +128,7 @@ _DISRUPTION = re.compile(r"taken from it: (?P<one>.*)|because of (?P<all>.*) Tha
 def taken_replicas(events: Iterable[Event]) -> Iterator[TakenReplica]:
     """Yield the replicas that were taken from a job, as the operator's events about its restarts name them."""
     for event in events:
-        match = _DISRUPTION.search(event.message) if event.reason == "TFJobRestarting" else None
+        match = _DISRUPTION.search(event.message) if event.reason == JobReason.RESTARTING else None
         for one in () if match is None else _TAKEN.finditer(match["one"] or match["all"]):
             yield TakenReplica(f"{one['type'].lower()}-{one['index']}", one["cause"], event.last_seen)
 

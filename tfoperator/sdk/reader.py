@@ -10,8 +10,9 @@ import msgspec
 from tfoperator.api.job_conditions import has_condition
 from tfoperator.api.names import job_selector
 from tfoperator.api.queues import is_multikueue
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import JobCondition
-from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
+from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.kube import by_name
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.event import decode_event
@@ -44,7 +45,7 @@ class JobReader(JobAccess):
     ) -> list[JobCondition]:
         """Return the conditions of a job that the Go operator has, too, the latest last; those of `job` if it is given.
 
-        Ready, Stalled, Straggling and Admitted are in `job.status.operator_conditions`.
+        Those that only this operator has are in `job.status.operator_conditions`.
         """
         return list((job or self.get_job(name, namespace)).status.conditions)
 

@@ -1,4 +1,7 @@
-"""The state of a TFJob and of a pod in one word or line, from conditions and status. No I/O."""
+"""The replicas of a TFJob in numbers, words and lines: how many are ready, what a pod does, why it waits. No I/O.
+
+The state of the job itself is `TFJob.state`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.job_conditions import condition_of, end_word, final_condition, has_condition, ready_by_message
+from tfoperator.api.job_conditions import condition_of, final_condition, ready_by_message
 from tfoperator.api.names import (
     ANNOTATION_STOPPED,
     DEFAULT_CONTAINER_NAME,
@@ -19,48 +22,13 @@ from tfoperator.api.names import (
 )
 from tfoperator.api.queues import is_multikueue
 from tfoperator.api.replica_pods import ENDED_PHASES, replica_phase
-from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.api.waiting import Reason, ReasonKind, reasons_in, why_it_waits
 from tfoperator.kube.event import Event
 from tfoperator.kube.objects import ContainerStateWaiting, ContainerStatus, Pod
 
-_BY_PRIORITY = (
-    ConditionType.SUSPENDED,
-    ConditionType.RESTARTING,
-    ConditionType.RUNNING,
-    ConditionType.CREATED,
-)
 _STARTING = frozenset(("", "ContainerCreating", "PodInitializing"))
-
-
-def job_state(job: TFJob) -> str:
-    """Return one word for users: Terminating, the true condition of the highest priority, or Pending.
-
-    A job in the records of a run that ended before it is TimedOut, Interrupted or Died, as the run is.
-    """
-    if job.metadata.deletion_timestamp is not None:
-        return "Terminating"
-    end = final_condition(job)
-    if end is not None:
-        return end_word(end)
-    return next((str(condition) for condition in _BY_PRIORITY if has_condition(job, condition)), "Pending")
-
-
-_LOOKED_FOR = (ConditionType.STALLED, ConditionType.DIVERGED, ConditionType.STRAGGLING)
-_CRASH_LOOP = "CrashLoopBackOff"
-
-
-def troubles(job: TFJob) -> list[str]:
-    """Return what a person wants to know of a job that goes on: Stalled, Diverged, Straggling, CrashLoopBackOff.
-
-    The last is Kubernetes' word for a container that has failed several times and waits for its next start.
-    """
-    found = [str(one) for one in _LOOKED_FOR if has_condition(job, one)]
-    running = condition_of(job, ConditionType.RUNNING)
-    if running is not None and running.status == "True" and final_condition(job) is None:
-        reasons = reasons_in(running.message).values()
-        found += [_CRASH_LOOP] if any(_CRASH_LOOP in reason for reason in reasons) else []
-    return found
 
 
 def wanted_replicas(job: TFJob) -> dict[str, int]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tfoperator.api.job_conditions import condition_of, final_condition, has_condition
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.job_conditions import final_condition, has_condition
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.types import TFJob
 from tfoperator.sdk.errors import JobEnded, JobFailed, WaitTimeout
-from tfoperator.sdk.states import job_state
 
 _PASSED_BY_SUCCESS = frozenset((ConditionType.CREATED, ConditionType.RUNNING))
 """Conditions that a succeeded job had before: a short job may have passed them before its first observed state."""
@@ -45,7 +45,6 @@ def late(namespace: str, name: str, what: str, timeout: float | None, job: TFJob
     """Return the error after a wait for `name`, which `what` (`is not Running`), with its last known state, and why."""
     text = f"{what} after {round(timeout or 0, 2):.12g} s"
     if job is not None:
-        state = job_state(job)
-        said = condition_of(job, state)
-        text += f": it is {state}" + (f" ({said.message})" if said is not None and said.message else "")
+        state = job.state
+        text += f": it is {state.word}" + (f" ({state.message})" if state.message else "")
     return WaitTimeout(namespace, name, text + why, job)

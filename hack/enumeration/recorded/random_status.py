@@ -11,8 +11,9 @@ import msgspec
 
 from hack.random_jobs.chances import chance
 from tfoperator.api.names import MAX_RESTARTS
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import TFJobStatus, UsagePhase
-from tfoperator.api.v1.types import ConditionType, Network
+from tfoperator.api.v1.types import Network
 
 Json = dict[str, Any]
 

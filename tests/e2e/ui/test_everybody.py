@@ -62,8 +62,10 @@ def test_a_phone_shows_all_of_it_in_its_width(shown: Shown) -> None:
 def test_axe_finds_no_serious_fault(shown: Shown, scheme: str) -> None:
     job = train(shown.stage)
     shown.stage.event(job, "BackOff", "Back-off restarting.", warning=True)
-    for state in ("Succeeded", "Failed", "Suspended", "Restarting", "Stalled"):
+    for state in ("Succeeded", "Failed", "Suspended", "Restarting"):
         shown.stage.job(state.lower(), status={"conditions": [condition(state, f"It is {state}.")]})
+    hangs = [condition("Running", "It runs."), condition("Stalled", "It hangs.")]
+    shown.stage.job("stalled", status={"conditions": hangs})
     with shown.by(color_scheme=scheme) as somebody:
         page = somebody.open(shown.server.url)
         expect(page.get_by_role("heading", name="Open the link from the terminal")).to_be_visible()

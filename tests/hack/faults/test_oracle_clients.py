@@ -14,8 +14,7 @@ from hack.faults.oracle.clients import (
     misled_clients,
     peer_conditions,
 )
-from tfoperator.api.job_conditions import PEER_CONDITIONS
-from tfoperator.api.v1.types import ConditionType
+from tfoperator.api.v1.condition_types import PEER_CONDITIONS, ConditionType
 from tfoperator.controller.plan import conditions as plan_conditions
 
 Json = dict[str, Any]

@@ -1,16 +1,12 @@
-import msgspec
 import pytest
 
 from tests.unit.controller.builders import NOW, make_pod
 from tfoperator.api.left_running import left_running, left_running_text
-from tfoperator.api.names import ANNOTATION_STOPPED
+from tfoperator.api.replica_pods import STOP_DEADLINE
 
 
 def test_pods_that_have_ended_or_are_being_ended_are_not_left_running() -> None:
-    stopped = make_pod("Worker-3")
-    stopped = msgspec.structs.replace(
-        stopped, metadata=msgspec.structs.replace(stopped.metadata, annotations={ANNOTATION_STOPPED: "job-succeeded"})
-    )
+    stopped = make_pod("Worker-3", deadline=STOP_DEADLINE, stopped="job-succeeded")
     pods = [
         make_pod("Worker-1"), make_pod("Evaluator-0", "Pending"), make_pod("Worker-0", "Succeeded", exit_code=0),
         make_pod("Worker-2", deleted=NOW), stopped,

@@ -18,8 +18,10 @@ from tfoperator.api.names import (
     object_name,
     replica_labels,
 )
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import JobCondition, TFJobStatus, all_conditions, find_condition
-from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob, decode_tfjob
+from tfoperator.api.v1.types import ReplicaType, TFJob, decode_tfjob
 from tfoperator.controller import PlanOptions
 from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.plan.actions import Action, Create, Delete, Patch, Plan, ReplicaId
@@ -276,7 +278,17 @@ class ReadablePlan(Plan, frozen=True):
 
 
 def plan_for(seen: Observed, now: datetime = NOW, options: PlanOptions = OPTIONS) -> ReadablePlan:
-    return ReadablePlan(**msgspec.structs.asdict(plan(seen, now, options)))
+    found = plan(seen, now, options)
+    check_reasons(seen.job.status, found.status)
+    return ReadablePlan(**msgspec.structs.asdict(found))
+
+
+def check_reasons(before: TFJobStatus, status: TFJobStatus) -> None:
+    """Each condition that a plan sets has a reason whose row has the condition; Admitted has Kueue's words, too."""
+    for new in set(all_conditions(status)) - set(all_conditions(before)):
+        if new.type != ConditionType.ADMITTED or new.reason in set(JobReason):
+            traits = JobReason(new.reason).traits
+            assert new.type in traits.conditions, f"api/v1/reasons.py: the row of {new.reason} lacks {new.type}"
 
 
 def planned(

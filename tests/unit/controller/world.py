@@ -17,8 +17,9 @@ from tests.unit.controller.builders import OPTIONS, ReadablePlan, plan_for
 from tfoperator.api.job_conditions import has_condition
 from tfoperator.api.names import replica_of
 from tfoperator.api.replica_pods import restarted_by_rule, training_end
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress, parse_indexes
-from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
+from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.controller import PlanOptions
 from tfoperator.controller.plan.actions import Action, Create, Delete, DeleteReason, Patch, Plan
 from tfoperator.controller.plan.conditions import is_finished

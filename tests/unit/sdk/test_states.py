@@ -5,7 +5,7 @@ import pytest
 
 from tfoperator.api.v1.types import TFJob
 from tfoperator.kube import Pod
-from tfoperator.sdk.states import container_status, has_started, job_state, replica_state, troubles, waiting_reason
+from tfoperator.sdk.states import container_status, has_started, replica_state, waiting_reason
 
 
 def job(*conditions: tuple[str, str], **metadata: Any) -> TFJob:
@@ -22,57 +22,6 @@ def waits(reason: str, **more: str) -> dict[str, Any]:
 
 
 UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3"}
-
-
-@pytest.mark.parametrize(
-    ("seen", "state"),
-    [
-        (job(), "Pending"),
-        (job(("Created", "True")), "Created"),
-        (job(("Created", "True"), ("Running", "True"), ("Ready", "True")), "Running"),
-        (job(("Running", "False"), ("Restarting", "True")), "Restarting"),
-        (job(("Running", "False"), ("Suspended", "True"), ("Created", "True")), "Suspended"),
-        (job(("Suspended", "False"), ("Running", "True")), "Running"),
-        (job(("Running", "False"), ("Succeeded", "True")), "Succeeded"),
-        (job(("Running", "True"), deletionTimestamp="2026-01-01T00:00:00Z"), "Terminating"),
-    ],
-)
-def test_a_job_is_in_the_state_that_weighs_most(seen: TFJob, state: str) -> None:
-    assert job_state(seen) == state
-
-
-def ended(kind: str, reason: str) -> TFJob:
-    conditions = [{"type": "Running", "status": "False"}, {"type": kind, "status": "True", "reason": reason}]
-    return msgspec.convert({"metadata": {}, "status": {"conditions": conditions}}, TFJob)
-
-
-@pytest.mark.parametrize(
-    ("kind", "reason", "state"),
-    [
-        ("Failed", "RunTimedOut", "TimedOut"),
-        ("Failed", "RunInterrupted", "Interrupted"),
-        ("Failed", "RunDied", "Died"),
-        ("Failed", "TFJobFailed", "Failed"),
-        ("Succeeded", "RunTimedOut", "Succeeded"),
-    ],
-)
-def test_a_job_that_ended_with_its_run_is_in_the_state_of_the_run(kind: str, reason: str, state: str) -> None:
-    assert job_state(ended(kind, reason)) == state
-
-
-@pytest.mark.parametrize(
-    ("status", "message", "found"),
-    [
-        ("True", "TFJob a/b is running. 0/1 replicas ready; Worker-0 waits: CrashLoopBackOff: exit code 1.", True),
-        ("True", "TFJob a/b is running. 1/2 replicas ready; Worker-0 waits: ErrImagePull.", False),
-        ("True", "TFJob CrashLoopBackOff/b is running.", False),
-        ("False", "0/1 replicas ready; Worker-0 waits: CrashLoopBackOff: exit code 1.", False),
-    ],
-)
-def test_a_job_with_a_replica_in_a_crash_loop_does_not_just_run(status: str, message: str, found: bool) -> None:
-    conditions = [{"type": "Running", "status": status, "message": message}, {"type": "Stalled", "status": "True"}]
-    seen = msgspec.convert({"metadata": {}, "status": {"conditions": conditions}}, TFJob)
-    assert troubles(seen) == ["Stalled"] + ["CrashLoopBackOff"] * found
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from tfoperator.api.names import is_parameter_server
 from tfoperator.api.problems import Severity
 from tfoperator.api.queues import QUEUE_LABEL, queue_name
 from tfoperator.api.structure import drop_wrong
-from tfoperator.api.v1.types import ConditionType, RestartPolicy, TFJob, decode_tfjob
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.types import RestartPolicy, TFJob, decode_tfjob
 from tfoperator.api.validation.limits import MANAGED_BY_OPERATOR
 from tfoperator.kube.objects import Pod
 

@@ -10,7 +10,7 @@ read nor write it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from tfoperator.api.loading import to_yaml
 from tfoperator.api.names import CONVERSION_PATH, SYSTEM_NAMESPACE, WEBHOOK_SERVICE
@@ -18,32 +18,41 @@ from tfoperator.api.schema.cel_rules import V1_RULES
 from tfoperator.api.schema.fields import OPEN_TABLE, TABLE
 from tfoperator.api.schema.structs import Schema, struct_schema
 from tfoperator.api.schema.v1alpha2 import v1alpha2_schema
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJobSpec
 
-_PRINTER_COLUMNS = (
-    ("State", "string", ".status.conditions[-1:].type", 0, "The latest condition."),
-    ("Ready", "string", ".status.ready", 1, "Number of replicas that are ready, and of all."),
-    ("Restarts", "integer", ".status.restarts", 1, "Number of restarts after failures."),
-    ("Disruptions", "integer", ".status.disruptions", 1, "Number of restarts after disruptions."),
-    (
-        "Progress",
-        "string",
-        ".status.progress.completion",
-        0,
-        "Share of the training that is done.",
+
+class PrinterColumn(NamedTuple):
+    """A column of `kubectl get tfjobs`: with `-o wide` alone where `wide`. Without a description it explains itself."""
+
+    name: str
+    type: str
+    path: str
+    description: str = ""
+    wide: bool = False
+
+
+PRINTER_COLUMNS = (
+    PrinterColumn("State", "string", ".status.conditions[-1:].type", "The latest condition."),
+    PrinterColumn("Ready", "string", ".status.ready", "Number of replicas that are ready, and of all.", wide=True),
+    PrinterColumn("Restarts", "integer", ".status.restarts", "Number of restarts after failures.", wide=True),
+    PrinterColumn("Disruptions", "integer", ".status.disruptions", "Number of restarts after disruptions.", wide=True),
+    PrinterColumn("Progress", "string", ".status.progress.completion", "Share of the training that is done."),
+    PrinterColumn("ETA", "string", ".status.progress.eta", "Estimated time until the end."),
+    PrinterColumn(
+        "Goodput", "string", ".status.usage.goodput", "Share of the time in which the job trained.", wide=True
     ),
-    ("ETA", "string", ".status.progress.eta", 0, "Estimated time until the end."),
-    ("Goodput", "string", ".status.usage.goodput", 1, "Share of the time in which the job trained."),
-    (
+    PrinterColumn(
         "Stalled",
         "string",
-        '.status.operatorConditions[?(@.type=="Stalled")].status',
-        1,
+        f'.status.operatorConditions[?(@.type=="{ConditionType.STALLED}")].status',
         "Whether the job makes no progress.",
+        wide=True,
     ),
-    ("Age", "date", ".metadata.creationTimestamp", 0, ""),
+    PrinterColumn("Age", "date", ".metadata.creationTimestamp"),
 )
+"""The columns, as the CRD, `kubectl get` and docs/conditions.md have them."""
 
 
 def crd(*, all_versions: bool = False, webhook_url: str = "", open_templates: bool = False) -> dict[str, Any]:
@@ -113,7 +122,7 @@ def _version(name: str, schema: Schema, statuses: str, *, storage: bool) -> dict
         "served": True,
         "storage": storage,
         "subresources": {"status": {}, "scale": _scale(statuses)},
-        "additionalPrinterColumns": [_column(*column) for column in _PRINTER_COLUMNS],
+        "additionalPrinterColumns": [_column(column) for column in PRINTER_COLUMNS],
         "schema": {"openAPIV3Schema": schema},
     }
 
@@ -154,10 +163,10 @@ def _scale(statuses: str) -> dict[str, str]:
     }
 
 
-def _column(name: str, kind: str, path: str, priority: int, description: str) -> dict[str, Any]:
-    column: dict[str, Any] = {"name": name, "type": kind, "jsonPath": path}
-    if priority:
-        column["priority"] = priority
-    if description:
-        column["description"] = description
-    return column
+def _column(column: PrinterColumn) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    if column.wide:
+        found["priority"] = 1
+    if column.description:
+        found["description"] = column.description
+    return found

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tfoperator.api.schema.structs import Field
 from tfoperator.api.v1 import status
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.disruptions import DisruptionBackoff
 from tfoperator.api.validation.limits import MAX_BEHIND, MAX_NODE_FAILURES, MAX_NOT_A_NUMBER, MAX_SHOWN_METRICS
+
+_PEERS = [one for one in ConditionType if one.traits.is_peers]
+_OURS = [one for one in ConditionType if not one.traits.is_peers]
+
+
+def _or(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
 
 STATUS_FIELDS: dict[type, dict[str, Field]] = {
     status.TFJobStatus: {
@@ -19,9 +30,7 @@ STATUS_FIELDS: dict[type, dict[str, Field]] = {
         "jobDisruptions": Field("Number of such restarts of all replicas together (restartScope: Job)."),
         "disruptionBackoff": Field("Disruptions in a row, for which the job waits longer each time."),
         "conditions": Field("Conditions of the types that the Go operator has; the latest stands last."),
-        "operatorConditions": Field(
-            "Conditions of the types that only this operator has: Ready, Stalled, Straggling, Diverged, Admitted."
-        ),
+        "operatorConditions": Field(f"Conditions of the types that only this operator has: {', '.join(_OURS)}."),
         "replicaStatuses": Field("Numbers of replicas by type."),
         "startTime": Field("Time at which the job was started, or resumed after a suspension."),
         "completionTime": Field("Time at which the job ended."),
@@ -94,10 +103,7 @@ STATUS_FIELDS: dict[type, dict[str, Field]] = {
         ),
     },
     status.JobCondition: {
-        "type": Field(
-            "Type of the condition: Created, Running, Restarting, Suspended, Succeeded or Failed. In "
-            "operatorConditions: Ready, Stalled, Straggling, Diverged or Admitted."
-        ),
+        "type": Field(f"Type of the condition: {_or(_PEERS)}. In operatorConditions: {_or(_OURS)}."),
         "status": Field("Whether the condition holds: True, False or Unknown."),
         "reason": Field("Reason of the last change, in one word for programs."),
         "message": Field("Reason of the last change, in a sentence for people."),

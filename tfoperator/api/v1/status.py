@@ -12,6 +12,7 @@ from enum import StrEnum
 
 import msgspec
 
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.disruptions import DisruptionBackoff
 from tfoperator.base.clock import utc
 
@@ -35,6 +36,12 @@ class JobCondition(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 def find_condition(conditions: Sequence[JobCondition], kind: str) -> JobCondition | None:
     """Return the condition of that type, or None."""
     return next((one for one in conditions if one.type == kind), None)
+
+
+def final_of(status: TFJobStatus) -> JobCondition | None:
+    """Return the condition with a job's outcome, None while it has not ended. Of two that are true, Failed counts."""
+    true = {found.type: found for found in status.conditions if found.status == "True"}
+    return true.get(ConditionType.FAILED) or true.get(ConditionType.SUCCEEDED)
 
 
 def status_of(conditions: Sequence[JobCondition], kind: str) -> str:

@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from tfoperator.api.structure import drop_nulls, type_problems
+from tfoperator.api.v1.state import JobState, in_short, state_of
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.kube.objects import HasMetadata, ObjectMeta
 from tfoperator.kube.resources import Resource
@@ -90,22 +91,6 @@ class TensorBoardServiceType(StrEnum):
     CLUSTER_IP = "ClusterIP"
     NODE_PORT = "NodePort"
     LOAD_BALANCER = "LoadBalancer"
-
-
-class ConditionType(StrEnum):
-    """The conditions of a TFJob."""
-
-    CREATED = "Created"
-    RUNNING = "Running"
-    READY = "Ready"
-    RESTARTING = "Restarting"
-    STALLED = "Stalled"
-    STRAGGLING = "Straggling"
-    DIVERGED = "Diverged"
-    SUSPENDED = "Suspended"
-    ADMITTED = "Admitted"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
 
 
 class ReplicaSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -235,16 +220,20 @@ class TFJob(HasMetadata, frozen=True, rename="camel"):
     status: TFJobStatus = msgspec.field(default_factory=TFJobStatus)
     decode_error: str = msgspec.field(default="", name="-")
 
-    def __repr__(self) -> str:
-        from tfoperator.api.v1.shown import in_short
+    @property
+    def state(self) -> JobState:
+        """The job's state in words: a word such as Running, Stalled or Failed, and the message that explains it."""
+        return state_of(self.metadata, self.status)
 
-        return f"<TFJob {self.metadata.namespace}/{self.metadata.name}: {in_short(self) or 'new'}>"
+    def __repr__(self) -> str:
+        return f"<TFJob {self.metadata.namespace}/{self.metadata.name}: {in_short(self.metadata, self.status)}>"
 
     def _repr_html_(self) -> str:
         """For notebooks, which ask for this name: a table instead of a struct of some hundred members."""
-        from tfoperator.api.v1.shown import job_html
+        from tfoperator.api.v1.shown import job_html  # No other program pays for Python's tables of HTML.
 
-        return job_html(self)
+        wanted = {kind: spec.desired for kind, spec in self.spec.tf_replica_specs.items() if spec is not None}
+        return job_html(self.metadata, wanted, self.status)
 
 
 class _MetadataOnly(msgspec.Struct, frozen=True):

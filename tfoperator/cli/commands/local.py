@@ -23,7 +23,6 @@ from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.cli.program_options import LocalPodOptions
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
-from tfoperator.cli.views.jobs import shown_state
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
 from tfoperator.local.runtime.selection import RuntimeName
@@ -219,7 +218,7 @@ def _remove_containers() -> list[str]:
 def _jobs(kubeconfig: Path) -> list[dict[str, str]]:
     with Client(load_config(str(kubeconfig))) as client:
         jobs = client.list(TFJOBS, "", decode_tfjob).items
-    return [{"namespace": job.metadata.namespace, "name": job.metadata.name, "phase": shown_state(job)} for job in jobs]
+    return [{"namespace": job.metadata.namespace, "name": job.metadata.name, "phase": job.state.word} for job in jobs]
 
 
 def _lines(report: dict[str, Any]) -> list[str]:

@@ -18,17 +18,18 @@ from tfoperator.api.names import (
 )
 from tfoperator.api.queues import is_multikueue, not_carried
 from tfoperator.api.usage_text import resources_text, usage_text
-from tfoperator.api.v1.shown import restarts_text
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.state import restarts_text
 from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus, TrainingProgress, all_conditions, parse_indexes
-from tfoperator.api.v1.types import ConditionType, ReplicaSpec, TFJob
+from tfoperator.api.v1.types import ReplicaSpec, TFJob
 from tfoperator.api.validation.warnings import validate_grace
 from tfoperator.cli.terminal.output import say, table
-from tfoperator.cli.views.jobs import EVENT_HEADER, age, event_row, replicas_text, state_message, took
+from tfoperator.cli.views.jobs import EVENT_HEADER, age, event_row, replicas_text, took
 from tfoperator.cli.views.progress import behind_text, progress_text
 from tfoperator.cli.views.replica_rows import replica_row, usage_cells, usage_header
 from tfoperator.kube.objects import Pod
 from tfoperator.sdk import JobEvent, JobQueue, PodUsage
-from tfoperator.sdk.states import job_state, reasons_without_pods, waiting_reason
+from tfoperator.sdk.states import reasons_without_pods, waiting_reason
 
 _REPLICA_HEADER = ("REPLICA", "STATE", "READY", "RESTARTS", "AGE", "NODE", "REASON")
 _AGE = _REPLICA_HEADER.index("AGE")  # the usage of replicas is shown before it
@@ -97,8 +98,8 @@ def _facts(job: TFJob, pods: Sequence[Pod], now: datetime, queue: JobQueue | Non
     yield "Namespace", meta.namespace
     if meta.labels:
         yield "Labels", ", ".join(f"{key}={value}" for key, value in sorted(meta.labels.items()))
-    message = state_message(job)
-    yield "State", job_state(job) + (f" - {message}" if message else "")
+    state = job.state
+    yield "State", state.word + (f" - {state.message}" if state.message else "")
     if queue is not None:
         yield "Queue", str(queue)
     yield "Created", _moment(meta.creation_timestamp, now)

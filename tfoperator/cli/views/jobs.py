@@ -5,12 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from tfoperator.api.job_conditions import condition_of, final_condition
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.base.durations import human_duration
 from tfoperator.sdk import JobEvent
 from tfoperator.sdk.queues import JobQueue
-from tfoperator.sdk.states import job_state, ready_text, restart_count, troubles, wanted_replicas
+from tfoperator.sdk.states import ready_text, restart_count, wanted_replicas
 
 HEADER = ("NAME", "STATE", "READY", "RESTARTS", "PROGRESS", "ETA", "AGE")
 WIDE_HEADER = (*HEADER, "DISRUPTIONS", "GOODPUT", "DURATION", "REPLICAS", "MESSAGE")
@@ -21,7 +20,7 @@ QUEUE_HEADER = "QUEUE"
 
 def job_row(job: TFJob, now: datetime, *, wide: bool = False, state: str = "") -> tuple[str, ...]:
     """Return the cells of one job under HEADER or WIDE_HEADER."""
-    shown, restarts = state or shown_state(job), restart_count(job)
+    shown, restarts = state or job.state.word, restart_count(job)
     counted, since = "-" if restarts is None else str(restarts), age(job.metadata.creation_timestamp, now)
     progress = job.status.progress
     done, left = (progress.completion, progress.eta) if progress is not None else ("", "")
@@ -31,13 +30,7 @@ def job_row(job: TFJob, now: datetime, *, wide: bool = False, state: str = "") -
     percent = None if job.status.usage is None else job.status.usage.goodput_at(now)
     goodput = "-" if percent is None else f"{percent}%"
     disruptions = "-" if restarts is None else str(job.status.disruptions)
-    return (*row, disruptions, goodput, took(job, now), replicas_text(job), state_message(job))
-
-
-def shown_state(job: TFJob) -> str:
-    """Return the state in one word: of a job that runs, what troubles it (`troubles`), if anything does."""
-    state = job_state(job)
-    return next(iter(troubles(job)), state) if state == ConditionType.RUNNING else state
+    return (*row, disruptions, goodput, took(job, now), replicas_text(job), job.state.message)
 
 
 def queue_cell(queue: JobQueue | None) -> str:
@@ -50,12 +43,6 @@ def queue_cell(queue: JobQueue | None) -> str:
 def replicas_text(job: TFJob) -> str:
     """Return `1 PS, 2 Worker`."""
     return ", ".join(f"{count} {kind}" for kind, count in wanted_replicas(job).items()) or "-"
-
-
-def state_message(job: TFJob) -> str:
-    """Return the message of the condition that is the job's state."""
-    condition = final_condition(job) or condition_of(job, shown_state(job)) or condition_of(job, job_state(job))
-    return condition.message if condition is not None else ""
 
 
 def took(job: TFJob, now: datetime) -> str:

@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from tfoperator.api.names import ANNOTATION_STOPPED, STOPPED_WITH_REPLICA
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.collaborators import Collaborators, Recorder
 from tfoperator.controller.execute.outcome import (
@@ -44,8 +45,6 @@ MAX_MESSAGE = 1024
 _MAX_NAMES = 5
 _VERBS: tuple[tuple[type[Action], str], ...] = ((Create, "Create"), (Patch, "Change"), (Delete, "Delete"))
 _COUNTED_KINDS: tuple[OwnedKind, ...] = ("services", "pods", "podgroups")
-_TENSORBOARD_FAILED = "FailedTensorBoard"
-_STOP_FAILED = "FailedStopPod"
 
 _STOPPED_BECAUSE = {
     False: "the job has ended",
@@ -75,7 +74,9 @@ class JobEvents:
             reference = ObjectReference.to(TFJOBS.api_version, TFJOBS.kind, job.metadata)
             self._recorder.event(reference, event.type, event.reason, event.message)
 
-    def failed(self, job: TFJob, reason: str, what: str, failures: Sequence[KubeError], *, once: bool = False) -> None:
+    def failed(
+        self, job: TFJob, reason: JobReason, what: str, failures: Sequence[KubeError], *, once: bool = False
+    ) -> None:
         """Report to the job's owner what the API server refuses; `what` begins the sentence.
 
         With `once` only the first time for each generation of the job, whatever the answers are later.
@@ -88,9 +89,9 @@ class JobEvents:
         if answers and once:
             self.warn_once(job, reason, message, about=reason)
         elif answers:
-            self.emit(job, (PlannedEvent("Warning", reason, message),))
+            self.emit(job, (PlannedEvent.of(reason, message),))
 
-    def warn_once(self, job: TFJob, reason: str, message: str, *, about: str = "") -> None:
+    def warn_once(self, job: TFJob, reason: JobReason, message: str, *, about: str = "") -> None:
         """Report a lasting state, once per generation of the job.
 
         `about`, if given, identifies the report instead of the message: a server's message may change from one answer
@@ -98,7 +99,7 @@ class JobEvents:
         """
         if self._memory.first_warning(job.metadata.uid, about or message):
             logger.warning("%s", message, extra={"job": job.metadata.key})
-            self.emit(job, (PlannedEvent("Warning", reason, message[:MAX_MESSAGE]),))
+            self.emit(job, (PlannedEvent.of(reason, message[:MAX_MESSAGE]),))
 
 
 class OutcomeReporter:
@@ -125,7 +126,7 @@ class OutcomeReporter:
     def unclaimed(self, job: TFJob, refused: Mapping[str, str], outcome: Outcome) -> None:
         """Report objects (by name, with the reason) that could not be adopted or released; request a retry."""
         for name, message in refused.items():
-            self._events.warn_once(job, "FailedClaim", message, about=f"FailedClaim {name}")
+            self._events.warn_once(job, JobReason.FAILED_CLAIM, message, about=f"{JobReason.FAILED_CLAIM} {name}")
             outcome.errors.append(AlreadyReported(message))
 
     def _count(self, applied: Sequence[Applied]) -> None:
@@ -139,7 +140,7 @@ class OutcomeReporter:
                 self._metrics.objects_deleted(kind, len(deletions[kind]))
 
     def _report_required(self, job: TFJob, applied: Sequence[Applied], outcome: Outcome) -> None:
-        failures: dict[tuple[str, str], list[KubeError]] = {}
+        failures: dict[tuple[JobReason, str], list[KubeError]] = {}
         lags = self._quota_lags(job, applied)
         for one in applied:
             action, error, message = one.action, one.error, one.message
@@ -176,7 +177,7 @@ class OutcomeReporter:
             f"The API server does not know these fields, and made pod {action.name} without them: {named}. Correct "
             f"their names in {action.spec_field}; `tfoperator validate` finds them."
         )
-        self._events.warn_once(job, "FieldsIgnored", message, about=f"FieldsIgnored {named}")
+        self._events.warn_once(job, JobReason.FIELDS_IGNORED, message, about=f"{JobReason.FIELDS_IGNORED} {named}")
 
     def _note_refusals(self, job: TFJob, applied: Sequence[Applied], *, lags: bool) -> None:
         """Remember why objects could not be created, for the condition of the next plan."""
@@ -204,16 +205,18 @@ class OutcomeReporter:
         for kind, verb in _VERBS:
             done = [f"{NOUNS[what]} {name}" for what, names in _done(applied, kind).items() for name in names]
             if done:
-                event = PlannedEvent("Normal", f"TensorBoard{verb}d", f"{verb}d {' and '.join(done)}")
+                event = PlannedEvent.of(JobReason(f"TensorBoard{verb}d"), f"{verb}d {' and '.join(done)}")
                 self._events.emit(job, (event,))
         for action, error, message in ((one.action, one.error, one.message) for one in applied):
             if message:
-                self._events.warn_once(job, _TENSORBOARD_FAILED, message)
+                self._events.warn_once(job, JobReason.FAILED_TENSORBOARD, message)
                 outcome.errors.append(NameTaken(message))
             elif is_refusal(error):
                 what = f"{NOUNS[action.kind]} {action.name}"
                 refused = f"Error with {what}: {error}"
-                self._events.warn_once(job, _TENSORBOARD_FAILED, refused, about=f"{_TENSORBOARD_FAILED} {what}")
+                self._events.warn_once(
+                    job, JobReason.FAILED_TENSORBOARD, refused, about=f"{JobReason.FAILED_TENSORBOARD} {what}"
+                )
                 outcome.errors.append(AlreadyReported(refused))
             elif error is not None:
                 outcome.errors.append(error)
@@ -223,10 +226,10 @@ class OutcomeReporter:
             chosen = [one for one in applied if _stops_rest(one.action) is with_replica]
             if stopped := _done(chosen, Patch).get("pods"):
                 message = f"Stopped {_listed('pod', stopped)}, because {why}; the logs stay with the pods"
-                self._events.emit(job, (PlannedEvent("Normal", "SuccessfulStopPod", message),))
+                self._events.emit(job, (PlannedEvent.of(JobReason.SUCCESSFUL_STOP_POD, message),))
         failures = [one.error for one in applied if one.error is not None]
         # One message for all: whatever refuses to have a pod stopped (mostly a policy) refuses that for each pod.
-        self._events.failed(job, _STOP_FAILED, "Error stopping pods", failures, once=True)
+        self._events.failed(job, JobReason.FAILED_STOP_POD, "Error stopping pods", failures, once=True)
         for error in failures:
             outcome.errors.append(AlreadyReported(str(error)) if is_refusal(error) else error)
 
@@ -249,15 +252,15 @@ def completion_events(verb: str, names: Mapping[ObjectKind, Sequence[str]]) -> t
     events: list[PlannedEvent] = []
     if pods:
         more = f" and {len(services)} {'service' if len(services) == 1 else 'services'}" if services else ""
-        events.append(PlannedEvent("Normal", f"Successful{verb}Pod", f"{verb}d {_listed('pod', pods)}{more}"))
+        events.append(PlannedEvent.of(JobReason(f"Successful{verb}Pod"), f"{verb}d {_listed('pod', pods)}{more}"))
     elif services:
         message = f"{verb}d {_listed('service', services)}"
-        events.append(PlannedEvent("Normal", f"Successful{verb}Service", message))
+        events.append(PlannedEvent.of(JobReason(f"Successful{verb}Service"), message))
     if verb == "Delete":
         for name in names.get("podgroups", ()):
-            events.append(PlannedEvent("Normal", "SuccessfulDeletePodGroup", f"Deleted PodGroup: {name}"))
+            events.append(PlannedEvent.of(JobReason.SUCCESSFUL_DELETE_POD_GROUP, f"Deleted PodGroup: {name}"))
         for name in names.get("tfjobs", ()):
-            events.append(PlannedEvent("Normal", "SuccessfulDeleteJob", f"Deleted job: {name}"))
+            events.append(PlannedEvent.of(JobReason.SUCCESSFUL_DELETE_JOB, f"Deleted job: {name}"))
     return tuple(events)
 
 
@@ -270,10 +273,10 @@ def _done(applied: Sequence[Applied], kind: type[Action]) -> dict[ObjectKind, li
     return names
 
 
-def _reason(verb: str, action: Action) -> str:
+def _reason(verb: str, action: Action) -> JobReason:
     """Return the reason of the event about a failure, such as `FailedCreatePod`; a change counts as a creation."""
     noun = "Job" if action.kind == "tfjobs" else NOUNS[action.kind]
-    return f"Failed{'Delete' if verb == 'Delete' else 'Create'}{noun[0].upper()}{noun[1:]}"
+    return JobReason(f"Failed{'Delete' if verb == 'Delete' else 'Create'}{noun[0].upper()}{noun[1:]}")
 
 
 def _gerund(verb: str, action: Action) -> str:

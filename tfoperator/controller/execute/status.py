@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import logging
 
-from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.reasons import JobReason
+from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.controller.collaborators import Collaborators
 from tfoperator.controller.execute.outcome import Outcome
 from tfoperator.controller.execute.report import JobEvents
@@ -56,7 +58,7 @@ class StatusWriter:
                 # The status can't say that the job violates rules that are newer than the job.
                 said = error.status.message
                 message = f"The API server refuses to record anything about this job until it is mended: {said}"
-                self._events.warn_once(job, "StatusRefused", message, about="status")
+                self._events.warn_once(job, JobReason.STATUS_REFUSED, message, about="status")
             outcome.errors.append(error)
             return False
         if answer.metadata.resource_version != meta.resource_version:

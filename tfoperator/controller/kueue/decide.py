@@ -30,8 +30,9 @@ from tfoperator.api.job_conditions import final_condition, has_condition
 from tfoperator.api.names import replica_of
 from tfoperator.api.queues import ADOPTED, POD_SETS_ANNOTATION, PRIORITY_LABEL, queue_name
 from tfoperator.api.replica_pods import ENDED_PHASES
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import parse_indexes
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.api.workloads import Workload
 from tfoperator.controller.kueue.adoption import agree
 from tfoperator.controller.kueue.objects import Flavor

@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Self
 
 import msgspec
 
 from tfoperator.api.names import STOPPED_WITH_REPLICA
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.reasons import EventType, JobReason
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.api.v1.types import ConditionType, ReplicaType
+from tfoperator.api.v1.types import ReplicaType
 from tfoperator.controller.kinds import ObjectKind
 from tfoperator.kube.objects import Pod
 
@@ -157,9 +159,14 @@ class Phase(msgspec.Struct, frozen=True):
 class PlannedEvent(msgspec.Struct, frozen=True):
     """An event about the job, emitted once the plan's status write (if any) has succeeded."""
 
-    type: Literal["Normal", "Warning"]
+    type: EventType
     reason: str
     message: str
+
+    @classmethod
+    def of(cls, reason: JobReason, message: str) -> Self:
+        """Return the event with this reason. Raises TypeError for a reason that conditions alone have."""
+        return cls(reason.event_type, reason, message)
 
 
 class Plan(msgspec.Struct, frozen=True):

@@ -32,8 +32,10 @@ from tfoperator.api.lost_nodes import node_is_lost
 from tfoperator.api.names import is_parameter_server, replica_of
 from tfoperator.api.queues import MULTIKUEUE_ORIGIN_LABEL
 from tfoperator.api.replica_pods import ENDED_PHASES, outlives_training, replica_phase
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import find_condition
-from tfoperator.api.v1.types import CleanPodPolicy, ConditionType, Network, TFJob
+from tfoperator.api.v1.types import CleanPodPolicy, Network, TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.actions import DeleteReason, StopReason
 from tfoperator.controller.plan.draft import Draft
@@ -67,9 +69,9 @@ def report_left_running(draft: Draft) -> None:
     """Report the pods that still run after the job's success, and that its policy does not end."""
     if clean_pod_policy(draft.job, draft.options) not in _LEAVE_RUNNING:
         return
-    left = [pod for pod in left_running(draft.observed.pods) if not draft.is_ending(pod)]
+    left = [pod for pod in left_running(draft.observed.pods) if not draft.ends(pod)]
     if left:
-        draft.event("Normal", "PodsLeftRunning", f"The job has succeeded. {left_running_text(left)}.")
+        draft.event(JobReason.PODS_LEFT_RUNNING, f"The job has succeeded. {left_running_text(left)}.")
 
 
 def delete_everything(draft: Draft, reason: DeleteReason) -> None:

@@ -3,8 +3,7 @@
 Foreign clients read `status.conditions`, and each kind of client has a rule of its own: the last condition of the list,
 the newest true condition by its transition time, any true condition of a type, `Ready` and `Stalled` as kstatus defines
 them. So this list has the Go operator's types only, the last condition in it is true, and transition times are as that
-operator sets them. Types that it does not know (Ready, Stalled, Straggling, Admitted) are in
-`status.operatorConditions`.
+operator sets them. Types that it does not know are in `status.operatorConditions`.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.job_conditions import PEER_CONDITIONS
+from tfoperator.api.v1.condition_types import PEER_CONDITIONS, ConditionType
+from tfoperator.api.v1.reasons import ForeignReason, JobReason
 from tfoperator.api.v1.status import JobCondition, TFJobStatus, all_conditions, find_condition, status_of
-from tfoperator.api.v1.types import ConditionType
 from tfoperator.base.clock import whole_second
 
 
@@ -47,7 +46,7 @@ class Conditions:
         suspended = status_of(self._current, ConditionType.SUSPENDED) == "True"
         return suspended or status_of(self._current, ConditionType.ADMITTED) == "False"
 
-    def set(self, condition: ConditionType, status: str, reason: str, message: str) -> bool:
+    def set(self, condition: ConditionType, status: str, reason: JobReason | ForeignReason, message: str) -> bool:
         """Set a condition; return whether that changed anything.
 
         The transition time moves only with the status, the update time with any change. A condition that becomes true

@@ -18,8 +18,9 @@ import msgspec
 
 from tfoperator.api.names import LABEL_TENSORBOARD, OnStraggler
 from tfoperator.api.templates import is_absent
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.api.v1.types import ConditionType, OnStall, ReplicaType, TFJob
+from tfoperator.api.v1.types import OnStall, ReplicaType, TFJob
 from tfoperator.api.validation.job import long_names
 from tfoperator.api.validation.limits import MANAGED_BY_OPERATOR, MAX_REPLICAS
 from tfoperator.base.clock import whole_second

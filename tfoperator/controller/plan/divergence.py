@@ -7,12 +7,11 @@ was trained is spoilt.
 from __future__ import annotations
 
 from tfoperator.api.losses import loss_is_a_number
-from tfoperator.api.v1.types import ConditionType
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.validation.limits import MAX_NOT_A_NUMBER
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.verdict import Situation
-
-REASON = "LossIsNotANumber"
 
 
 def report_divergence(draft: Draft, known: Situation) -> None:
@@ -27,9 +26,9 @@ def report_divergence(draft: Draft, known: Situation) -> None:
             f"{MAX_NOT_A_NUMBER} times in a row. Stop the job, and go on from an earlier checkpoint with a lower "
             "learning rate or other data."
         )
-        draft.conditions.set(ConditionType.DIVERGED, "True", REASON, message)
-        draft.event("Warning", REASON, message)
+        draft.conditions.set(ConditionType.DIVERGED, "True", JobReason.LOSS_IS_NOT_A_NUMBER, message)
+        draft.event(JobReason.LOSS_IS_NOT_A_NUMBER, message)
     elif is_true and reported.loss_not_a_number == 0 and loss_is_a_number(reported.metrics):
         # The metric itself is asked, too: a CRD of an older release drops the count.
         message = f"The loss of TFJob {draft.key} is a number again."
-        draft.conditions.set(ConditionType.DIVERGED, "False", "LossIsANumber", message)
+        draft.conditions.set(ConditionType.DIVERGED, "False", JobReason.LOSS_IS_A_NUMBER, message)

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Literal
 
 import msgspec
 
 from tfoperator.api.names import ANNOTATION_STOPPED, replica_of
+from tfoperator.api.replica_pods import STOP_DEADLINE, is_ending
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.plan.actions import (
@@ -46,9 +47,6 @@ MAX_REQUEUE = 3600.0
 """Seconds. A later time is approached in steps: wall clocks get corrected, and timers run on another clock."""
 
 _NEEDED_BY_PODS = frozenset({PhaseName.POD_GROUP, PhaseName.NETWORK})
-
-_STOP_DEADLINE = 1
-"""Seconds, `spec.activeDeadlineSeconds` of a pod that is stopped: the least that API servers accept."""
 
 
 class Draft:
@@ -86,9 +84,9 @@ class Draft:
         """`namespace/name` of the job."""
         return self.job.metadata.key
 
-    def event(self, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+    def event(self, reason: JobReason, message: str) -> None:
         """Add an event about the job."""
-        self._events.append(PlannedEvent(type_, reason, message))
+        self._events.append(PlannedEvent.of(reason, message))
 
     def requeue_in(self, seconds: float) -> None:
         """Plan again after at most this long."""
@@ -151,7 +149,7 @@ class Draft:
         end it; it can be lowered and never raised. The resourceVersion keeps a lagging cache from stopping a pod, and
         reporting that, twice.
         """
-        if self.is_ending(pod):
+        if self.ends(pod):
             return
         meta = pod.metadata
         self._status_first = True
@@ -163,17 +161,15 @@ class Draft:
             required=False,
             body={
                 "metadata": {"resourceVersion": meta.resource_version, "annotations": {ANNOTATION_STOPPED: reason}},
-                "spec": {"activeDeadlineSeconds": _STOP_DEADLINE},
+                "spec": {"activeDeadlineSeconds": STOP_DEADLINE},
             },
             spec_field="spec.runPolicy.cleanPodPolicy",
         )
 
-    def is_ending(self, pod: Pod) -> bool:
+    def ends(self, pod: Pod) -> bool:
         """Return whether the pod is deleted or stopped, by this plan or before."""
-        meta, deadline = pod.metadata, pod.spec.active_deadline_seconds
-        if meta.deletion_timestamp is not None or (deadline is not None and deadline <= _STOP_DEADLINE):
-            return True
-        return meta.uid in self._deletions or meta.uid in self._logs or meta.uid in self._stops
+        uid = pod.metadata.uid
+        return is_ending(pod) or uid in self._deletions or uid in self._logs or uid in self._stops
 
     def delete_job(self) -> None:
         """Delete the job, which takes all of its pods with it, once their logs are kept; and do nothing else.

@@ -26,8 +26,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from tfoperator.api.names import GANG_TOPOLOGY_ANNOTATION
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import find_condition
-from tfoperator.api.v1.types import ConditionType, SchedulingPolicy
+from tfoperator.api.v1.types import SchedulingPolicy
 from tfoperator.api.waiting import unschedulable_reasons
 from tfoperator.controller.plan.actions import Create, Patch, PhaseName
 from tfoperator.controller.plan.draft import Draft
@@ -105,13 +107,13 @@ def plan_pod_group(
     return admitted
 
 
-def report_gang(draft: Draft, reason: str, text: str) -> None:
+def report_gang(draft: Draft, reason: JobReason, text: str) -> None:
     """Send one event when the condition first says this about the gang: the condition prevents a second event."""
     before = find_condition(draft.job.status.conditions, ConditionType.RUNNING)
     now = draft.conditions.get(ConditionType.RUNNING)
     said = before is not None and text in before.message
     if not said and now is not None and text in now.message:
-        draft.event("Warning", reason, f"TFJob {draft.key}: {text}.")
+        draft.event(reason, f"TFJob {draft.key}: {text}.")
 
 
 def _is_leaving(current: PodGroup | None, groups: Sequence[ReplicaGroup], gang: GangScheduler) -> bool:

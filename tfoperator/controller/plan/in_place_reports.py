@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.held_resources import program_of, termination_of
 from tfoperator.controller.plan.replicas import ENDED_STATES, Replica, ReplicaGroup, restarting_because
@@ -19,13 +20,13 @@ def report_returns(draft: Draft, groups: Sequence[ReplicaGroup], *, ended: bool 
     returned = [(group, replica) for group in groups for replica in group.returned]
     restarted = [(group, one) for group, one in returned if not ended or one.state in ENDED_STATES]
     if restarted:
-        draft.event("Warning", "TFJobRestarting", restarting_because(draft.job.metadata.name, restarted))
+        draft.event(JobReason.RESTARTING, restarting_because(draft.job.metadata.name, restarted))
     for _, replica in returned:
         last = termination_of(program_of(replica.pod), last=True)
         if replica.pod is not None and last is not None:
             meta = replica.pod.metadata
             message = f"Pod: {meta.namespace}.{meta.name} exited with code {last.exit_code}"
-            draft.event("Normal", "ExitedWithCode", message)
+            draft.event(JobReason.EXITED_WITH_CODE, message)
 
 
 def report_old_server(draft: Draft) -> None:
@@ -40,4 +41,4 @@ def report_old_kubelets(draft: Draft, unaided: Sequence[Replica]) -> None:
 
 
 def _report_recreation(draft: Draft, why: str) -> None:
-    draft.event("Warning", "RestartsByRecreation", f"spec.runPolicy.restartMode: {why}, so pods are made again instead")
+    draft.event(JobReason.RESTARTS_BY_RECREATION, f"spec.runPolicy.restartMode: {why}, so pods are made again instead")

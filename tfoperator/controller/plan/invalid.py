@@ -3,7 +3,8 @@
 A job that never started gets Failed, with the problems in the message: its users should know at once, and an API server
 with our CRD would have refused it. One that has started is frozen instead: its pods and services stay as they are until
 the spec makes sense again, because a mistake in an edit (or a newer operator that asks for more) must not cost days of
-training. Running, Ready, Stalled, Straggling and the phase are Unknown meanwhile. Only suspending it is still possible.
+training. Running, the phase, and our own conditions about what goes on are Unknown meanwhile. Only suspending it is
+still possible.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from datetime import datetime
 
 import msgspec
 
+from tfoperator.api.v1.condition_types import PASSING_CONDITIONS, ConditionType
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.conditions import Conditions
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.reporting import report_created
 from tfoperator.controller.plan.status import phase_of
-
-REASON_INVALID = "TFJobInvalid"
 
 _MAX_TEXT = 1000
 
@@ -36,11 +37,11 @@ def plan_invalid(draft: Draft, problems: Sequence[str]) -> TFJobStatus:
     if job.status.start_time is None and not draft.observed.pods:
         return _fail(draft, f"TFJob {draft.key} is invalid: {text}")
     message = f"TFJob {draft.key} is left alone until its spec is valid again: {text}"
-    if draft.conditions.set(ConditionType.RUNNING, "Unknown", REASON_INVALID, message):
-        draft.event("Warning", REASON_INVALID, message)
-    for condition in (ConditionType.READY, ConditionType.STALLED, ConditionType.STRAGGLING):
+    if draft.conditions.set(ConditionType.RUNNING, "Unknown", JobReason.INVALID, message):
+        draft.event(JobReason.INVALID, message)
+    for condition in (one for one in PASSING_CONDITIONS if not one.traits.is_peers):
         if draft.conditions.get(condition) is not None:
-            draft.conditions.set(condition, "Unknown", REASON_INVALID, message)
+            draft.conditions.set(condition, "Unknown", JobReason.INVALID, message)
     status = draft.conditions.written_to(job.status)
     return msgspec.structs.replace(
         status,
@@ -50,8 +51,8 @@ def plan_invalid(draft: Draft, problems: Sequence[str]) -> TFJobStatus:
 
 
 def _fail(draft: Draft, message: str) -> TFJobStatus:
-    draft.conditions.set(ConditionType.FAILED, "True", REASON_INVALID, message)
-    draft.event("Warning", REASON_INVALID, message)
+    draft.conditions.set(ConditionType.FAILED, "True", JobReason.INVALID, message)
+    draft.event(JobReason.INVALID, message)
     return msgspec.structs.replace(
         draft.conditions.written_to(draft.job.status),
         phase="Failed",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.types import ReplicaType
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup
@@ -29,8 +30,7 @@ def warn_of_lone_restarts(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
     if not names or not ended or has_servers or restarts_together(draft.job):
         return
     draft.event(
-        "Warning",
-        "RestartedAlone",
+        JobReason.RESTARTED_ALONE,
         f"{_some(names)} {'is' if len(names) == 1 else 'are'} restarted after {_some(ended)} had ended. Replicas that "
         "train together (MultiWorkerMirroredStrategy) would wait for each other for ever: set "
         "spec.runPolicy.restartScope to Job, so that all are restarted together.",

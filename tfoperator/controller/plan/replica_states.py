@@ -20,8 +20,9 @@ import msgspec
 from tfoperator.api.names import MAX_RESTARTS, replica_of
 from tfoperator.api.replica_pods import ENDED_PHASES, outlives_training, replica_phase
 from tfoperator.api.templates import restarts_in_pod
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import ReplicaStatus, find_condition
-from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
+from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.base.clock import epoch_seconds, seconds_between
 from tfoperator.controller.plan.disruption_causes import DELETED, deletion_of, disruption_of, kubelet_ended
 from tfoperator.controller.plan.in_place import (

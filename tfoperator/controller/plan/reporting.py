@@ -7,13 +7,14 @@ message), Running counts the replicas, and Ready says that all of them do their 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from tfoperator.api.job_conditions import PROGRESS_DEADLINE_EXCEEDED
 from tfoperator.api.names import parse_replica_type
 from tfoperator.api.queues import queue_name
+from tfoperator.api.v1.condition_types import PASSING_CONDITIONS, ConditionType, Fate
+from tfoperator.api.v1.reasons import ForeignReason, JobReason
 from tfoperator.api.v1.status import all_conditions, find_condition, status_of
-from tfoperator.api.v1.types import ConditionType, ReplicaType
+from tfoperator.api.v1.types import ReplicaType
 from tfoperator.api.waiting import summary
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.gang import ignored_topology, report_gang
@@ -42,15 +43,12 @@ _MAX_LOSSES = 3
 _RUNNING_STATES = (ReplicaState.RUNNING,)
 _RESTART_STATES = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
 
-_OVER = (ConditionType.RUNNING, ConditionType.READY, ConditionType.STALLED, ConditionType.STRAGGLING)
-"""What a job is no more when it ends or has to wait."""
-
 
 def report_created(draft: Draft) -> None:
     """Report that the job was created, the first report about any job."""
     if draft.conditions.get(ConditionType.CREATED) is None:
         name = draft.job.metadata.name
-        draft.conditions.set(ConditionType.CREATED, "True", "TFJobCreated", f"TFJob {name} is created.")
+        draft.conditions.set(ConditionType.CREATED, "True", JobReason.CREATED, f"TFJob {name} is created.")
         _report_uncounted(draft)
         if not draft.options.restart_rules and restarts_in_place(draft.job):
             report_old_server(draft)
@@ -62,7 +60,7 @@ def _report_uncounted(draft: Draft) -> None:
     if queue and uncounted and draft.observed.gate is None:
         known = ", ".join(str(parse_replica_type(key)) for key in uncounted)
         message = f"queue {queue} doesn't count the pods of {', '.join(uncounted)}, which run without quota"
-        draft.event("Warning", "NotCountedByQueue", f"{message}: Kueue knows {known} only.")
+        draft.event(JobReason.NOT_COUNTED_BY_QUEUE, f"{message}: Kueue knows {known} only.")
 
 
 def report_suspension(draft: Draft) -> None:
@@ -74,20 +72,18 @@ def report_suspension(draft: Draft) -> None:
     if gate is not None and not by_user:
         _report_queue(draft, QueueGate("PodsLeaving", "its old pods are still there") if gate.admitted else gate)
         return
-    for condition in (ConditionType.ADMITTED, *_OVER):
-        _set_false_if_there(draft, condition, "TFJobSuspended", message)
-    conditions.remove(ConditionType.RESTARTING)
+    _end_what_goes_on(draft, ConditionType, JobReason.SUSPENDED, message)
     if draft.conditions.held_before and not by_user:
         waits = f"TFJob {name} is resumed when the last of its old pods is gone."
-        conditions.set(ConditionType.SUSPENDED, "True", "TFJobSuspended", waits)
-    elif conditions.set(ConditionType.SUSPENDED, "True", "TFJobSuspended", message):
-        draft.event("Normal", "TFJobSuspended", message)
+        conditions.set(ConditionType.SUSPENDED, "True", JobReason.SUSPENDED, waits)
+    elif conditions.set(ConditionType.SUSPENDED, "True", JobReason.SUSPENDED, message):
+        draft.event(JobReason.SUSPENDED, message)
 
 
 def _report_resumption(draft: Draft) -> None:
     message = f"TFJob {draft.job.metadata.name} is resumed."
-    draft.conditions.set(ConditionType.SUSPENDED, "False", "TFJobResumed", message)
-    draft.event("Normal", "TFJobResumed", message)
+    draft.conditions.set(ConditionType.SUSPENDED, "False", JobReason.RESUMED, message)
+    draft.event(JobReason.RESUMED, message)
 
 
 def _report_queue(draft: Draft, gate: QueueGate) -> None:
@@ -96,12 +92,12 @@ def _report_queue(draft: Draft, gate: QueueGate) -> None:
     message = f"TFJob {name} waits in queue {queue_name(draft.job.metadata.labels)}: {gate.message}"
     if conditions.is_true(ConditionType.SUSPENDED):
         _report_resumption(draft)
-    for condition in _OVER:
-        _set_false_if_there(draft, condition, "TFJobQueued", message)
-    conditions.remove(ConditionType.RESTARTING)
+    # That the job isn't admitted has the queue's own reason, below.
+    others = [one for one in ConditionType if one is not ConditionType.ADMITTED]
+    _end_what_goes_on(draft, others, JobReason.QUEUED, message)
     if status_of(all_conditions(draft.job.status), ConditionType.ADMITTED) != "False":
-        draft.event("Normal", "TFJobQueued", message)
-    conditions.set(ConditionType.ADMITTED, "False", gate.reason, message)
+        draft.event(JobReason.QUEUED, message)
+    conditions.set(ConditionType.ADMITTED, "False", ForeignReason(gate.reason), message)
 
 
 def report_progress(draft: Draft, known: Situation) -> None:
@@ -112,8 +108,8 @@ def report_progress(draft: Draft, known: Situation) -> None:
     gate = draft.observed.gate
     if gate is not None:
         message = f"TFJob {draft.job.metadata.name} is admitted by ClusterQueue {gate.message}."
-        if conditions.set(ConditionType.ADMITTED, "True", gate.reason, message):
-            draft.event("Normal", "TFJobAdmitted", message)
+        if conditions.set(ConditionType.ADMITTED, "True", ForeignReason(gate.reason), message):
+            draft.event(JobReason.ADMITTED, message)
     else:
         conditions.remove(ConditionType.ADMITTED)
     if known.resumed and conditions.is_true(ConditionType.SUSPENDED):
@@ -135,22 +131,27 @@ def report_progress(draft: Draft, known: Situation) -> None:
     all_ready = ready > 0 and ready + completed == total
     if conditions.is_true(ConditionType.RESTARTING):
         # Also of a job that has never run, since this condition has the reasons why it doesn't.
-        conditions.set(ConditionType.RUNNING, "False", "TFJobRestarting", f"TFJob {draft.key} restarts. {detail}")
+        conditions.set(ConditionType.RUNNING, "False", JobReason.RESTARTING, f"TFJob {draft.key} restarts. {detail}")
     elif _is_running(groups):
         running = f"TFJob {draft.key} is running."
         conditions.set(
-            ConditionType.RUNNING, "True", "TFJobRunning", running if all_ready and not waits else f"{running} {detail}"
+            ConditionType.RUNNING,
+            "True",
+            JobReason.RUNNING,
+            running if all_ready and not waits else f"{running} {detail}",
         )
     elif waits or conditions.get(ConditionType.RUNNING) is not None:
-        conditions.set(ConditionType.RUNNING, "False", "TFJobPending", f"TFJob {draft.key} does not run yet. {detail}")
+        conditions.set(
+            ConditionType.RUNNING, "False", JobReason.PENDING, f"TFJob {draft.key} does not run yet. {detail}"
+        )
     if all_ready:
-        conditions.set(ConditionType.READY, "True", "TFJobReady", f"All replicas of TFJob {draft.key} are ready.")
+        conditions.set(ConditionType.READY, "True", JobReason.READY, f"All replicas of TFJob {draft.key} are ready.")
     else:
-        _set_false_if_there(draft, ConditionType.READY, "TFJobNotReady", f"{counts}.")
+        _set_false_if_there(draft, ConditionType.READY, JobReason.NOT_READY, f"{counts}.")
     if draft.gang_is_stuck:
-        report_gang(draft, "Unschedulable", draft.gang_waits or "")
+        report_gang(draft, JobReason.UNSCHEDULABLE, draft.gang_waits or "")
     if ignored:
-        report_gang(draft, "TopologyIgnored", ignored)
+        report_gang(draft, JobReason.TOPOLOGY_IGNORED, ignored)
 
 
 def _waiting(draft: Draft, groups: Sequence[ReplicaGroup]) -> str:
@@ -169,18 +170,20 @@ def watch_progress(draft: Draft, stall: Stall) -> None:
     match stall.state:
         case StallState.STALLED:
             if not conditions.is_true(ConditionType.STALLED):
-                draft.event("Warning", "Stalled", stall.message)
-            conditions.set(ConditionType.STALLED, "True", PROGRESS_DEADLINE_EXCEEDED, stall.message)
+                draft.event(JobReason.STALLED, stall.message)
+            conditions.set(ConditionType.STALLED, "True", JobReason.PROGRESS_DEADLINE_EXCEEDED, stall.message)
         case StallState.UNKNOWN:
-            if conditions.set(ConditionType.STALLED, "Unknown", "NothingToTell", stall.message):
-                draft.event("Warning", "ProgressUnknown", stall.message)
+            if conditions.set(ConditionType.STALLED, "Unknown", JobReason.NOTHING_TO_TELL, stall.message):
+                draft.event(JobReason.PROGRESS_UNKNOWN, stall.message)
         case StallState.GOES_ON:
             if conditions.is_true(ConditionType.STALLED):
-                draft.event("Normal", "ProgressResumed", f"TFJob {name} makes progress again.")
-            _set_false_if_there(draft, ConditionType.STALLED, "ProgressResumed", f"TFJob {name} makes progress.")
+                draft.event(JobReason.PROGRESS_RESUMED, f"TFJob {name} makes progress again.")
+            _set_false_if_there(
+                draft, ConditionType.STALLED, JobReason.PROGRESS_RESUMED, f"TFJob {name} makes progress."
+            )
         case StallState.NOT_RUNNING:
             message = f"Not everything that TFJob {name} needs runs; its time without progress starts anew then."
-            _set_false_if_there(draft, ConditionType.STALLED, "TFJobNotRunning", message)
+            _set_false_if_there(draft, ConditionType.STALLED, JobReason.NOT_RUNNING, message)
         case StallState.NOT_WATCHED:
             conditions.remove(ConditionType.STALLED)
     if stall.look_again is not None:
@@ -197,13 +200,12 @@ def report_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) -
     _report_exits(draft, groups)
     conditions = draft.conditions
     if verdict.failure is None:
-        condition, reason = ConditionType.SUCCEEDED, "TFJobSucceeded"
+        condition, reason = ConditionType.SUCCEEDED, JobReason.SUCCEEDED
         message = f"TFJob {draft.key} successfully completed."
-        draft.event("Normal", reason, message)
     else:
-        condition, reason, message = ConditionType.FAILED, verdict.reason or "TFJobFailed", verdict.failure
-        draft.event("Warning", reason, message)
-    for over in (*_OVER, ConditionType.RESTARTING):
+        condition, reason, message = ConditionType.FAILED, verdict.reason, verdict.failure
+    draft.event(reason, message)
+    for over in PASSING_CONDITIONS:
         _set_false_if_there(draft, over, reason, message)
     conditions.set(condition, "True", reason, message)
 
@@ -230,15 +232,15 @@ def _report_restarts(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobR
         more = f" and {len(restart.causes) - _MAX_LOSSES} more" if len(restart.causes) > _MAX_LOSSES else ""
         taken = " That is a disruption, and no failure." if restart.is_disruption else ""
         message = f"job {draft.job.metadata.name} is restarting all its replicas because of {causes}{more}.{taken}"
-        conditions.set(ConditionType.RESTARTING, "True", "TFJobRestarting", message)
-        draft.event("Warning", "TFJobRestarting", message)
+        conditions.set(ConditionType.RESTARTING, "True", JobReason.RESTARTING, message)
+        draft.event(JobReason.RESTARTING, message)
     elif lost:
         new = [one for one in lost if one[1].newly_restarting]
         # A recorded restart already has its reason in the condition, which its pod may not show any more.
         if new or not conditions.is_true(ConditionType.RESTARTING):
             message = restarting_because(draft.job.metadata.name, new or lost)
-            conditions.set(ConditionType.RESTARTING, "True", "TFJobRestarting", message)
-            draft.event("Warning", "TFJobRestarting", message)
+            conditions.set(ConditionType.RESTARTING, "True", JobReason.RESTARTING, message)
+            draft.event(JobReason.RESTARTING, message)
     elif _is_running(groups) and not _awaits_successors(groups):
         conditions.remove(ConditionType.RESTARTING)
     unaided = [replica for group in groups for replica in group.replicas if replica.unaided]
@@ -268,7 +270,7 @@ def _report_losses(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
         message = (
             f"{', '.join(parts)}{more} failed for good; {len(group.failed)} of {group.size} have. The job goes on."
         )
-        draft.event("Warning", "ReplicaFailed", message)
+        draft.event(JobReason.REPLICA_FAILED, message)
 
 
 def _report_exits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
@@ -286,11 +288,23 @@ def _report_exits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
         )
     ]
     for message in exits[:_MAX_EXIT_EVENTS]:
-        draft.event("Normal", "ExitedWithCode", message)
+        draft.event(JobReason.EXITED_WITH_CODE, message)
     if len(exits) > _MAX_EXIT_EVENTS:
-        draft.event("Normal", "ExitedWithCode", f"{len(exits) - _MAX_EXIT_EVENTS} more pods exited")
+        draft.event(JobReason.EXITED_WITH_CODE, f"{len(exits) - _MAX_EXIT_EVENTS} more pods exited")
 
 
-def _set_false_if_there(draft: Draft, condition: ConditionType, reason: str, message: str) -> None:
+def _end_what_goes_on(draft: Draft, kinds: Iterable[ConditionType], reason: JobReason, message: str) -> None:
+    """Have the conditions of a job that is suspended, or waits in its queue, say that nothing goes on."""
+    for kind in kinds:
+        match kind.traits.while_held:
+            case Fate.FALSE:
+                _set_false_if_there(draft, kind, reason, message)
+            case Fate.REMOVED:
+                draft.conditions.remove(kind)
+            case Fate.STAYS:
+                pass
+
+
+def _set_false_if_there(draft: Draft, condition: ConditionType, reason: JobReason, message: str) -> None:
     if draft.conditions.get(condition) is not None:
         draft.conditions.set(condition, "False", reason, message)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from tfoperator.api.names import replica_of
 from tfoperator.api.replica_pods import ENDED_PHASES, replica_phase
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.types import Network, ReplicaType
 from tfoperator.base.clock import epoch_seconds
 from tfoperator.controller.plan.actions import Create, DeleteReason, PhaseName, StopReason
@@ -95,8 +96,7 @@ def report_edits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
     types = [group.type for group in edited if any(one.state in _POD_STATES for one in group.replicas)]
     if types:
         draft.event(
-            "Warning",
-            "TemplateChanged",
+            JobReason.TEMPLATE_CHANGED,
             f"The pods of {', '.join(types)} are to be made otherwise, from another template for example. Pods that "
             "exist stay as they were until they are made again; to replace all, suspend the job and resume it.",
         )
@@ -125,11 +125,10 @@ def _warn(draft: Draft, groups: Sequence[ReplicaGroup], manifests: ReplicaManife
     for group in groups:
         _tell_what_is_overruled(draft, group, manifests)
     if problem := manifests.too_many_hosts:
-        draft.event("Warning", "TooManyReplicas", f"spec.tfReplicaSpecs: {problem}")
+        draft.event(JobReason.TOO_MANY_REPLICAS, f"spec.tfReplicaSpecs: {problem}")
     if any(manifests.keeps_another_scheduler(group) for group in groups):
         draft.event(
-            "Warning",
-            "SetPodTemplateSchedulerName",
+            JobReason.SET_SCHEDULER_NAME,
             "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten",
         )
 
@@ -137,22 +136,19 @@ def _warn(draft: Draft, groups: Sequence[ReplicaGroup], manifests: ReplicaManife
 def _tell_what_is_overruled(draft: Draft, group: ReplicaGroup, manifests: ReplicaManifests) -> None:
     if manifests.overrules_restart_policy(group):
         draft.event(
-            "Warning",
-            "SetPodTemplateRestartPolicy",
+            JobReason.SET_RESTART_POLICY,
             "Restart policy in pod template will be overwritten by restart policy in replica spec",
         )
     has_started = bool(group.started_before or group.counts)
     if not has_started and manifests.overrules_tf_config(group):
         draft.event(
-            "Warning",
-            "SetPodTemplateTFConfig",
+            JobReason.SET_TF_CONFIG,
             f"TF_CONFIG in the pod template of {group.type} is overwritten: the operator's names all replicas of the "
             "job. Remove it from env, or give your own variable another name",
         )
     if manifests.overrules_host_name(group):
         draft.event(
-            "Warning",
-            "SetPodTemplateHostname",
+            JobReason.SET_HOSTNAME,
             f"hostname and subdomain in the pod template of {group.type} will be overwritten: the network of the job "
             f"is {Network.PER_JOB}",
         )

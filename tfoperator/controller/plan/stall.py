@@ -25,8 +25,9 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.job_conditions import condition_of
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import TrainingProgress, all_conditions
-from tfoperator.api.v1.types import ConditionType, OnStall, ReplicaType, TFJob
+from tfoperator.api.v1.types import OnStall, ReplicaType, TFJob
 from tfoperator.base.clock import seconds_between, utc, whole_second
 from tfoperator.base.durations import format_duration
 from tfoperator.controller.plan.progress import STACKS_TIMEOUT, Stall, StallState, pods_to_look_into

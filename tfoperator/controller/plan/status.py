@@ -13,6 +13,7 @@ import msgspec
 
 from tfoperator.api.job_conditions import READY_COUNT
 from tfoperator.api.names import replicas_selector
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import (
     JobCondition,
     JobUsage,
@@ -23,7 +24,7 @@ from tfoperator.api.v1.status import (
     parse_indexes,
     status_of,
 )
-from tfoperator.api.v1.types import ConditionType, Network, ReplicaType, TFJob, TFJobSpec
+from tfoperator.api.v1.types import Network, ReplicaType, TFJob, TFJobSpec
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.conditions import Conditions, is_finished
 from tfoperator.controller.plan.observed import Observed, PlanOptions, clean_pod_policy

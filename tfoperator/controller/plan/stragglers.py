@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 
 from tfoperator.api.job_conditions import has_condition
-from tfoperator.api.v1.types import ConditionType
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.validation.limits import MAX_NODE_FAILURES
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.draft import Draft
@@ -35,18 +36,18 @@ def report_stragglers(draft: Draft, known: Situation) -> None:
     for key, count in known.node_failures.items():
         if count == _IN_A_ROW != draft.job.status.node_failures.get(key):
             why = "{} was slow, failed three times in a row, or by its device, on node {}".format(*key.split("/"))
-            draft.event("Warning", "NodeAvoided", f"{why}: it is made anew on another node.")
+            draft.event(JobReason.NODE_AVOIDED, f"{why}: it is made anew on another node.")
     slow, before = _slow(known), draft.conditions.get(ConditionType.STRAGGLING)
     told = re.findall(r"([\w-]+) \(", before.message) if before is not None and before.status == "True" else []
     names = ", ".join(f"{name} ({factor} times)" for name, factor in slow.items())
     message = f"Steps of TFJob {draft.key} take longer than the median of the replica's type: {names}."
     if slow and told != list(slow):
-        draft.conditions.set(ConditionType.STRAGGLING, "True", "SlowReplica", message)
+        draft.conditions.set(ConditionType.STRAGGLING, "True", JobReason.SLOW_REPLICA, message)
         if not told:
-            draft.event("Warning", "Straggling", message)
+            draft.event(JobReason.STRAGGLING, message)
     elif before is not None and not slow:
         message = f"No replica of TFJob {draft.key} is slow."
-        draft.conditions.set(ConditionType.STRAGGLING, "False", "NoSlowReplica", message)
+        draft.conditions.set(ConditionType.STRAGGLING, "False", JobReason.NO_SLOW_REPLICA, message)
 
 
 def move_replicas(known: Situation) -> dict[str, int]:

@@ -18,6 +18,7 @@ import msgspec
 
 from tfoperator.api import names
 from tfoperator.api.queues import queue_name, uncounted_devices
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import TensorBoardStatus
 from tfoperator.api.validation.warnings import uncounted_board
 from tfoperator.controller.plan.actions import Create, Delete, DeleteReason, Patch, PhaseName
@@ -75,7 +76,7 @@ def plan_tensorboard(draft: Draft, tensorboard: TensorBoardObjects, *, suspended
     changes = _bring(draft, "services", tensorboard.service, service, create)
     if changes and (refused := refused_service_type(wanted, draft.options)):
         message = f"{_SPEC_FIELD}.serviceType: {refused} is not allowed, so the service is ClusterIP"
-        draft.event("Warning", "TensorBoardNotExposed", f"{message}; see --exposed-tensorboards of the operator")
+        draft.event(JobReason.TENSORBOARD_NOT_EXPOSED, f"{message}; see --exposed-tensorboards of the operator")
     if suspended and queue_name(draft.job.metadata.labels):
         _remove(draft, "deployments", tensorboard.deployment, DeleteReason.SUSPEND)
     else:
@@ -90,7 +91,7 @@ def _refuse(draft: Draft, tensorboard: TensorBoardObjects, devices: Sequence[str
     is_new = job.status.observed_generation != job.metadata.generation and not is_finished(job.status.conditions)
     if is_new or (there is not None and there.metadata.deletion_timestamp is None):
         message = f"{_SPEC_FIELD}.resources {uncounted_board(queue_name(job.metadata.labels), devices)}"
-        draft.event("Warning", "TensorBoardNotCounted", message)
+        draft.event(JobReason.TENSORBOARD_NOT_COUNTED, message)
     _remove(draft, "deployments", there)
     _remove(draft, "services", tensorboard.service)
     draft.tensorboard_status = None

@@ -19,12 +19,12 @@ from tfoperator.api.int_or_percent import allowed, required
 from tfoperator.api.job_conditions import (
     ACTIVE_TOO_LONG,
     BACKOFF_LIMIT_REACHED,
-    PROGRESS_DEADLINE_EXCEEDED,
-    START_DEADLINE_EXCEEDED,
 )
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.disruptions import DisruptionBackoff
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import UsagePhase, find_condition
-from tfoperator.api.v1.types import ConditionType, OnStall, ReplicaType, SuccessPolicy, TFJob
+from tfoperator.api.v1.types import OnStall, ReplicaType, SuccessPolicy, TFJob
 from tfoperator.api.waiting import Reason, ReasonKind, summary
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.held_resources import program_of, termination_of
@@ -122,11 +122,11 @@ class Situation(msgspec.Struct):
 
 
 class Verdict(NamedTuple):
-    """The stage of a job, and why it has failed; `reason` is that of its condition Failed, if not the usual one."""
+    """The stage of a job, and why it has failed; `reason` is that of its condition Failed."""
 
     stage: Stage
     failure: str | None = None
-    reason: str = ""
+    reason: JobReason = JobReason.FAILED
 
 
 def judge(known: Situation) -> Verdict:
@@ -145,7 +145,7 @@ def judge(known: Situation) -> Verdict:
     if _has_too_many_failures(known):
         failure = _job_failed_because(job, BACKOFF_LIMIT_REACHED)
         if stalled:
-            return Verdict(Stage.FAILED, f"{failure}. {stalled}", PROGRESS_DEADLINE_EXCEEDED)
+            return Verdict(Stage.FAILED, f"{failure}. {stalled}", JobReason.PROGRESS_DEADLINE_EXCEEDED)
         last = some(known.restart.causes or _last_failures(groups))
         return Verdict(Stage.FAILED, f"{failure}: {last}" if last else failure)
     if known.suspended:
@@ -155,9 +155,9 @@ def judge(known: Situation) -> Verdict:
         return Verdict(Stage.FAILED, _job_failed_because(job, ACTIVE_TOO_LONG))
     left = known.start_left
     if left is not None and left <= 0:
-        return Verdict(Stage.FAILED, _not_started_message(known, left), START_DEADLINE_EXCEEDED)
+        return Verdict(Stage.FAILED, _not_started_message(known, left), JobReason.START_DEADLINE_EXCEEDED)
     if stalled and stall.ends_as is OnStall.FAIL:
-        return Verdict(Stage.FAILED, stalled, PROGRESS_DEADLINE_EXCEEDED)
+        return Verdict(Stage.FAILED, stalled, JobReason.PROGRESS_DEADLINE_EXCEEDED)
     return Verdict(Stage.ACTIVE)
 
 

@@ -15,8 +15,9 @@ from typing import Any, Self
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, JOB_ROLE_MASTER, LABEL_JOB_ROLE, job_selector, replica_name
 from tfoperator.api.problems import errors
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import all_conditions
-from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
+from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.api.validation.manifest import validate_manifest
 from tfoperator.base.clock import epoch_seconds
 from tfoperator.kube import ListOptions, Selection

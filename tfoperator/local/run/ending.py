@@ -12,10 +12,14 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.job_conditions import RUN_ENDS, final_condition
+from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.names import ANNOTATION_STOPPED, STOPPED_WITH_RUN
+from tfoperator.api.replica_pods import STOP_DEADLINE
+from tfoperator.api.v1.condition_types import PASSING_CONDITIONS, ConditionType
+from tfoperator.api.v1.reasons import JobReason
+from tfoperator.api.v1.state import RUN_ENDS
 from tfoperator.api.v1.status import JobCondition, JobUsage, ReplicaStatus, TFJobStatus
-from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
+from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.base.clock import utc, whole_second
 from tfoperator.kube.resources import PODS
 from tfoperator.report.facts import FinalState
@@ -24,17 +28,6 @@ DIED = "Died"
 """The state of a run whose process has ended without a result: it was killed, or its machine went down."""
 
 _REASONS = {state: reason for reason, state in RUN_ENDS.items()}
-_RUN_FAILED = "RunFailed"
-_OVER = (
-    ConditionType.RUNNING,
-    ConditionType.RESTARTING,
-    ConditionType.READY,
-    ConditionType.STALLED,
-    ConditionType.STRAGGLING,
-    ConditionType.DIVERGED,
-)
-"""Conditions about something that goes on: false when nothing does."""
-
 _ENDED_PHASES = ("Succeeded", "Failed")
 _LOST_EXIT_CODE = 137
 _LOST_REASON = "ContainerStatusUnknown"
@@ -46,9 +39,8 @@ PodPlace = tuple[str, str]
 JobPlace = tuple[str, str]
 """Namespace and name of a job."""
 
-FINISHED_REASON = "FinishedWhenInterrupted"
 FINISHED_MESSAGE = "It was asked to end, and had finished within its grace period."
-"""Reason and message of the success of a job that trained to its end after the run was interrupted."""
+"""Message of the success of a job that trained to its end after the run was interrupted."""
 
 
 class RunEnd(msgspec.Struct, frozen=True):
@@ -70,7 +62,7 @@ class RunEnd(msgspec.Struct, frozen=True):
     @property
     def reason(self) -> str:
         """The reason of the condition Failed of a job that had not ended before."""
-        return _REASONS.get(self.state, _RUN_FAILED)
+        return _REASONS.get(self.state, JobReason.RUN_FAILED)
 
     def message(self, job: str) -> str:
         """Return the message of that condition, for a job by `namespace/name`."""
@@ -79,9 +71,9 @@ class RunEnd(msgspec.Struct, frozen=True):
             why = f"its run was killed, or the machine went down. The last sign of life of the run was at {seen}."
             if self.left:
                 why += f" Programs of it still run. End them: kill {' '.join(map(str, self.left))}"
-        elif self.state == RUN_ENDS["RunTimedOut"]:
+        elif self.state == RUN_ENDS[JobReason.RUN_TIMED_OUT]:
             why = "the time limit of its run was over."
-        elif self.state == RUN_ENDS["RunInterrupted"]:
+        elif self.state == RUN_ENDS[JobReason.RUN_INTERRUPTED]:
             why = "its run was interrupted."
         else:
             why = f"its run failed: {self.cause}" if self.cause else "its run failed."
@@ -110,7 +102,9 @@ def ended_status(job: TFJob, end: RunEnd) -> TFJobStatus:
     if final_condition(job) is None:
         at = max((at, *(utc(one) for one in (status.start_time,) if one is not None)))
         if (job.metadata.namespace, job.metadata.name) in end.finished:
-            status = _with_end(status, ConditionType.SUCCEEDED, FINISHED_REASON, FINISHED_MESSAGE, at)
+            status = _with_end(
+                status, ConditionType.SUCCEEDED, JobReason.FINISHED_WHEN_INTERRUPTED, FINISHED_MESSAGE, at
+            )
         else:
             status = _with_end(status, ConditionType.FAILED, end.reason, end.message(job.metadata.key), at)
     elif status.completion_time is not None:
@@ -130,7 +124,7 @@ def _with_end(status: TFJobStatus, kind: ConditionType, reason: str, message: st
     def over(found: Iterable[JobCondition]) -> tuple[JobCondition, ...]:
         return tuple(
             JobCondition(one.type, "False", reason, message, at, at)
-            if one.type in _OVER and one.status != "False"
+            if one.type in PASSING_CONDITIONS and one.status != "False"
             else one
             for one in found
         )
@@ -172,7 +166,7 @@ def _ended_pod(obj: Mapping[str, Any], end: RunEnd) -> dict[str, Any]:
         metadata.pop(member, None)
     if was_stopped:
         metadata["annotations"] = {ANNOTATION_STOPPED: STOPPED_WITH_RUN, **_mapping(metadata.get("annotations"))}
-        spec.setdefault("activeDeadlineSeconds", 1)
+        spec.setdefault("activeDeadlineSeconds", STOP_DEADLINE)
     if not has_ended:
         status["phase"] = "Succeeded" if known is FinalState.SUCCEEDED else "Failed"
     for member in ("containerStatuses", "initContainerStatuses"):

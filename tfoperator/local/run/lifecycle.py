@@ -16,7 +16,8 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from tfoperator.api.job_conditions import final_condition
-from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.informers import Callbacks, SharedInformerFactory
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError, NotFoundError

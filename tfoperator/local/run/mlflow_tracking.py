@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfoperator.api.v1.types import TFJOBS, ConditionType
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.urls import shown_url, with_shown_urls
 from tfoperator.local.run.records import RunRecords
 from tfoperator.local.run.results import JobResult, RunResult

@@ -15,12 +15,14 @@ import msgspec
 
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import TrainingProgress
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import utc
 from tfoperator.kube.objects import Pod
 from tfoperator.local.node.log_store import LogStore
-from tfoperator.local.run.ending import FINISHED_MESSAGE, FINISHED_REASON, RunEnd
+from tfoperator.local.run.ending import FINISHED_MESSAGE, RunEnd
 from tfoperator.local.run.finished import has_finished, trained_to_its_end
 from tfoperator.local.run.report_facts import replica_facts, with_kernel_log
 from tfoperator.local.runtime.log_files import LogFile
@@ -118,7 +120,9 @@ class RunResult(msgspec.Struct, frozen=True, rename="camel"):
         """How and when the run ended, for its jobs."""
         at = utc(self.began) + timedelta(seconds=self.seconds)
         replicas = {(job.namespace, replica.pod): replica.state for job in self.jobs for replica in job.replicas}
-        finished = frozenset((job.namespace, job.name) for job in self.jobs if job.reason == FINISHED_REASON)
+        finished = frozenset(
+            (job.namespace, job.name) for job in self.jobs if job.reason == JobReason.FINISHED_WHEN_INTERRUPTED
+        )
         return RunEnd(str(self.outcome), at, self.message, replicas, finished)
 
 
@@ -168,7 +172,7 @@ def job_result(
         facts = msgspec.structs.replace(facts, full_disk=full_disk())
     condition, reason, message = (end.type, end.reason, end.message) if end else ("", "", "")
     if end is None and outcome is RunOutcome.INTERRUPTED and has_finished(job, facts.replicas):
-        condition, reason, message = ConditionType.SUCCEEDED, FINISHED_REASON, FINISHED_MESSAGE
+        condition, reason, message = ConditionType.SUCCEEDED, JobReason.FINISHED_WHEN_INTERRUPTED, FINISHED_MESSAGE
         replicas = tuple(
             msgspec.structs.replace(one, state=FinalState.SUCCEEDED) if trained_to_its_end(one) else one
             for one in facts.replicas

@@ -12,10 +12,11 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name
 from tfoperator.api.replica_pods import replica_phase
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.errors import ForbiddenError, KubeError
 from tfoperator.kube.objects import ObjectMeta, Pod
@@ -58,8 +59,8 @@ class CommandRunner(Protocol):
 
 KeepStacks = Callable[[ObjectMeta, Pod, str, str], object]
 """Keeps stacks of a job's pod: job, pod, container, text. Raises OSError."""
-Tell = Callable[[ObjectMeta, Literal["Normal", "Warning"], str, str], object]
-"""Reports something about a job: an event's type, reason and message."""
+Tell = Callable[[ObjectMeta, JobReason, str], object]
+"""Reports something about a job: an event's reason and message."""
 
 
 @dataclass
@@ -190,18 +191,18 @@ class StackTaker:
         return stacks_printed(ran)
 
 
-def _told(taking: _Taking) -> tuple[Literal["Normal", "Warning"], str, str]:
+def _told(taking: _Taking) -> tuple[JobReason, str]:
     """Return the event about one request."""
     name = taking.job.name
     if taking.forbidden:
-        return "Warning", "StacksNotTaken", f"No stacks of TFJob {name} were taken: {_FORBIDDEN_PROBLEM}."
+        return JobReason.STACKS_NOT_TAKEN, f"No stacks of TFJob {name} were taken: {_FORBIDDEN_PROBLEM}."
     problems = [f"{replica}: {why}" for replica, why in sorted(taking.problems.items())]
     more = f"; and of {len(problems) - _MAX_PROBLEMS} more" if len(problems) > _MAX_PROBLEMS else ""
     missing = f" None of {'; '.join(problems[:_MAX_PROBLEMS])}{more}." if problems else ""
     rest = f" {taking.left_out} more were not asked." if taking.left_out else ""
     if not taking.kept:
-        return "Warning", "StacksNotTaken", f"No stacks of TFJob {name} were taken.{missing}{rest}"
-    return "Normal", "StacksTaken", f"Stacks of {_names(taking.kept)} are in the log archive.{missing}{rest}"
+        return JobReason.STACKS_NOT_TAKEN, f"No stacks of TFJob {name} were taken.{missing}{rest}"
+    return JobReason.STACKS_TAKEN, f"Stacks of {_names(taking.kept)} are in the log archive.{missing}{rest}"
 
 
 def _names(replicas: Iterable[str]) -> str:

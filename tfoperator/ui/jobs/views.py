@@ -7,22 +7,22 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from tfoperator.api.job_conditions import condition_of, final_condition, has_condition
+from tfoperator.api.job_conditions import final_condition, has_condition
 from tfoperator.api.names import replica_name, tensorboard_name
 from tfoperator.api.queues import is_multikueue, queue_name
+from tfoperator.api.v1.condition_types import Concern, ConditionType
+from tfoperator.api.v1.state import JobState
 from tfoperator.api.v1.status import all_conditions
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.kube.event import Event
 from tfoperator.sdk.queues import JobQueue
 from tfoperator.sdk.states import (
     container_status,
-    job_state,
     pod_order,
     ready_text,
     reasons_without_pods,
     replica_state,
     restart_count,
-    troubles,
     waiting_reason,
     wanted_replicas,
 )
@@ -33,10 +33,10 @@ from tfoperator.ui.streaming import seconds, short
 
 MAX_EVENTS = 200
 """Maximum events of one job: the latest."""
-_SHOWN_CONDITIONS = ("Stalled", "Straggling", "Diverged")
-"""Conditions whose message is shown, if they are true."""
-
-_REPORTED_CONDITIONS = (ConditionType.FAILED, ConditionType.RESTARTING, ConditionType.STALLED, ConditionType.DIVERGED)
+_REPORTED_CONDITIONS = (
+    ConditionType.RESTARTING,
+    *(one for one in ConditionType if one.traits.concern is Concern.ALARM),
+)
 """Conditions that a report explains."""
 
 _UNREPORTED_ENDS = ("Interrupted",)
@@ -45,15 +45,14 @@ _UNREPORTED_ENDS = ("Interrupted",)
 
 def job_row(job: TFJob, queue: JobQueue | None = None) -> dict[str, Any]:
     """Return a job in the list, ready to be encoded as JSON; `queue` is its queue state, if known."""
-    meta, status = job.metadata, job.status
+    meta, status, state = job.metadata, job.status, job.state
     return {
         "key": meta.key,
         "namespace": meta.namespace,
         "name": meta.name,
         "uid": meta.uid,
-        "state": job_state(job),
-        "flags": troubles(job),
-        "message": short(_message(job, queue)),
+        "state": state.word,
+        "message": short(_message(job, state, queue)),
         "ready": ready_text(job),
         "replicas": wanted_replicas(job),
         "restarts": restart_count(job),
@@ -94,7 +93,7 @@ def job_detail(
         "tensorBoard": _tensorboard(job, local),
         "time": None if job.status.usage is None else job_time(job.status.usage, phases),
         "hasReport": job.status.restarts > 0
-        or (any(has_condition(job, kind) for kind in _REPORTED_CONDITIONS) and job_state(job) not in _UNREPORTED_ENDS)
+        or (any(has_condition(job, kind) for kind in _REPORTED_CONDITIONS) and job.state.word not in _UNREPORTED_ENDS)
         or bool(reasons_without_pods(job)),
     }
 
@@ -184,22 +183,14 @@ def _spans(records: Sequence[PodRecord]) -> list[dict[str, Any]]:
     ]
 
 
-def _message(job: TFJob, queue: JobQueue | None) -> str:
-    """Return the reason for the job's state: how it ended, or what it waits for."""
-    end = final_condition(job)
-    if end is not None:
-        return end.message
+def _message(job: TFJob, state: JobState, queue: JobQueue | None) -> str:
+    """Return the reason for the job's state: how it ended, or what it waits for, here, in its queue or elsewhere."""
+    if final_condition(job) is not None:
+        return state.message
     if queue is not None and queue.waits:
         return f"Queue {queue}"
-    for shown in (condition_of(job, kind) for kind in _SHOWN_CONDITIONS):
-        if shown is not None and shown.status == "True":
-            return shown.message
-    state = job_state(job)
-    # The condition Created explains nothing; the condition Running has the reason why it does not run yet.
-    for kind in (ConditionType.RUNNING if state == ConditionType.CREATED else state, ConditionType.RUNNING, state):
-        condition = condition_of(job, kind)
-        if condition is not None:
-            return condition.message + (f" (on cluster {queue.cluster})" if queue is not None and queue.cluster else "")
+    if state.message:
+        return state.message + (f" (on cluster {queue.cluster})" if queue is not None and queue.cluster else "")
     if is_multikueue(job):
         where = f"cluster {queue.cluster}" if queue is not None and queue.cluster else "a cluster that it chooses"
         return f"MultiKueue is in charge of this job, and has it run on {where}."

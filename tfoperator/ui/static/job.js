@@ -3,7 +3,6 @@
 import { Stream } from "./api.js";
 import { framed, h, setAttribute, setText } from "./dom.js";
 import { ago, clock, count, duration, told, tone } from "./format.js";
-import { stateOf } from "./jobs.js";
 import { LogsTab } from "./logs.js";
 import { OverviewTab } from "./overview.js";
 import { ResourcesTab } from "./resources.js";
@@ -88,7 +87,7 @@ export class JobView {
     const { job } = this.data;
     this.drawNotice();
     if (!job) return;
-    const state = stateOf(job);
+    const { state } = job;
     setText(this.badge, visible(state));
     setAttribute(this.badge, "class", `badge ${tone(state)}`);
     const message = visible(job.broken || told(job.message, job));
@@ -131,7 +130,7 @@ export class JobView {
       this.mark();
       if (focused) this.tablist.querySelector("[aria-selected=true]")?.focus();
     }
-    if (!this.tab) this.select(this.wanted ?? (job.hasReport && ["Failed", "TimedOut", "Died"].includes(stateOf(job)) ? "report" : "overview"));
+    if (!this.tab) this.select(this.wanted ?? (job.hasReport && ["Failed", "TimedOut", "Died"].includes(job.state) ? "report" : "overview"));
   }
 
   go(id) { location.hash = `#/jobs/${encodeURIComponent(this.namespace)}/${encodeURIComponent(this.name)}/${id}`; }

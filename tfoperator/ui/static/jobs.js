@@ -3,8 +3,6 @@
 import { ago, amount, duration, number, progressOf, told, tone } from "./format.js";
 import { drawParts, LiveList } from "./livelist.js";
 
-export const stateOf = (job) => job.flags[0] ?? job.state;
-
 const GPU = "nvidia.com/gpu";
 const took = (job) => (job.started ? (job.completed ?? Date.now() / 1000) - job.started : null);
 const used = (job, resource) => (job.completed ? undefined : job.used?.[resource]);
@@ -24,13 +22,13 @@ const JOBS = {
   noMatch: "No job matches", looking: "Looking for jobs \u2026",
   empty: ["No jobs yet", "Submit one: tfoperator submit job.yaml, or kubectl apply -f job.yaml"],
   trouble: (reasons) => `What is shown may be old or incomplete: the API server can't be read (${reasons}).`,
-  state: stateOf,
+  state: (job) => job.state,
   text: (job) => `${job.name} ${job.namespace} ${job.message}`,
   value: (by) => ({ name: (job) => job.name, restarts: (job) => job.restarts ?? 0, created: (job) => job.created ?? 0, took: (job) => took(job) ?? 0,
     cpu: (job) => used(job, "cpu") ?? 0, gpu: (job) => used(job, GPU) ?? 0,
-    attention: (job) => (job.created ?? 0) + (tone(stateOf(job)) === "bad" ? 1e11 : 0) })[by], // failures and stalls first, then the newest
+    attention: (job) => (job.created ?? 0) + (tone(job.state) === "bad" ? 1e11 : 0) })[by], // failures and stalls first, then the newest
   draw(parts, job, several) {
-    const state = stateOf(job), { percent, left } = progressOf(job.progress);
+    const { state } = job, { percent, left } = progressOf(job.progress);
     const going = percent !== null && !job.completed && state === "Running";
     drawParts(parts, {
       name: job.name, place: several ? job.namespace : "", address: `#/jobs/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}`,

@@ -96,7 +96,7 @@ def shown(status: dict[str, Any], name: str = "mnist", *, html: bool = True) -> 
 
 def test_a_job_is_one_line_in_python_and_shown_with_its_replicas_in_a_notebook_where_a_message_is_no_markup() -> None:
     assert shown({"phase": "Running", "ready": "1/2"}, html=False) == "<TFJob ml/mnist: Running, 1/2 ready>"
-    assert shown({}, html=False) == "<TFJob ml/mnist: new>"
+    assert shown({}, html=False) == "<TFJob ml/mnist: Pending>"
     running = {"type": "Running", "status": "True", "reason": "TFJobRunning", "message": "it runs"}
     status = {"phase": "Running", "ready": "1/2", "restarts": 1, "replicaStatuses": {"Worker": {"active": 2}}}
     text = shown({**status, "conditions": [running]})

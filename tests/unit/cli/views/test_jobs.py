@@ -2,9 +2,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
-from tfoperator.api.v1.types import ConditionType, TFJob
-from tfoperator.cli.views.jobs import age, job_row, state_message
+from tfoperator.api.v1.types import TFJob
+from tfoperator.cli.views.jobs import age, job_row
 from tfoperator.kube.objects import ObjectMeta
 
 
@@ -22,5 +23,5 @@ def test_a_job_that_has_stalled_is_called_so_while_it_runs(true: list[str], stat
     job = TFJob(metadata=ObjectMeta(name="a"), status=TFJobStatus(conditions=conditions))
     now = datetime(2026, 1, 1, tzinfo=UTC)
     assert job_row(job, now, wide=True)[1] == state
-    assert state_message(job) == f"about {state}"
+    assert job_row(job, now, wide=True)[-1] == f"about {state}"
     assert (age(now - timedelta(minutes=5), now), age(None, now)) == ("5m", "-")

@@ -21,8 +21,8 @@ from tests.unit.controller.builders import (
     with_status,
 )
 from tfoperator.api.names import ANNOTATION_STOPPED
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
-from tfoperator.api.v1.types import ConditionType
 from tfoperator.controller.plan.actions import Patch
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.kube.objects import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition

@@ -22,8 +22,10 @@ from tests.unit.controller.builders import (
     waiting,
     with_status,
 )
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import JobCondition, TFJobStatus, TrainingProgress
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller import Comparison, PlanOptions
 from tfoperator.controller.plan.actions import Plan
 from tfoperator.controller.plan.draft import Draft
@@ -64,7 +66,7 @@ def finished(*changes: Callable[[Draft], object], comparison: Comparison | None 
     "change",
     [
         lambda draft: draft.write_status_first(),
-        lambda draft: draft.event("Normal", "TFJobResumed", "it is"),
+        lambda draft: draft.event(JobReason.RESUMED, "it is"),
         lambda draft: draft.create_replica_object(planned(JOB).creations("pods")[0]),
     ],
 )
@@ -153,7 +155,7 @@ def test_that_a_job_is_created_may_wait_for_a_while() -> None:
 def drafted(change: Callable[[Draft], object]) -> Plan:
     """The plan of a draft that says that its job is created, and what else is drafted."""
     draft = Draft(Observed(make_job({"Worker": 2}), known_for=0.5), NOW, WAITING)
-    draft.conditions.set(ConditionType.CREATED, "True", "TFJobCreated", "it is")
+    draft.conditions.set(ConditionType.CREATED, "True", JobReason.CREATED, "it is")
     change(draft)
     return draft.finish(draft.conditions.written_to(TFJobStatus()))
 
@@ -162,9 +164,9 @@ def drafted(change: Callable[[Draft], object]) -> Plan:
     "change",
     [
         lambda draft: draft.write_status_first(),
-        lambda draft: draft.event("Warning", "Unschedulable", "for want of nodes"),
-        lambda draft: draft.conditions.set(ConditionType.FAILED, "True", "TFJobFailed", "it has"),
-        lambda draft: draft.conditions.set(ConditionType.SUSPENDED, "True", "TFJobSuspended", "it is"),
+        lambda draft: draft.event(JobReason.UNSCHEDULABLE, "for want of nodes"),
+        lambda draft: draft.conditions.set(ConditionType.FAILED, "True", JobReason.FAILED, "it has"),
+        lambda draft: draft.conditions.set(ConditionType.SUSPENDED, "True", JobReason.SUSPENDED, "it is"),
     ],
 )
 def test_nothing_else_may_wait(change: Callable[[Draft], object]) -> None:

@@ -4,9 +4,10 @@ import msgspec
 import pytest
 
 from tests.unit.controller.builders import NOW, after, make_job, make_pod, planned, started, with_status
-from tfoperator.api.job_conditions import PEER_CONDITIONS, final_condition, has_condition
+from tfoperator.api.job_conditions import final_condition, has_condition
+from tfoperator.api.v1.condition_types import PEER_CONDITIONS
+from tfoperator.api.v1.condition_types import ConditionType as C
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
-from tfoperator.api.v1.types import ConditionType as C
 from tfoperator.api.v1.types import decode_tfjob
 
 OWN = [one for one in C if one not in PEER_CONDITIONS]

@@ -18,8 +18,9 @@ from tests.unit.controller.builders import (
     terminated,
     with_status,
 )
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import ReplicaStatus
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.kube.objects import (
     ContainerState,

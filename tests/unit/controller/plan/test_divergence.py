@@ -4,9 +4,9 @@ import msgspec
 
 from tests.unit.controller.builders import after, make_job, make_pod, planned, started, with_status
 from tfoperator.api.job_conditions import condition_of
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import Metric, TrainingProgress
-from tfoperator.api.v1.types import ConditionType, TFJob
-from tfoperator.controller.plan.divergence import REASON
+from tfoperator.api.v1.types import TFJob
 from tfoperator.report.job import facts_of_job
 
 
@@ -23,7 +23,7 @@ def test_ten_reports_in_a_row_are_told_once_and_a_number_ends_it() -> None:
     job = with_status(job, planned(job, worker).status)
     assert condition_of(with_status(job, planned(reporting(job, 9), worker).status), ConditionType.DIVERGED) is None
     seen = planned(reporting(job, 10), worker)
-    assert seen.reasons == [REASON]
+    assert seen.reasons == ["LossIsNotANumber"]
     job = with_status(job, seen.status)
     assert [one.type for one in job.status.operator_conditions if one.status == "True"] == ["Ready", "Diverged"]
     assert "Diverged" not in [one.type for one in job.status.conditions], "the Go operator's clients don't know it"

@@ -17,7 +17,8 @@ from tests.unit.controller.builders import (
     started,
     with_status,
 )
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller import SchedulingRules
 from tfoperator.controller.kueue.objects import Priority
 from tfoperator.controller.observe.informers import priorities_of

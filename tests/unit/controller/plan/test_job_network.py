@@ -16,7 +16,8 @@ from tests.unit.controller.builders import (
     planned,
     with_status,
 )
-from tfoperator.api.v1.types import ConditionType, Network, TFJob
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.types import Network, TFJob
 from tfoperator.controller.plan.actions import PhaseName
 from tfoperator.controller.plan.observed import Observed, Unseen
 from tfoperator.controller.pods.gang import gang_scheduler

@@ -16,7 +16,8 @@ from tests.unit.controller.builders import (
     terminated,
     with_status,
 )
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.types import TFJob
 from tfoperator.kube.objects import ContainerState, ContainerStatus, Pod
 
 PROXY = ContainerStatus(name="proxy", ready=True, state=ContainerState())

@@ -18,8 +18,9 @@ from tests.unit.controller.builders import (
     waiting,
     with_status,
 )
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import JobUsage, ReplicaStatus
-from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
+from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.api.waiting import Reason, ReasonKind
 from tfoperator.controller.plan.observed import Observed, Refusals
 from tfoperator.kube.objects import Pod

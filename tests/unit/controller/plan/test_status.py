@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from tests.unit.controller.builders import NOW, after, make_job, make_pod, planned, pods_by_letter, started
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus
-from tfoperator.api.v1.types import ConditionType, ReplicaType
+from tfoperator.api.v1.types import ReplicaType
 from tfoperator.controller.plan.conditions import Conditions
 from tfoperator.controller.plan.status import is_worth_writing
 
@@ -138,7 +140,7 @@ def test_counts_are_worth_a_write_and_indexes_that_started_are_not() -> None:
 def build(*steps: tuple[ConditionType, str]) -> Conditions:
     conditions = Conditions(TFJobStatus(), NOW)
     for kind, status in steps:
-        conditions.set(kind, status, "R", "m")
+        conditions.set(kind, status, JobReason.RUNNING, "m")
     return conditions
 
 

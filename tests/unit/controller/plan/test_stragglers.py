@@ -15,8 +15,9 @@ from tests.unit.controller.builders import (
     services_of,
     with_status,
 )
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.observed import Observed
 from tfoperator.kube.objects import (
     ContainerState,

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from tests.unit.controller.builders import ReadablePlan, make_job, planned, pods_by_letter, started, with_status
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.types import TFJob
 
 C = ConditionType
 

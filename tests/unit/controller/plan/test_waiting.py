@@ -16,8 +16,9 @@ from tests.unit.controller.builders import (
     waiting,
     with_status,
 )
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import JobCondition, ReplicaStatus
-from tfoperator.api.v1.types import ConditionType, ReplicaType
+from tfoperator.api.v1.types import ReplicaType
 from tfoperator.api.waiting import Reason, ReasonKind
 from tfoperator.api.waiting import summary as reasons_text
 from tfoperator.controller.plan.observed import Observed, Refusals

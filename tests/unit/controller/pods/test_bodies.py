@@ -17,7 +17,8 @@ from tests.unit.controller.builders import (
 )
 from tfoperator.api.process_variables import PROCESS_VARIABLES
 from tfoperator.api.progress_names import PROGRESS_MOUNT_PATH
-from tfoperator.api.v1.types import ConditionType, ReplicaType
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.types import ReplicaType
 from tfoperator.controller import Accelerator, ProgressAccess
 from tfoperator.controller.pods.bodies import away_from
 

@@ -14,8 +14,9 @@ from tests.unit.controller.builders import (
     planned,
     with_status,
 )
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.api.v1.types import ConditionType, Network, ReplicaType, TFJob
+from tfoperator.api.v1.types import Network, ReplicaType, TFJob
 from tfoperator.controller.pods.naming import PLAIN_NAMES, UNIQUE_NAMES, naming_in_use, network_in_use
 from tfoperator.kube.objects import Pod, Service
 

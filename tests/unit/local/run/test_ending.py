@@ -8,9 +8,9 @@ import pytest
 
 from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.kube.objects import Pod, decode_pod
-from tfoperator.local.run.ending import DIED, FINISHED_REASON, RunEnd, ended_objects
+from tfoperator.local.run.ending import DIED, RunEnd, ended_objects
 from tfoperator.report.facts import FinalState
-from tfoperator.sdk.states import job_state, ready_text, replica_state, was_stopped
+from tfoperator.sdk.states import ready_text, replica_state, was_stopped
 
 BEGAN = datetime(2026, 1, 31, 12, tzinfo=UTC)
 END = BEGAN + timedelta(seconds=60, microseconds=700_000)
@@ -80,7 +80,7 @@ def ended_pod(obj: dict[str, Any], end: RunEnd) -> Pod:
 def test_a_job_that_was_at_work_ends_with_its_run(state: str, shown: str, reason: str, why: str) -> None:
     found = ended_job(job(condition("Running")), RunEnd(state, END, "no port is free"))
     status = found.status
-    assert (job_state(found), status.phase, ready_text(found)) == (shown, "Failed", "0/3")
+    assert (found.state.word, status.phase, ready_text(found)) == (shown, "Failed", "0/3")
     failed = status.conditions[-1]
     assert (failed.type, failed.status, failed.reason) == ("Failed", "True", reason)
     assert failed.message.startswith("TFJob ns/a was stopped: ")
@@ -106,7 +106,7 @@ def test_a_job_that_was_at_work_ends_with_its_run(state: str, shown: str, reason
 def test_a_job_that_had_ended_keeps_its_outcome_and_its_time() -> None:
     succeeded = job(condition("Running", "False"), condition("Succeeded"), completionTime=stamp(30))
     found = ended_job(succeeded, RunEnd("TimedOut", END))
-    assert job_state(found) == "Succeeded"
+    assert found.state.word == "Succeeded"
     assert found.status.completion_time == BEGAN + timedelta(seconds=30)
     assert found.status.usage is not None
     assert found.status.usage.seconds == {"starting": 8, "training": 20}
@@ -123,9 +123,9 @@ def test_an_end_is_written_once_and_never_before_the_start() -> None:
 
 def test_a_job_that_nobody_looked_at_and_one_that_is_broken_end_too() -> None:
     bare = {member: value for member, value in job().items() if member != "status"}
-    assert job_state(ended_job(bare, RunEnd(DIED, END))) == "Died"
+    assert ended_job(bare, RunEnd(DIED, END)).state.word == "Died"
     broken = {**bare, "spec": {"tfReplicaSpecs": 5}}
-    assert job_state(ended_job(broken, RunEnd(DIED, END))) == "Died"
+    assert ended_job(broken, RunEnd(DIED, END)).state.word == "Died"
 
 
 def test_a_pod_whose_end_nobody_saw_was_stopped_with_the_run() -> None:
@@ -197,6 +197,6 @@ def test_a_job_that_finished_after_the_interruption_has_succeeded_and_another_on
     first, second = (
         decode_tfjob(msgspec.json.encode(one)) for one in ended_objects((job(condition("Running")), other), end)
     )
-    assert [job_state(first), job_state(second)] == ["Succeeded", "Interrupted"]
-    assert [one.reason for one in first.status.conditions if one.type == "Succeeded"] == [FINISHED_REASON]
+    assert [first.state.word, second.state.word] == ["Succeeded", "Interrupted"]
+    assert [one.reason for one in first.status.conditions if one.type == "Succeeded"] == ["FinishedWhenInterrupted"]
     assert {one.type for one in first.status.conditions if one.status == "True"} == {"Created", "Succeeded"}

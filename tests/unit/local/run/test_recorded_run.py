@@ -18,7 +18,6 @@ from tfoperator.local.run.kept import LOG, RECORDS, RESULT, read_run
 from tfoperator.local.run.recorded_run import RecordedRun
 from tfoperator.local.run.records import RunRecords, read_records
 from tfoperator.sdk import TFJobClient
-from tfoperator.sdk.states import job_state
 
 JOB: dict[str, Any] = {
     "apiVersion": "kubeflow.org/v1",
@@ -59,13 +58,13 @@ def test_others_follow_a_run_to_its_end(going: Path) -> None:
         assert (run.jobs, run.goes_on) == ([], True)
         client = TFJobClient(run=run, namespace="ns")
         writer.saw(JOB)
-        eventually(lambda: [job_state(job) for job in client.list_jobs()] == ["Running"], what="the job is seen")
+        eventually(lambda: [job.state.word for job in client.list_jobs()] == ["Running"], what="the job is seen")
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "ns", "name": "p", "uid": "p"}}
         writer.saw(JOB, pod)
         eventually(lambda: run.client.list(PODS, "ns", decode_pod).items, what="the pod is seen")
         result = {"outcome": "TimedOut", "seconds": 3, "runDirectory": str(going), "jobs": []}
         (going / RESULT).write_text(json.dumps({**result, "began": "2026-01-31T12:00:00Z"}))
-        eventually(lambda: [job_state(job) for job in client.list_jobs()] == ["TimedOut"], what="its end is seen")
+        eventually(lambda: [job.state.word for job in client.list_jobs()] == ["TimedOut"], what="its end is seen")
         assert not run.goes_on
 
 
@@ -76,7 +75,7 @@ def test_records_that_are_cut_while_it_goes_on_are_read_when_they_are_whole(goin
     with RunJournal(going, writer.records, clock=clock), RecordedRun(going, clock=clock) as run:
         (going / RECORDS).write_text('{"objects": [{"kind"')
         run._look()
-        assert [job_state(job) for job in TFJobClient(run=run, namespace="ns").list_jobs()] == ["Running"]
+        assert [job.state.word for job in TFJobClient(run=run, namespace="ns").list_jobs()] == ["Running"]
     with pytest.raises(ValueError, match="truncated"):
         RecordedRun(going)
 

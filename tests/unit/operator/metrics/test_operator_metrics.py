@@ -2,7 +2,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.threads import run_at_once
-from tfoperator.api.v1.types import ConditionType
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.operator.metrics.operator_metrics import OperatorMetrics
 from tfoperator.workqueue.queue import Queue
 

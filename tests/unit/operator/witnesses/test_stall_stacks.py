@@ -9,6 +9,7 @@ import msgspec
 from tests.support.clock import FakeClock
 from tests.support.fake_api import api_error
 from tests.unit.logs.archive.samples import JOB, pod, running
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.kube.errors import TransportError
 from tfoperator.kube.http.exec import Executed
 from tfoperator.kube.objects import ObjectMeta, Pod
@@ -59,9 +60,9 @@ class Cluster:
             raise self.refusal
         self.kept[of.metadata.name] = text
 
-    def _tell(self, job: ObjectMeta, kind: str, reason: str, message: str) -> None:
+    def _tell(self, job: ObjectMeta, reason: JobReason, message: str) -> None:
         assert job == JOB
-        self.events.append((kind, reason, message))
+        self.events.append((reason.event_type, reason, message))
 
     def take(self, *pods: Pod) -> None:
         self.taker.take(JOB, pods, self.done.set)

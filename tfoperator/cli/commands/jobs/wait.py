@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import all_conditions
-from tfoperator.api.v1.types import TFJOBS, ConditionType
+from tfoperator.api.v1.types import TFJOBS
 from tfoperator.cli.cluster import ClusterOptions, JobName
 from tfoperator.cli.recorded import client_of, of_run
 from tfoperator.cli.terminal.errors import CliError

@@ -15,8 +15,10 @@ from datetime import UTC, datetime
 import msgspec
 
 from tfoperator.api.names import ANNOTATION_RESTARTS, LABEL_JOB_NAME, LABEL_TENSORBOARD, annotated_count, replica_name
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import TensorBoardStatus, TrainingProgress
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.cli.views.replica_rows import ReplicaRow, replica_row
 from tfoperator.cli.views.run.folding import Folding
 from tfoperator.kube.event import Event
@@ -25,8 +27,11 @@ from tfoperator.local.run.container_output import LogChunk, RunListener
 from tfoperator.local.run.results import RunOutcome
 from tfoperator.sdk.states import container_status
 
-_QUIET = {"Created", "Ready", "SuccessfulCreatePod", "TensorBoardCreated", "TFJobSucceeded", "TFJobFailed"}
-"""Conditions and events of a job that goes as it should, and those that a condition's line says, too."""
+_NO_NEWS = frozenset(one for one in ConditionType if not one.traits.is_news)
+"""Conditions of a job that goes as it should."""
+
+_QUIET = frozenset(one for one in JobReason if not one.traits.is_news)
+"""Events of a job that goes as it should, and those that a condition's line says, too."""
 
 _ON_THIS_MACHINE = "http://127.0.0.1:"
 
@@ -63,7 +68,7 @@ class View(RunListener, ABC):
         for condition, fact in zip(true, facts, strict=True):
             if fact not in said:
                 self._messages.add(condition.message)
-                if self._verbose or condition.type not in _QUIET:
+                if self._verbose or condition.type not in _NO_NEWS:
                     self.say(name, f"{condition.type}: {condition.message}")
         self._said[job.metadata.uid] = facts
         self._say_why_it_waits(job)
@@ -87,7 +92,7 @@ class View(RunListener, ABC):
 
     def _say_why_it_waits(self, job: TFJob) -> None:
         running = next((c for c in job.status.conditions if c.type == ConditionType.RUNNING), None)
-        waits = running is not None and running.status == "False" and running.reason == "TFJobPending"
+        waits = running is not None and running.status == "False" and running.reason == JobReason.PENDING
         message = running.message if waits and running is not None else ""
         if message != self._waits.get(job.metadata.uid, ""):
             self._waits[job.metadata.uid] = message

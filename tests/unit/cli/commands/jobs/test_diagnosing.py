@@ -5,7 +5,6 @@ import pytest
 
 from tests.support.served import ServedWorld
 from tests.unit.cli.conftest import Tell
-from tfoperator.api.job_conditions import PROGRESS_DEADLINE_EXCEEDED
 from tfoperator.logs.archive.layout import RECORD, ArchivedContainer, ArchivedPod, encode_record, job_folder
 
 STALLED = "No progress for 600 s. Behind: worker-0."
@@ -30,7 +29,7 @@ def test_a_job_that_failed_for_its_stall_says_so_once_and_where_its_stacks_are(
     tell: Tell, world: ServedWorld, tmp_path: Path, stacks: bool
 ) -> None:
     world.submit(Worker=1)
-    world.becomes("Failed", message=STALLED, reason=PROGRESS_DEADLINE_EXCEEDED)
+    world.becomes("Failed", message=STALLED, reason="ProgressDeadlineExceeded")
     root = tmp_path / "archive"
     root.mkdir()
     told = ["Stacks of its threads are kept:", f"  worker-0: {keep_stacks(world, root)}", ""] if stacks else []

@@ -1,0 +1,57 @@
+"""The table of conditions, and that everything follows from it."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tfoperator.api.v1.condition_types import TROUBLES, Concern, ConditionTraits, ConditionType, Fate
+
+ROOT = Path(__file__).resolve().parents[4]
+TABLE = ROOT / "tfoperator/api/v1/condition_types.py"
+STATIC = ROOT / "tfoperator/ui/static"
+HELPER = ROOT / "tests/support/newcomer.py"
+
+
+@pytest.mark.parametrize("kind", ConditionType)
+def test_a_condition_has_a_meaning_and_sensible_traits(kind: ConditionType) -> None:
+    traits = kind.traits
+    assert re.fullmatch(r"(while|once) [^|\n]+[^.]", traits.meaning), "it completes: It is true ..."
+    assert ConditionType(str(kind)) is kind
+    if traits.at_end is not Fate.FALSE:
+        assert traits.while_held in (Fate.STAYS, Fate.FALSE), "what outlives the end is not lost by a suspension"
+    if traits.concern:
+        assert traits.is_news, "a person should see it"
+
+
+def test_by_default_a_condition_is_ours_and_about_what_goes_on_and_concerns_nobody() -> None:
+    traits = ConditionTraits(meaning="while it rains")
+    assert (traits.is_peers, traits.concern, traits.at_end, traits.while_held) == (
+        False,
+        Concern.NONE,
+        Fate.FALSE,
+        Fate.FALSE,
+    )
+
+
+def test_the_most_alarming_trouble_stands_first() -> None:
+    assert TROUBLES == (ConditionType.STALLED, ConditionType.DIVERGED, ConditionType.STRAGGLING)
+
+
+def test_the_page_knows_the_place_and_the_colour_of_each_state_that_a_condition_makes() -> None:
+    order = re.findall(r'"(\w+)"', re.findall(r"order: \[(.*?)\]", (STATIC / "jobs.js").read_text(), re.DOTALL)[0])
+    bad = re.findall(r'"(\w+)"', re.findall(r"BAD = new Set\(\[(.*?)\]\)", (STATIC / "format.js").read_text())[0])
+    states = [one for one in ConditionType if one.traits.is_peers or one in TROUBLES]
+    assert not set(states) - set(order), "tfoperator/ui/static/jobs.js lacks them in its order of states"
+    alarms = {one for one in states if one.traits.concern is Concern.ALARM}
+    assert alarms == set(bad) & set(states), "tfoperator/ui/static/format.js has others in BAD, the states in red"
+
+
+def test_a_newcomers_condition_of_one_row_is_right_everywhere() -> None:
+    """Its row has a meaning and no other trait, and nothing else of the program is changed."""
+    found = subprocess.run(
+        [sys.executable, HELPER, TABLE], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert found.returncode == 0, found.stdout + found.stderr

@@ -1,0 +1,183 @@
+"""The conditions of a TFJob, each declared once: its type and its traits. Everything else about conditions follows.
+
+To add a condition, add a row to `ConditionType`, run `python hack/generate.py` (it writes docs/conditions.md), and have
+the plan set it. The defaults of `ConditionTraits` are right for an observation about a job that goes on: it stands
+where foreign clients don't look, never takes the place of the job's state, and is false once the job has ended or
+waits.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+from typing import Self
+
+import msgspec
+
+
+class Fate(StrEnum):
+    """What becomes of a condition at a turn in the life of its job."""
+
+    FALSE = "becomes false"
+    REMOVED = "is removed"
+    STAYS = "stays"
+
+
+class Concern(IntEnum):
+    """How much a true condition concerns a person."""
+
+    NONE = 0
+    """Not at all: it is as it should be, or the job's state says it already."""
+
+    NOTICE = 1
+    """The job goes on, but not as well as it could."""
+
+    ALARM = 2
+    """Time or work is being lost: it stands before notices, the page shows it in red, and the report explains it."""
+
+
+class ConditionTraits(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts about a type of condition.
+
+    `meaning` completes the sentence "It is true while ..." or "once ...", and stands in docs/conditions.md.
+
+    `is_peers`: the Go operator has the type, too. Those types stand in `status.conditions`, which foreign clients
+    interpret; each of them can be the state of the job. All others stand in `status.operatorConditions`.
+
+    `concern`: one of ours that concerns a person is shown in the place of `Running` while it is true.
+
+    `at_end` and `while_held`: what becomes of it when the job ends, and when the job is suspended or waits in a queue.
+    One that becomes false at the end is about what goes on: it is Unknown while the operator can't read the job's spec.
+
+    `is_news`: `tfoperator run` prints a line when it becomes true.
+    """
+
+    meaning: str
+    is_peers: bool = False
+    concern: Concern = Concern.NONE
+    at_end: Fate = Fate.FALSE
+    while_held: Fate = Fate.FALSE
+    is_news: bool = True
+
+
+class ConditionType(StrEnum):
+    """The types of conditions of a TFJob. Of the Go operator's that are true, the last one here is the job's state."""
+
+    traits: ConditionTraits
+
+    def __new__(cls, value: str, traits: ConditionTraits | None = None) -> Self:
+        """Make a member that is its name, and has its traits. Raises TypeError without them.
+
+        They have a default for type checkers alone, which take the look-up `ConditionType("Ready")` for a call of this.
+        """
+        if traits is None:
+            raise TypeError(f"condition {value} has no ConditionTraits")
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.traits = traits
+        return member
+
+    CREATED = (
+        "Created",
+        ConditionTraits(
+            meaning="once the operator knows of the job. The message of `Running` says what the job lacks",
+            is_peers=True,
+            at_end=Fate.STAYS,
+            while_held=Fate.STAYS,
+            is_news=False,
+        ),
+    )
+    RUNNING = (
+        "Running",
+        ConditionTraits(
+            meaning="while the chief runs, or any worker where there is no chief. The message counts the replicas that "
+            "are ready and says what the others wait for. Unknown: the spec became invalid",
+            is_peers=True,
+        ),
+    )
+    READY = (
+        "Ready",
+        ConditionTraits(meaning="while every replica is ready or has succeeded", is_news=False),
+    )
+    RESTARTING = (
+        "Restarting",
+        ConditionTraits(
+            meaning="while a replica is on its way to a new pod, after a failure or a disruption",
+            is_peers=True,
+            while_held=Fate.REMOVED,
+        ),
+    )
+    STALLED = (
+        "Stalled",
+        ConditionTraits(
+            meaning="while the job has made no progress for `progressDeadlineSeconds`. Unknown: nothing says whether "
+            "it does",
+            concern=Concern.ALARM,
+        ),
+    )
+    STRAGGLING = (
+        "Straggling",
+        ConditionTraits(
+            meaning="while the steps of a replica take much longer than those of the others of its type",
+            concern=Concern.NOTICE,
+        ),
+    )
+    DIVERGED = (
+        "Diverged",
+        ConditionTraits(
+            meaning="once ten reports in a row had a loss that is not a number, until a report has one. What was "
+            "trained is spoilt, so it outlives the job's end",
+            concern=Concern.ALARM,
+            at_end=Fate.STAYS,
+            while_held=Fate.STAYS,
+        ),
+    )
+    SUSPENDED = (
+        "Suspended",
+        ConditionTraits(
+            meaning="while `runPolicy.suspend` is set, and after that until the last old pod is gone",
+            is_peers=True,
+            at_end=Fate.STAYS,
+            while_held=Fate.STAYS,
+        ),
+    )
+    ADMITTED = (
+        "Admitted",
+        ConditionTraits(
+            meaning="while a job in a queue of Kueue has its quota. False: it waits in the queue",
+            at_end=Fate.STAYS,
+        ),
+    )
+    SUCCEEDED = (
+        "Succeeded",
+        ConditionTraits(
+            meaning="once the job has met its success policy, for ever",
+            is_peers=True,
+            at_end=Fate.STAYS,
+            while_held=Fate.STAYS,
+        ),
+    )
+    FAILED = (
+        "Failed",
+        ConditionTraits(
+            meaning="once the job has failed for good, for ever",
+            is_peers=True,
+            concern=Concern.ALARM,
+            at_end=Fate.STAYS,
+            while_held=Fate.STAYS,
+        ),
+    )
+
+
+PEER_CONDITIONS = frozenset(one for one in ConditionType if one.traits.is_peers)
+"""The types of conditions that the Go operator has: the only types in `status.conditions`."""
+
+TROUBLES = tuple(
+    sorted(
+        (one for one in ConditionType if one.traits.concern and not one.traits.is_peers),
+        key=lambda one: -one.traits.concern,
+    )
+)
+"""The types that are shown in the place of `Running` while they are true, the most alarming first."""
+
+PASSING_CONDITIONS = tuple(one for one in ConditionType if one.traits.at_end is Fate.FALSE)
+"""The types about what goes on: false once the job has ended."""
