@@ -10,10 +10,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
-from tfoperator.api.names import LABEL_PREFIX, OnStraggler, RestartMode, parse_replica_type
+from tfoperator.api.limits import MANAGED_BY_MULTIKUEUE
+from tfoperator.api.names import LABEL_PREFIX, parse_replica_type
 from tfoperator.api.pods.rules.resources import is_native
 from tfoperator.api.quantity import parse_quantity
-from tfoperator.api.v1.types import OnStall, RestartScope, RunPolicy, TFJob, TFJobSpec
+from tfoperator.api.v1.types import OnStall, OnStraggler, RestartMode, RestartScope, RunPolicy, TFJob, TFJobSpec
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """On a job: the LocalQueue that it waits in."""
@@ -41,9 +42,6 @@ MAX_EXECUTION_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
 
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 """On a job: its WorkloadPriorityClass."""
-
-MANAGED_BY_MULTIKUEUE = "kueue.x-k8s.io/multikueue"
-"""In `runPolicy.managedBy`: Kueue runs the job on another cluster, and no operator of this one handles it."""
 
 
 MULTIKUEUE_ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
