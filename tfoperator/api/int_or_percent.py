@@ -11,9 +11,11 @@ from tfoperator.api.limits import Pattern
 IntOrPercent = int | str
 """A number or a percentage as in a spec."""
 
-NUMBER_OR_PERCENT = Pattern("^(100|[1-9]?[0-9])%$", 'must be a number from 0 or a percentage from "0%" to "100%"')
+NUMBER_OR_PERCENT = Pattern(
+    "^(100|[1-9]?[0-9])%$", 'must be a number from 0 or a percentage from "0%" to "100%", but is {}'
+)
 POSITIVE_NUMBER_OR_PERCENT = Pattern(
-    "^(100|[1-9][0-9]?)%$", 'must be a number from 1 or a percentage from "1%" to "100%"'
+    "^(100|[1-9][0-9]?)%$", 'must be a number from 1 or a percentage from "1%" to "100%", but is {}'
 )
 """The forms of the texts, for the fields whose numbers begin at 0 and at 1."""
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 
 class Pattern(NamedTuple):
-    """The form of a text, as a regular expression for the whole text, and the words for what does not have it."""
+    """The form of a text: a regular expression for the whole of it, and the message about another text, its {}."""
 
     expression: str
-    demand: str
+    message: str
 
     def fits(self, text: str) -> bool:
         """Return whether the text has the form."""
@@ -41,9 +41,9 @@ QUANTITY_PATTERN = (
 )
 """A resource quantity as API servers write the pattern in their own schemas."""
 
-QUANTITY = Pattern(QUANTITY_PATTERN, "must be a quantity such as 4, 500m or 8Gi")
+QUANTITY = Pattern(QUANTITY_PATTERN, "must be a quantity such as 4, 500m or 8Gi, but is {}")
 
-MOUNT_PATH = Pattern("^/+[^/:][^:]*$", "must be an absolute path, not / itself and without colons")
+MOUNT_PATH = Pattern("^/+[^/:][^:]*$", "must be an absolute path, not / itself and without colons, but is {}")
 """Kubernetes doesn't allow colons in mount paths."""
 
 MAX_PATH_LENGTH = 1024

@@ -152,7 +152,7 @@ def whole(chosen: Json, schema: Json, path: tuple[Key, ...] = ()) -> Json:
             found[name] = _value_of(field, (*path, name))
         elif isinstance(chosen[name], dict) and "properties" in field:
             found[name] = whole(chosen[name], field, (*path, name))
-    return dict(sorted(found.items()))
+    return found
 
 
 _AN_HOUR = 3600

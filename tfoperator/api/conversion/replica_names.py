@@ -24,9 +24,6 @@ LOCAL = "Local"
 _TO_V1 = {EVAL.lower(): ReplicaType.EVALUATOR.value, LOCAL.lower(): ReplicaType.WORKER.value}
 _TO_V1ALPHA2 = {ReplicaType.EVALUATOR: EVAL}
 
-_SHOWN_EARLIER = (ReplicaType.CHIEF.value, ReplicaType.MASTER.value)
-"""The name by which earlier releases showed v1's Master in v1alpha2, and Master. Their manifests remember it."""
-
 
 def v1_name(name: str) -> str:
     """Return the v1 name of a v1alpha2 replica type; unknown types and other spellings of a common one stay."""
@@ -60,7 +57,7 @@ def rename(
 
 def _is_name_of(known: str, name: str, back: Callable[[str], str]) -> bool:
     """Return whether a remembered name means the same type as `name` in the other version."""
-    return back(known) == name or (back is v1alpha2_name and (name, known) == _SHOWN_EARLIER)
+    return back(known) == name
 
 
 def to_remember(renamed: Mapping[str, str], forth: Callable[[str], str], back: Callable[[str], str]) -> dict[str, str]:

@@ -45,7 +45,7 @@ def _wrong_text(value: str, field: Field) -> str:
     if field.one_of and value not in field.one_of:
         return f"must be {' or '.join(field.one_of)}, but is {shown(value)}"
     if field.pattern is not None and not field.pattern.fits(value):
-        return f"{field.pattern.demand}, but is {shown(value)}"
+        return field.pattern.message.format(shown(value))
     if field.max_length is not None and len(value) > field.max_length:
         return f"must have at most {field.max_length} characters"
     return ""
@@ -59,13 +59,13 @@ def _wrong(value: object, field: Field) -> str:
         return ""
     if field.pattern is None:
         return out_of_range(value, field.ge, INT32_MAX if field.le is None else field.le)
-    return "" if value >= field.ge else f"{field.pattern.demand}, but is {shown(value)}"
+    return "" if value >= field.ge else field.pattern.message.format(shown(value))
 
 
 def _wrong_items(path: str, value: Mapping[str, object], pattern: Pattern) -> list[Problem]:
     """Return the problems of the values of a map."""
     return [
-        Problem(f"{path}[{key}]", f"{pattern.demand}, but is {shown(item)}")
+        Problem(f"{path}[{key}]", pattern.message.format(shown(item)))
         for key, item in value.items()
         if not pattern.fits(str(item))
     ]

@@ -110,12 +110,12 @@ class Database(abc.ABC):
     def _prepare(self) -> None:
         with self._transaction(write=False) as db:
             version = self._version(db)
-        if version > VERSION:
-            raise StoreError(f"{self.place} was written by a newer tfoperator (its format is {version})")
-        if version < VERSION and self._read_only:
-            wanted = "`tfoperator pipeline runs` converts it" if version else "it has no tables of tfoperator yet"
-            raise StoreError(f"{self.place} has not the present format: {wanted}")
-        if version < VERSION:
+        if version not in (0, VERSION):
+            found = f"its format is {version}, and this tfoperator knows {VERSION}"
+            raise StoreError(f"{self.place} was written by another version of tfoperator: {found}")
+        if not version and self._read_only:
+            raise StoreError(f"{self.place} has no tables of tfoperator yet")
+        if not version:
             self._make()
 
     @abc.abstractmethod
@@ -124,7 +124,7 @@ class Database(abc.ABC):
 
     @abc.abstractmethod
     def _make(self) -> None:
-        """Make the tables, or convert them, unless another process has done it."""
+        """Make the tables, unless another process has made them."""
 
     @abc.abstractmethod
     def _transaction(self, *, write: bool) -> AbstractContextManager[Connection]:

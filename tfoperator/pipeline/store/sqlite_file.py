@@ -11,7 +11,6 @@ from sqlalchemy import URL, Connection, create_engine, event
 
 from tfoperator.base.files import hold_lock
 from tfoperator.base.private_files import make_folders
-from tfoperator.pipeline.store.converting import convert
 from tfoperator.pipeline.store.database import Database, StoreError, UnusablePlace, make_tables
 from tfoperator.pipeline.store.tables import VERSION
 
@@ -65,15 +64,9 @@ class SQLiteFile(Database):
             connection: Any = db.connection.driver_connection
             connection.execute("PRAGMA journal_mode = WAL")
         with self._transaction(write=True) as db:
-            version = self._version(db)
-            if version == VERSION:
-                return
-            if version:
-                opened: Any = db.connection.driver_connection
-                convert(opened, self._path, lambda: make_tables(db))
-            else:
+            if not self._version(db):
                 make_tables(db)
-            db.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
+                db.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
 
     def _version(self, db: Connection) -> int:
         return int(db.exec_driver_sql("PRAGMA user_version").scalar_one())

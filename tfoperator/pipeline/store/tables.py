@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 VERSION = 2
-"""The version of these tables; newer ones are refused, those of version 1 are converted."""
+"""The version of these tables; others are refused."""
 MLMD_SCHEMA = 10
 
 ARTIFACT_STATES: Any = ("UNKNOWN", "PENDING", "LIVE", "MARKED_FOR_DELETION", "DELETED", "ABANDONED", "REFERENCE")

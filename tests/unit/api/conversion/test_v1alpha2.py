@@ -47,16 +47,15 @@ def test_the_design_documents_types_have_their_names_in_v1() -> None:
     assert "annotations" not in converted.obj["metadata"]
 
 
-def test_both_versions_have_a_master_and_a_manifest_of_an_earlier_release_keeps_it() -> None:
+def test_both_versions_have_a_master_and_a_forged_annotation_does_not_make_it_another_type() -> None:
     up = to_v1(older({"Master": {"restartPolicy": "Never"}, "PS": {"restartPolicy": "Never"}}))
     assert list(up.obj["spec"]["tfReplicaSpecs"]) == ["Master", "PS"]
     assert up.notes == ()
     down = v1_to_v1alpha2(up.obj)
     assert list(down.obj["spec"]["tfReplicaSpecs"]) == ["Master", "PS"]
     assert "annotations" not in down.obj["metadata"]
-    # Earlier releases showed v1's Master as Chief, and noted that in this annotation.
-    shown_earlier = annotated(older({"Chief": {"restartPolicy": "Never"}}), V1_ONLY, specNames={"Chief": "Master"})
-    assert list(to_v1(shown_earlier).obj["spec"]["tfReplicaSpecs"]) == ["Master"]
+    forged = annotated(older({"Chief": {"restartPolicy": "Never"}}), V1_ONLY, specNames={"Chief": "Master"})
+    assert list(to_v1(forged).obj["spec"]["tfReplicaSpecs"]) == ["Chief"]
     forged = annotated(tfjob({"Chief": {"restartPolicy": "Never"}}), V1ALPHA2_ONLY, specNames={"Chief": "Master"})
     assert list(v1_to_v1alpha2(forged).obj["spec"]["tfReplicaSpecs"]) == ["Chief"]
 

@@ -145,17 +145,25 @@ def test_threads_and_processes_share_the_records(tmp_path: Path) -> None:
         assert file.stat().st_mode & 0o077 == 0
 
 
-def test_a_file_that_is_none_or_newer_is_an_error_that_names_it_and_a_reader_makes_nothing(tmp_path: Path) -> None:
+def test_a_file_that_is_none_or_of_another_version_is_named_and_a_reader_makes_nothing(
+    tmp_path: Path,
+) -> None:
     odd = tmp_path / "odd.db"
     odd.write_text("this is no database at all, but long enough to be taken for one: " * 20)
     with pytest.raises(StoreError, match=r"odd\.db"):
         MetadataStore(odd)
-    newer = tmp_path / "newer.db"
-    with closing(sqlite3.connect(newer)) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(StoreError, match="newer tfoperator"):
-        MetadataStore(newer)
-    assert str(newer) not in {one.path for one in psutil.Process().open_files()}
+    other = tmp_path / "other.db"
+    for version in (1, 99):
+        with closing(sqlite3.connect(other)) as connection:
+            connection.execute(f"PRAGMA user_version = {version}")
+        for read_only in (False, True):
+            with pytest.raises(StoreError, match=rf"other\.db was written by another version .* format is {version},"):
+                MetadataStore(other, read_only=read_only)
+    assert str(other) not in {one.path for one in psutil.Process().open_files()}
+    empty = tmp_path / "empty.db"
+    empty.touch()
+    with pytest.raises(StoreError, match=r"empty\.db has no tables of tfoperator yet"):
+        MetadataStore(empty, read_only=True)
     with pytest.raises(StoreError, match="No such file"):
         MetadataStore(tmp_path / "other" / "metadata.db", read_only=True)
     assert not (tmp_path / "other").exists()
