@@ -29,7 +29,7 @@ class Field(msgspec.Struct, frozen=True):
     """The declaration of one field, besides its type and its default.
 
     - `description`: the meaning, in sentences.
-    - `ge` and `le`: the bounds of a number. A whole number with a lower bound has the upper bound of an int32, too.
+    - `ge` and `le`: the bounds of a whole number. The one that is not given is an int32's.
     - `choices`: the allowed values of a text. An empty text means that the field is unset, as in the Go operator.
     - `one_of`: the allowed values of a text, where an empty text is none of them.
     - `pattern`: the form of a text. Of a map, it is the form of each value.

@@ -30,7 +30,7 @@ NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 MAX_NAME_LENGTH = 63
 """Services are DNS labels (RFC 1035), so neither they nor the pods of the same name can be longer."""
 
-INT32_MAX = 2**31 - 1
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
 MAX_REPLICAS = 10_000
 """The maximum number of replicas of one type. TF_CONFIG names every replica in every pod, and at some ten thousand host

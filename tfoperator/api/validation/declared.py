@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from tfoperator.api.field import Field, declared
-from tfoperator.api.limits import INT32_MAX, Pattern
+from tfoperator.api.limits import INT32_MAX, INT32_MIN, Pattern
 from tfoperator.api.problems import Problem, member, shown
 from tfoperator.api.validation.checks import out_of_range, unknown_choice
 
@@ -55,11 +55,12 @@ def _wrong(value: object, field: Field) -> str:
     """Return the message about a number or a list; "" if there is nothing wrong with it."""
     if isinstance(value, tuple) and field.max_items is not None and len(value) > field.max_items:
         return f"must have at most {field.max_items} items"
-    if not isinstance(value, int) or field.ge is None:
+    if not isinstance(value, int) or (field.ge is None and field.le is None):
         return ""
+    low, high = INT32_MIN if field.ge is None else field.ge, INT32_MAX if field.le is None else field.le
     if field.pattern is None:
-        return out_of_range(value, field.ge, INT32_MAX if field.le is None else field.le)
-    return "" if value >= field.ge else field.pattern.message.format(shown(value))
+        return out_of_range(value, low, high)
+    return "" if value >= low else field.pattern.message.format(shown(value))
 
 
 def _wrong_items(path: str, value: Mapping[str, object], pattern: Pattern) -> list[Problem]:
