@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from tfoperator.cli.views.replica_rows import ReplicaRow
@@ -56,7 +57,7 @@ def test_what_strangers_wrote_is_no_markup() -> None:
     assert "&lt;script&gt;" in table
     replica = ReplicaResult("<b>w", "pod", FinalState.FAILED, 0, 1, ())
     job = JobResult("default", "<i>x", "Failed", "r", "<img src=x onerror=alert(1)>", (replica,))
-    text = result_table(RunResult(RunOutcome.FAILED, 1.0, "/run", (job,)))
+    text = result_table(RunResult(RunOutcome.FAILED, 1.0, "/run", (job,), datetime(2026, 1, 31, 12, tzinfo=UTC)))
     assert "<img" not in text
     assert "<i>x" not in text
     assert "exit code" in text

@@ -5,7 +5,6 @@ A run holds the lock of its log until it is over, and renews the time of that fi
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -103,15 +102,12 @@ def _read_result(directory: Path) -> KeptRun | None:
     try:
         with (directory / RESULT).open("rb") as stream:
             result = msgspec.json.decode(stream.read(_MAX_RESULT), type=RunResult)
-            written = datetime.fromtimestamp(os.fstat(stream.fileno()).st_mtime, UTC)
     except FileNotFoundError:
         return None
     except (OSError, *UNDECODABLE):
         return KeptRun(directory, UNREADABLE, _began(directory))
-    lasted = timedelta(seconds=result.seconds)
-    began = written - lasted if result.began is None else utc(result.began)
-    result = msgspec.structs.replace(result, began=began)
-    return KeptRun(directory, str(result.outcome), began, began + lasted, result)
+    began = utc(result.began)
+    return KeptRun(directory, str(result.outcome), began, began + timedelta(seconds=result.seconds), result)
 
 
 def _began(directory: Path) -> datetime:

@@ -65,7 +65,7 @@ class MlflowTracking:
     def _write_job(self, result: RunResult, job: JobResult, curves: Mapping[str, Sequence[Any]]) -> None:
         from mlflow.entities import Metric, Param, RunTag
 
-        began = None if result.began is None else int(result.began.timestamp() * 1000)
+        began = int(result.began.timestamp() * 1000)
         run = self._client.create_run(self._id, began, run_name=job.name).info.run_id
         facts = {"namespace": job.namespace, "directory": result.run_directory, "reason": job.reason}
         tags = [RunTag(f"tfoperator.{name}", value) for name, value in facts.items()]

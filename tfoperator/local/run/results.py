@@ -104,7 +104,7 @@ class RunResult(msgspec.Struct, frozen=True, rename="camel"):
     seconds: float
     run_directory: str
     jobs: tuple[JobResult, ...]
-    began: datetime | None = None
+    began: datetime
     exit_code: int = -1
     message: str = ""
 
@@ -115,9 +115,7 @@ class RunResult(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def end(self) -> RunEnd:
-        """How and when the run ended, for its jobs. Raises ValueError without `began`."""
-        if self.began is None:
-            raise ValueError("a result of an older release does not have when the run began")
+        """How and when the run ended, for its jobs."""
         at = utc(self.began) + timedelta(seconds=self.seconds)
         replicas = {(job.namespace, replica.pod): replica.state for job in self.jobs for replica in job.replicas}
         finished = frozenset((job.namespace, job.name) for job in self.jobs if job.reason == FINISHED_REASON)

@@ -1,6 +1,7 @@
 import json
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -228,13 +229,13 @@ def test_it_is_said_where_processes_start_of_files_that_lie_elsewhere_and_not_of
 def test_a_result_is_printed_or_if_it_finds_no_room_it_is_told_where_it_is(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kept: bool, hint: str
 ) -> None:
-    assert command._print_json(RunResult(RunOutcome.TIMED_OUT, 1.0, "run", ()), Path("run")) is None
+    assert command._print_json(RunResult(RunOutcome.TIMED_OUT, 1.0, "run", (), datetime.now(UTC)), Path("run")) is None
     assert json.loads(capsys.readouterr().out)["exitCode"] == 124
     (folder / "run").mkdir()
     if kept:
         (folder / "run" / "result.json").touch()
     with open("/dev/full", "w") as full, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
-        error = command._print_json(RunResult(RunOutcome.SUCCEEDED, 1.0, "run", ()), Path("run"))
+        error = command._print_json(RunResult(RunOutcome.SUCCEEDED, 1.0, "run", (), datetime.now(UTC)), Path("run"))
     assert error.message.endswith("(No space left on device): the run ended as Succeeded")
     assert (error.hint, error.exit_code) == (hint, 1)

@@ -1,9 +1,13 @@
+from datetime import UTC, datetime
+
 import pytest
 
 from tfoperator.cli.views.run.summary import summary
 from tfoperator.local.run.results import JobResult, ReplicaResult, RunOutcome, RunResult
 from tfoperator.report.facts import FinalState, JobFacts, ReplicaFacts, RunFacts
 from tfoperator.report.report import make_report
+
+BEGAN = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
 def facts_of(one: ReplicaResult) -> ReplicaFacts:
@@ -15,7 +19,7 @@ def result(outcome: RunOutcome, condition: str = "", message: str = "", *replica
     about = {"namespace": "ns", "name": "digits", "outcome": condition or str(outcome), "message": message}
     facts = JobFacts(**about, replicas=tuple(map(facts_of, replicas)))
     job = JobResult("ns", "digits", condition, "R", message, replicas, report=make_report(facts))
-    return "\n".join(summary(RunResult(outcome, 12.34, "runs/x", (job,))))
+    return "\n".join(summary(RunResult(outcome, 12.34, "runs/x", (job,), BEGAN)))
 
 
 CHIEF = ReplicaResult("chief-0", "digits-chief-0", FinalState.SUCCEEDED, 0, 0, ("runs/x/c.log",))
@@ -39,9 +43,11 @@ def test_a_success_is_short_a_failure_names_the_replica_and_its_last_words_and_a
     assert "restartPolicy" in text
     assert "--timeout" in result(RunOutcome.TIMED_OUT)
     assert "interrupted" in result(RunOutcome.INTERRUPTED)
-    assert "no job was created: Interrupted" in "\n".join(summary(RunResult(RunOutcome.INTERRUPTED, 1.0, "runs/x", ())))
+    assert "no job was created: Interrupted" in "\n".join(
+        summary(RunResult(RunOutcome.INTERRUPTED, 1.0, "runs/x", (), BEGAN))
+    )
     job = JobResult("ns", "digits", "Succeeded", "R", "done", (CHIEF,), log_dir="runs/my x/logs")
-    text = "\n".join(summary(RunResult(RunOutcome.SUCCEEDED, 1.0, "runs/x", (job,))))
+    text = "\n".join(summary(RunResult(RunOutcome.SUCCEEDED, 1.0, "runs/x", (job,), BEGAN)))
     assert "tensorboard --logdir 'runs/my x/logs'" in text
 
 
