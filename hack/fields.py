@@ -1,8 +1,4 @@
-"""The table of every field of a TFJob: what the types, the CRD and the defaulting say, for docs/fields.md.
-
-Only one thing can't be read from code: since when a field exists. The Go operator's v1 is finished, so its fields are
-listed here; every other field is ours and came with the first release, unless `SINCE` says later.
-"""
+"""The table of every field of a TFJob: what the declarations, the CRD and the defaulting say, for docs/fields.md."""
 
 from __future__ import annotations
 
@@ -10,43 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import inspect
 
 from tfoperator.api.defaults import default
+from tfoperator.api.field import FIRST_RELEASE, GO_OPERATOR, declared, written_by_others
 from tfoperator.api.schema.crd import openapi_schema
 from tfoperator.api.schema.structs import Schema
-from tfoperator.api.v1.types import decode_tfjob
-
-FIRST_RELEASE = "0.1.0"
-
-SINCE: Mapping[str, str] = {}
-"""The release that brought a field of ours, where that wasn't the first: `{"spec.example": "0.2.0"}`."""
-
-_GO_OPERATOR = {
-    "spec": ("enableDynamicWorker", "runPolicy", "successPolicy", "tfReplicaSpecs"),
-    "spec.runPolicy": (
-        "activeDeadlineSeconds",
-        "backoffLimit",
-        "cleanPodPolicy",
-        "managedBy",
-        "schedulingPolicy",
-        "suspend",
-        "ttlSecondsAfterFinished",
-    ),
-    "spec.runPolicy.schedulingPolicy": (
-        "minAvailable",
-        "minResources",
-        "priorityClass",
-        "queue",
-        "scheduleTimeoutSeconds",
-    ),
-    "spec.tfReplicaSpecs[*]": ("replicas", "restartPolicy", "template"),
-    "status": ("completionTime", "conditions", "lastReconcileTime", "replicaStatuses", "startTime"),
-    "status.conditions[*]": ("lastTransitionTime", "lastUpdateTime", "message", "reason", "status", "type"),
-    "status.replicaStatuses[*]": ("active", "failed", "labelSelector", "selector", "succeeded"),
-}
-
-GO_OPERATOR = frozenset(f"{parent}.{name}" for parent, names in _GO_OPERATOR.items() for name in names)
-"""Paths of the fields that `kubeflow.org/v1` has in the Go operator."""
+from tfoperator.api.structure import members
+from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.types import TFJobSpec, decode_tfjob
 
 _HEAD = """\
 <!-- Made by hack/generate.py from tfoperator/api; change the types or tfoperator/api/schema/fields.py instead. -->
@@ -73,10 +41,10 @@ class FieldRow(NamedTuple):
 def field_rows() -> Iterator[FieldRow]:
     """Every field below `spec` and `status`, in the CRD's order, a parent before its members."""
     # Kubernetes' own fields are not listed: with open templates the schema has none.
-    members = openapi_schema(open_templates=True)["properties"]
+    schemas = openapi_schema(open_templates=True)["properties"]
     filled = _defaults()
-    for name in ("spec", "status"):
-        yield from _rows(members[name], name, filled)
+    for name, struct in (("spec", TFJobSpec), ("status", TFJobStatus)):
+        yield from _rows(schemas[name], name, filled, dict(_ages(struct, name, GO_OPERATOR)))
 
 
 def fields_markdown() -> str:
@@ -90,20 +58,50 @@ def fields_markdown() -> str:
     return "\n".join([_HEAD, *tables])
 
 
-def _rows(schema: Schema, path: str, filled: Mapping[str, Any]) -> Iterator[FieldRow]:
+def _ages(struct: type[msgspec.Struct], path: str, above: str) -> Iterator[tuple[str, str]]:
+    """Yield since when each field exists, by path: as a part of a newer field it is no older than that."""
+    types = members(struct)
+    for name, one in declared(struct).items():
+        below, age = f"{path}.{name}", max(above, one.field.since, key=_release)
+        yield below, age
+        for part, place in _structs(types[name].type, below):
+            yield from _ages(part, place, age)
+    for name, field in written_by_others(struct).items():
+        yield f"{path}.{name}", max(above, field.since, key=_release)
+
+
+def _release(age: str) -> list[int]:
+    return [] if age == GO_OPERATOR else [int(number) for number in age.split(".")]
+
+
+def _structs(info: inspect.Type, path: str) -> Iterator[tuple[type[msgspec.Struct], str]]:
+    """Yield the structs that a value of the type has, and their paths."""
+    match info:
+        case inspect.UnionType():
+            for option in info.types:
+                yield from _structs(option, path)
+        case inspect.StructType():
+            yield info.cls, path
+        case inspect.DictType():
+            yield from _structs(info.value_type, f"{path}[*]")
+        case inspect.VarTupleType():
+            yield from _structs(info.item_type, f"{path}[*]")
+
+
+def _rows(schema: Schema, path: str, filled: Mapping[str, Any], ages: Mapping[str, str]) -> Iterator[FieldRow]:
     required = schema.get("required", ())
     for name, child in schema.get("properties", {}).items():
         below = f"{path}.{name}"
-        since = "v1" if below in GO_OPERATOR else SINCE.get(below, FIRST_RELEASE)
+        since = ages.get(below, FIRST_RELEASE)  # A member of Kubernetes' own types is as old as this API.
         yield FieldRow(
             below, _type(child), _default(child, below, name in required, filled), since, child["description"]
         )
         if child.get("x-kubernetes-preserve-unknown-fields"):
             continue  # Kubernetes' own, of which the CRD names only a part.
-        yield from _rows(child, below, filled)
+        yield from _rows(child, below, filled, ages)
         for key in ("items", "additionalProperties"):
             if isinstance(child.get(key), dict):
-                yield from _rows(child[key], f"{below}[*]", filled)
+                yield from _rows(child[key], f"{below}[*]", filled, ages)
 
 
 def _type(schema: Schema) -> str:

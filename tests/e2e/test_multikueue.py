@@ -16,7 +16,8 @@ from tests.support.audit import granted
 from tests.support.cluster import Json
 from tests.support.eventually import eventually, eventually_holds
 from tests.support.operated import JobOnCluster
-from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE, not_carried
+from tfoperator.api.limits import MANAGED_BY_MULTIKUEUE
+from tfoperator.api.queues import not_carried
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.kube.errors import InvalidError, NotFoundError
 from tfoperator.sdk import JobElsewhere, QueueState

@@ -15,9 +15,9 @@ from hack.pod_environment import variables
 from tests.support.cluster import Cluster, Json, decode, find, tfjob
 from tests.support.eventually import eventually, eventually_holds
 from tests.support.operator_process import OperatorProcess
+from tfoperator.api.limits import MANAGED_BY_OPERATOR
 from tfoperator.api.names import job_selector
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.validation.limits import MANAGED_BY_OPERATOR
 from tfoperator.kube import ListOptions
 from tfoperator.kube.resources import PODS, SERVICES, Resource
 

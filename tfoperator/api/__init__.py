@@ -6,7 +6,6 @@ others must be imported by name.
 """
 
 from tfoperator.api.defaults import default
-from tfoperator.api.names import RestartMode
 from tfoperator.api.problems import Problem, Severity, errors
 from tfoperator.api.templates import PodTemplate, decode_template
 from tfoperator.api.v1.condition_types import ConditionType
@@ -16,6 +15,7 @@ from tfoperator.api.v1.types import (
     CleanPodPolicy,
     ReplicaSpec,
     ReplicaType,
+    RestartMode,
     RestartPolicy,
     RestartScope,
     RunPolicy,

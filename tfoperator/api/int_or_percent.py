@@ -6,15 +6,18 @@ and an allowed number is rounded down, so that neither is weaker than the user's
 
 from __future__ import annotations
 
-import re
+from tfoperator.api.limits import Pattern
 
 IntOrPercent = int | str
 """A number or a percentage as in a spec."""
 
-PERCENT_PATTERN = "^(100|[1-9]?[0-9])%$"
-POSITIVE_PERCENT_PATTERN = "^(100|[1-9][0-9]?)%$"
-
-_PERCENT = re.compile(PERCENT_PATTERN, re.ASCII)
+NUMBER_OR_PERCENT = Pattern(
+    "^(100|[1-9]?[0-9])%$", 'must be a number from 0 or a percentage from "0%" to "100%", but is {}'
+)
+POSITIVE_NUMBER_OR_PERCENT = Pattern(
+    "^(100|[1-9][0-9]?)%$", 'must be a number from 1 or a percentage from "1%" to "100%", but is {}'
+)
+"""The forms of the texts, for the fields whose numbers begin at 0 and at 1."""
 
 
 def required(value: IntOrPercent, total: int) -> int:
@@ -33,4 +36,4 @@ def allowed(value: IntOrPercent, total: int) -> int:
 def _hundredths(value: IntOrPercent, total: int) -> int | None:
     if isinstance(value, int):
         return value * 100
-    return int(value[:-1]) * total if _PERCENT.fullmatch(value) else None
+    return int(value[:-1]) * total if NUMBER_OR_PERCENT.fits(value) else None

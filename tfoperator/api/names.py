@@ -8,7 +8,6 @@ tolerant, since any client may write a label: an invalid one gives None, never a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from functools import lru_cache
 
 from tfoperator.api.v1.types import ReplicaType
@@ -40,20 +39,6 @@ ANNOTATION_DISRUPTIONS = LABEL_PREFIX + "disruptions"
 """On a pod: how many of the restarts of its replica before this pod followed on a disruption and not on a failure."""
 ANNOTATION_JOB_DISRUPTIONS = LABEL_PREFIX + "job-disruptions"
 """On a pod: how many of the restarts of all replicas together before this pod followed on a disruption."""
-
-
-class OnStraggler(StrEnum):
-    """Whether a replica that is slow, or fails again and again on one node, is made anew elsewhere. Unset: Ignore."""
-
-    IGNORE = "Ignore"
-    RESTART = "Restart"
-
-
-class RestartMode(StrEnum):
-    """How a replica is started again after an exit: in a new pod (if unset), or in its own, by the pod's kubelet."""
-
-    RECREATE = "Recreate"
-    IN_PLACE = "InPlace"
 
 
 ANNOTATION_RESTART_MODE = LABEL_PREFIX + "restart-mode"
@@ -112,9 +97,6 @@ LABEL_WORKDIR = LABEL_PREFIX + "workdir"
 """On a TFJob whose replicas run in a folder of its sender: the name of the ConfigMap or Secret that brings it."""
 WORKDIR_VOLUME, WORKDIR_SOURCE_VOLUME = "tfoperator-workdir", "tfoperator-workdir-source"
 """The volumes of its pods: where the folder is unpacked, and where it comes from."""
-
-MAX_NAME_LENGTH = 63
-"""Services are DNS labels (RFC 1035), so neither they nor the pods of the same name can be longer."""
 
 _UID_PART_LENGTH = 8
 

@@ -6,14 +6,14 @@ with the reason for waiting. It reads `tfReplicaSpecs` by exact keys, where we r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-import msgspec
-
-from tfoperator.api.names import LABEL_PREFIX, OnStraggler, RestartMode, parse_replica_type
+from tfoperator.api.field import GO_OPERATOR, declared
+from tfoperator.api.limits import MANAGED_BY_MULTIKUEUE
+from tfoperator.api.names import LABEL_PREFIX, parse_replica_type
 from tfoperator.api.pods.rules.resources import is_native
 from tfoperator.api.quantity import parse_quantity
-from tfoperator.api.v1.types import OnStall, RestartScope, RunPolicy, TFJob, TFJobSpec
+from tfoperator.api.v1.types import OnStall, OnStraggler, RestartMode, RestartScope, RunPolicy, TFJob, TFJobSpec
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """On a job: the LocalQueue that it waits in."""
@@ -42,24 +42,9 @@ MAX_EXECUTION_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 """On a job: its WorkloadPriorityClass."""
 
-MANAGED_BY_MULTIKUEUE = "kueue.x-k8s.io/multikueue"
-"""In `runPolicy.managedBy`: Kueue runs the job on another cluster, and no operator of this one handles it."""
-
 
 MULTIKUEUE_ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
 """On a job that MultiKueue has created in this cluster: its origin. MultiKueue deletes the job after its end."""
-
-_FIELDS_NOT_COPIED: Mapping[type, Collection[str]] = {
-    TFJobSpec: (
-        "min_succeeded_workers", "max_failed_workers", "cluster_arguments", "evaluator_in_cluster", "network",
-        "checkpoint", "tensor_board", "progress",
-    ),
-    RunPolicy: (
-        "start_deadline_seconds", "restart_scope", "restart_mode", "progress_deadline_seconds", "on_stall",
-        "on_straggler",
-    ),
-}  # fmt: skip
-"""Fields of ours that the Go operator's types lack, by which MultiKueue copies a job."""
 
 _UNSET_VALUES = (None, False, RestartScope.REPLICA, RestartMode.RECREATE, OnStall.REPORT, OnStraggler.IGNORE)
 """Values that mean the same as an unset field."""
@@ -73,16 +58,15 @@ def is_multikueue(job: TFJob) -> bool:
 def not_carried(job: TFJob) -> tuple[str, ...]:
     """Return the job's fields that its copy on another cluster would lack: `spec.checkpoint`, ...
 
-    MultiKueue knows the Go operator's fields only, and omits the others.
+    MultiKueue copies a job by the Go operator's types, and omits the fields that these lack.
     """
     return (*_fields_set(job.spec, "spec"), *_fields_set(job.spec.policy, "spec.runPolicy"))
 
 
 def _fields_set(struct: TFJobSpec | RunPolicy, path: str) -> Iterator[str]:
-    names = _FIELDS_NOT_COPIED[type(struct)]
-    for field in msgspec.structs.fields(struct):
-        if field.name in names and getattr(struct, field.name) not in _UNSET_VALUES:
-            yield f"{path}.{field.encode_name}"
+    for name, (attribute, field, _) in declared(type(struct)).items():
+        if field.since != GO_OPERATOR and getattr(struct, attribute) not in _UNSET_VALUES:
+            yield f"{path}.{name}"
 
 
 def queue_name(labels: Mapping[str, str]) -> str:

@@ -11,8 +11,8 @@ from tfoperator.api.names import (
     ANNOTATION_STOPPED,
     DEFAULT_CONTAINER_NAME,
     STOPPED_WITH_REPLICA,
-    RestartMode,
 )
+from tfoperator.api.v1.types import RestartMode
 from tfoperator.kube.objects import ContainerStateTerminated, Pod
 
 STOP_DEADLINE = 1

@@ -7,10 +7,12 @@ afterwards. The view describes the members that are read here; with open templat
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from tfoperator.api.field import Field
+from tfoperator.api.limits import MAX_NAME_LENGTH
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.structure import drop_nulls
 
@@ -18,39 +20,60 @@ from tfoperator.api.structure import drop_nulls
 class TemplatePort(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """A port that a container listens on."""
 
-    name: str = ""
-    container_port: int = 0
+    name: Annotated[str, Field("Name of the port.")] = ""
+    container_port: Annotated[int, Field("Number of the port.", ge=1, le=65535)] = 0
 
 
 class TemplateContainer(msgspec.Struct, frozen=True, gc=False):
     """A container of the pods."""
 
-    name: str = ""
-    image: str = ""
-    ports: tuple[TemplatePort, ...] = ()
+    name: Annotated[str, Field("Name of the container.", schema={"minLength": 1, "maxLength": MAX_NAME_LENGTH})] = ""
+    image: Annotated[str, Field("Container image, such as tensorflow/tensorflow:2.20.0.", schema={"minLength": 1})] = ""
+    ports: Annotated[
+        tuple[TemplatePort, ...],
+        Field("Its ports; tfjob-port (2222 if there is none) is TensorFlow's."),
+    ] = ()
 
 
 class PodTemplateMetadata(msgspec.Struct, frozen=True, gc=False):
     """What every pod of the template carries besides our own labels."""
 
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    labels: Annotated[dict[str, str], Field("Labels of the pods.")] = {}
+    annotations: Annotated[dict[str, str], Field("Annotations of the pods.")] = {}
 
 
 class PodTemplateSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The part of the pod's spec that somebody here reads."""
 
-    containers: tuple[TemplateContainer, ...] = ()
-    init_containers: tuple[TemplateContainer, ...] = ()
-    restart_policy: str = ""
-    scheduler_name: str = ""
+    containers: Annotated[
+        tuple[TemplateContainer, ...],
+        Field(
+            f"The pod's containers; the container named {DEFAULT_CONTAINER_NAME} trains.",
+            schema={
+                "nullable": True,  # Kueue's webhook writes null where a parameter server has no template
+                "minItems": 1,
+                "maxItems": 64,
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
+            },
+        ),
+    ] = ()
+    init_containers: Annotated[
+        tuple[TemplateContainer, ...], Field("Containers that run before the others, one by one.")
+    ] = ()
+    restart_policy: Annotated[
+        str, Field("It has no effect in a template: the restartPolicy of the replica type holds.")
+    ] = ""
+    scheduler_name: Annotated[str, Field("The scheduler of the pods.")] = ""
 
 
 class PodTemplate(msgspec.Struct, frozen=True, gc=False):
     """A pod template, trimmed."""
 
-    metadata: PodTemplateMetadata = msgspec.field(default_factory=PodTemplateMetadata)
-    spec: PodTemplateSpec = msgspec.field(default_factory=PodTemplateSpec)
+    metadata: Annotated[PodTemplateMetadata, Field("Labels and annotations of the pods, besides the operator's.")] = (
+        msgspec.field(default_factory=PodTemplateMetadata)
+    )
+    spec: Annotated[PodTemplateSpec, Field("The pod's spec.")] = msgspec.field(default_factory=PodTemplateSpec)
 
 
 class NotKept(Exception):

@@ -9,6 +9,7 @@ from typing import Any
 
 from tfoperator.api.conversion import Conversion, check, older_version
 from tfoperator.api.conversion.result import Note
+from tfoperator.api.limits import MANAGED_BY_OPERATOR
 from tfoperator.api.loading import Manifest, load_manifests
 from tfoperator.api.problems import Severity
 from tfoperator.api.references import (
@@ -19,7 +20,6 @@ from tfoperator.api.references import (
     references_of_volumes,
 )
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.validation.limits import MANAGED_BY_OPERATOR
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.terminal.output import note
 from tfoperator.kube.resources import NAMESPACES

@@ -51,7 +51,7 @@ _TEMPLATE: Json = {
     },
 }
 
-WHOLE: Json = {
+_CHOSEN: Json = {
     "checkpoint": {"mountPath": "/checkpoints", "volume": {"emptyDir": {}}},
     "clusterArguments": True,
     "enableDynamicWorker": True,
@@ -104,7 +104,14 @@ WHOLE: Json = {
         "Worker": {"replicas": 2, "restartPolicy": "ExitCode", "template": _TEMPLATE},
     },
 }
-"""A spec that has every field that the CRD describes; of replica types workers stand for all."""
+"""The values of fields, where `_value_of` derives none or another; of replica types workers stand for all."""
+
+
+class NoValue(Exception):
+    """A field needs an entry in a table of this file: the message names the table."""
+
+    def __init__(self, path: tuple[Key, ...], table: str, what: str) -> None:
+        super().__init__(f"{_text(path)} needs {what}: write it into {table} of hack/enumeration/fields/changes.py")
 
 
 class Subject(NamedTuple):
@@ -132,8 +139,42 @@ _SCHEMAS = {
     one["name"]: one["schema"]["openAPIV3Schema"]["properties"]["spec"]
     for one in crd(all_versions=True, open_templates=True)["spec"]["versions"]
 }
-V1 = Subject("v1", WHOLE, _SCHEMAS["v1"], {})
-_OLDER = v1_to_v1alpha2(V1.job(WHOLE)).obj
+
+
+def whole(chosen: Json, schema: Json, path: tuple[Key, ...] = ()) -> Json:
+    """Return a spec that has every field that the schema describes: those in `chosen`, and for others a calm value.
+
+    Raises NoValue for a field of which no value can be derived.
+    """
+    found = dict(chosen)
+    for name, field in schema.get("properties", {}).items():
+        if name not in chosen:
+            found[name] = _value_of(field, (*path, name))
+        elif isinstance(chosen[name], dict) and "properties" in field:
+            found[name] = whole(chosen[name], field, (*path, name))
+    return found
+
+
+_AN_HOUR = 3600
+"""The value of a new number, which most are seconds: so late that nothing comes of it in a play."""
+
+
+def _value_of(schema: Json, path: tuple[Key, ...]) -> Any:
+    """Return a value that changes little: the first choice, false, an hour."""
+    kind = schema.get("type", "integer")
+    if "enum" in schema:
+        return next(choice for choice in schema["enum"] if choice)
+    if kind == "integer":
+        return min(max(_AN_HOUR, schema.get("minimum", 0)), schema.get("maximum", _AN_HOUR))
+    if kind == "boolean":
+        return False
+    if "properties" in schema:
+        return whole({}, schema, path)
+    raise NoValue(path, "_CHOSEN", "a valid value")
+
+
+V1 = Subject("v1", whole(_CHOSEN, _SCHEMAS["v1"]), _SCHEMAS["v1"], {})
+_OLDER = v1_to_v1alpha2(V1.job(V1.spec)).obj
 V1ALPHA2 = Subject("v1alpha2", _OLDER["spec"], _SCHEMAS["v1alpha2"], _OLDER["metadata"]["annotations"])
 """The same job, changed through the older version. What only v1 has is in an annotation."""
 
@@ -215,6 +256,8 @@ def _values(path: tuple[Key, ...], schema: Json, whole: Json) -> Iterator[tuple[
         now = now[key]
     kind = str(schema.get("type", "integer"))
     yield from ((Edit.OTHER, value) for value in _other(path[-1], kind, schema, now))
+    if kind not in _ZERO:
+        raise NoValue(path, "_ZERO and _WRONG_TYPE", f"values of the type {kind}")
     yield Edit.ZERO, _ZERO[kind]
     yield Edit.AWAY, _ABSENT
     yield Edit.TYPE, [True] if schema.get("x-kubernetes-int-or-string") else _WRONG_TYPE[kind]

@@ -9,7 +9,9 @@ import pytest
 import typer.main
 import yaml
 
+from hack.fields import field_rows
 from tfoperator.api import validate_manifest
+from tfoperator.api.field import GO_OPERATOR
 from tfoperator.api.loading import parse_manifests
 from tfoperator.cli.app import make_app
 
@@ -19,6 +21,13 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("exam
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LANGUAGES = {"sh", "console", "yaml", "json", "python", ""}
+
+
+def test_the_page_about_jobs_has_every_field_of_ours() -> None:
+    text = (ROOT / "docs/tfjob.md").read_text()
+    ours = [row.path for row in field_rows() if row.path.startswith("spec.") and row.since != GO_OPERATOR]
+    missing = [path for path in ours if not re.search(rf"\b{path.rpartition('.')[2]}\b", text)]
+    assert not missing, f"write about {', '.join(missing)} in docs/tfjob.md"
 
 
 def prose(page: Path) -> str:

@@ -7,7 +7,8 @@ import pytest
 from tests.support.fake_api import FakeApi, api_error
 from tests.support.kueue_objects import condition, workload
 from tests.unit.api.samples import job_of, tfjob
-from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE, not_carried
+from tfoperator.api.limits import MANAGED_BY_MULTIKUEUE
+from tfoperator.api.queues import not_carried
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.workloads import CLUSTER_VERSIONS, WORKLOADS
 from tfoperator.sdk import QueueState, job_queues

@@ -9,13 +9,13 @@ to the additions of a change: older values are accepted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from tfoperator.api.names import MAX_NAME_LENGTH, TENSORBOARD_SUFFIX
+from tfoperator.api.limits import MAX_NAME_LENGTH, NAME_PATTERN
+from tfoperator.api.names import TENSORBOARD_SUFFIX
 from tfoperator.api.v1.types import ReplicaType
-from tfoperator.api.validation.limits import NAME_PATTERN
 
 _INVALID = "FieldValueInvalid"
 
@@ -28,6 +28,19 @@ def cel_rule(rule: str, message: str, reason: str = _INVALID, *, told: str = "",
     """
     members = {"rule": rule, "message": message, "reason": reason, "messageExpression": told, **more}
     return {name: value for name, value in members.items() if value not in ("", _INVALID)}
+
+
+def unchangeable_rule(value: str, **more: str) -> dict[str, str]:
+    """Return the rule that a value stays as it is: CEL, in which {0} is the object that has it."""
+    old, new = value.format("oldSelf"), value.format("self")
+    told = f"""'can\\'t be changed from "' + {old} + '" to "' + {new} + '"'"""
+    return cel_rule(f"{new} == {old}", "can't be changed", "FieldValueForbidden", told=told, **more)
+
+
+def one_of_rule(values: Sequence[str]) -> dict[str, str]:
+    """Return the rule that a text is one of these values."""
+    demand = f"must be {' or '.join(values)}"
+    return cel_rule(f"self in [{', '.join(map(repr, values))}]", demand, told=f"'{demand}, but is \"' + self + '\"'")
 
 
 class TwoRules(msgspec.Struct, frozen=True):

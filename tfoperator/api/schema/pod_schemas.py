@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfoperator.api.limits import QUANTITY_PATTERN
 from tfoperator.api.pods import types
-from tfoperator.api.validation.limits import QUANTITY_PATTERN
 
 Schema = dict[str, Any]
 

@@ -1,8 +1,8 @@
 """Turns msgspec types into the structural schemas of a CustomResourceDefinition.
 
-Shape, member names and required members come from the types; descriptions, bounds, defaults and CEL rules, which a type
-can't express, from a table (`tfoperator.api.schema.fields`). So a field can't be in the types and missing from the CRD,
-and a new one without a description is an error here.
+Shape and names of members come from the types. Meaning, bounds, allowed values and defaults come from the declarations
+beside them (`tfoperator.api.field`). Rules in CEL over several fields come from a table (`api.schema.fields`). So a
+field can't be in the types and missing from the CRD, and a new field without a declaration is an error here.
 """
 
 from __future__ import annotations
@@ -15,11 +15,16 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from tfoperator.api.field import Field, declared, written_by_others
+from tfoperator.api.limits import INT32_MAX, MAX_OBJECT_NAME_LENGTH
+from tfoperator.api.schema.cel_rules import one_of_rule, unchangeable_rule
 from tfoperator.api.schema.pod_schemas import brief, kubernetes_schema
+from tfoperator.api.schema.pod_template_fields import VIEWS
 from tfoperator.api.structure import members
 
 Schema = dict[str, Any]
 
+_RULES = "x-kubernetes-validations"
 
 _PLAIN: Mapping[type, Schema] = {
     inspect.StrType: {"type": "string"},
@@ -30,53 +35,37 @@ _PLAIN: Mapping[type, Schema] = {
 }
 
 
-class Field(msgspec.Struct, frozen=True):
-    """The schema's additions for one member besides its type.
-
-    `schema` overlays the type's schema, at every depth; `view` describes a member that the types leave undecoded.
-    `kubernetes` is the name of the member's type in Kubernetes, `PodTemplateSpec` or `[]EnvVar`: with `pods` in the
-    table, its whole schema takes the place of both. `members` overlays members of that schema, by their paths.
-    A `brief` schema describes its own fields only, not those within them.
-    """
-
-    description: str
-    schema: Mapping[str, Any] = {}
-    view: type | None = None
-    kubernetes: str = ""
-    members: Mapping[tuple[str, ...], Mapping[str, Any]] = {}
-    brief: bool = False
-
-
 class Table(msgspec.Struct, frozen=True):
-    """The additions to all types.
+    """The additions to the schemas of structs, besides the declarations of their fields.
 
-    `fields`: every member of every struct. `structs`: additions to a struct's own schema, such as CEL rules and
-    required members. `open_structs`: those whose other members are kept, unchecked. `pods`: whether Kubernetes' own
-    types have their fields and types, too, or are open.
+    `structs`: additions to a struct's own schema, such as CEL rules. `fields`: additions to the schemas of its fields.
+    `open_structs`: those whose other members are kept, unchecked. `pods`: whether Kubernetes' own types have their
+    fields and types, too, or are open.
     """
 
-    fields: Mapping[type, Mapping[str, Field]]
     structs: Mapping[type, Mapping[str, Any]] = {}
+    fields: Mapping[type, Mapping[str, Mapping[str, Any]]] = {}
     open_structs: frozenset[type] = frozenset()
     pods: bool = False
 
 
-def struct_schema(struct: type, table: Table) -> Schema:
-    """Return the structural schema of a struct, new at each call. Raises KeyError for a member that the table lacks."""
-    fields = table.fields[struct]
-    properties: Schema = {}
-    for name, field in members(struct).items():
-        properties[name] = _field_schema(fields[name], field.type, table)
-    for name, extra in fields.items():
-        # A member that only other operators write: the API server stores it, and no code here reads it.
-        if name not in properties:
-            properties[name] = {"description": extra.description, **copy.deepcopy(dict(extra.schema))}
+def struct_schema(struct: type[msgspec.Struct], table: Table) -> Schema:
+    """Return the structural schema of a struct, new at each call. Raises NotDeclared."""
+    declarations = {name: one.field for name, one in declared(struct).items()}
+    types = members(struct)
+    additions = table.fields.get(struct, {})
+    properties = {
+        name: _field_schema(field, types[name].type, table, additions.get(name, {}))
+        for name, field in declarations.items()
+    }
+    for name, field in written_by_others(struct).items():
+        properties[name] = {"description": field.description, **copy.deepcopy(dict(field.schema))}
     schema: Schema = {
         "description": _summary(struct),
         "type": "object",
         "properties": dict(sorted(properties.items())),
     }
-    required = [name for name, field in members(struct).items() if field.required]
+    required = [name for name, field in declarations.items() if field.required or types[name].required]
     if required:
         schema["required"] = sorted(required)
     if struct in table.open_structs:
@@ -84,16 +73,44 @@ def struct_schema(struct: type, table: Table) -> Schema:
     return schema | copy.deepcopy(dict(table.structs.get(struct, {})))
 
 
-def _field_schema(field: Field, info: inspect.Type, table: Table) -> Schema:
+def _field_schema(field: Field, info: inspect.Type, table: Table, addition: Mapping[str, Any]) -> Schema:
+    view = VIEWS.get(field.kubernetes)
     if field.kubernetes and table.pods:
         schema = kubernetes_schema(field.kubernetes)
         schema = brief(schema) if field.brief else schema
-        for path, addition in field.members.items():
-            _overlay(_at(schema, path), addition)
+        for path, more in view.members.items() if view else ():
+            _overlay(_at(schema, path), more)
     else:
-        schema = struct_schema(field.view, table) if field.view else _type_schema(info, table)
-    _overlay(schema, field.schema)
+        schema = struct_schema(view.struct, table) if view else _type_schema(info, table)
+    for more in (field.schema, _bounds(field, info), addition):
+        _overlay(schema, more)
     return {**schema, "description": field.description}
+
+
+def _bounds(field: Field, info: inspect.Type) -> Schema:
+    """Return the schema of a field's bounds and allowed values."""
+    is_map = isinstance(_without_none(info), inspect.DictType)
+    greatest = INT32_MAX if field.ge is not None and field.pattern is None else None
+    each = {"format": "int64" if field.int64 else None, "pattern": field.pattern and field.pattern.expression}
+    bounds = {
+        "minimum": field.ge,
+        "maximum": greatest if field.le is None else field.le,
+        **({"additionalProperties": _there(each) or None} if is_map else each),
+        "maxLength": field.max_length,
+        "maxItems": field.max_items,
+        # The empty string is the Go operator's "unset".
+        "enum": list(dict.fromkeys(["", *map(str, field.choices)])) if field.choices is not None else None,
+        "default": field.default,
+    }
+    if field.one_of:
+        bounds |= {"maxLength": MAX_OBJECT_NAME_LENGTH, _RULES: [one_of_rule(field.one_of)]}
+    if field.unchangeable:
+        bounds[_RULES] = [unchangeable_rule("{0}")]
+    return _there(bounds)
+
+
+def _there(schema: Schema) -> Schema:
+    return {name: value for name, value in schema.items() if value is not None}
 
 
 def _at(schema: Schema, path: Sequence[str]) -> Schema:
@@ -113,12 +130,21 @@ def _overlay(schema: Schema, addition: Mapping[str, Any]) -> None:
             schema[key] = copy.deepcopy(value)
 
 
+def _without_none(info: inspect.Type) -> inspect.Type:
+    """Return the type that a value has, unless it is null, if there is only one."""
+    if isinstance(info, inspect.UnionType):
+        options = [option for option in info.types if not isinstance(option, inspect.NoneType)]
+        return options[0] if len(options) == 1 else info
+    return info
+
+
 def _type_schema(info: inspect.Type, table: Table) -> Schema:
     match info:
         case inspect.UnionType():
+            only = _without_none(info)
+            if only is not info:
+                return _type_schema(only, table)
             options = [option for option in info.types if not isinstance(option, inspect.NoneType)]
-            if len(options) == 1:
-                return _type_schema(options[0], table)
             if {type(option) for option in options} == {inspect.StrType, inspect.IntType}:
                 return {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
         case inspect.StructType():

@@ -1,10 +1,11 @@
 """The memory of disruptions in a job's status, which delays replicas that are taken again and again."""
 
-from __future__ import annotations
-
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
+
+from tfoperator.api.field import Field
 
 
 class DisruptionBackoff(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -14,6 +15,6 @@ class DisruptionBackoff(msgspec.Struct, frozen=True, rename="camel", omit_defaul
     there once a disruption was counted, until the job ends or is suspended.
     """
 
-    count: int = 0
-    since: datetime | None = None
-    replicas: dict[str, str] = {}
+    count: Annotated[int, Field("Number of disruptions in a row.")] = 0
+    since: Annotated[datetime | None, Field("Time of the last disruption.")] = None
+    replicas: Annotated[dict[str, str], Field("Indexes of the replicas that the disruption took, by type: 0,2-5.")] = {}

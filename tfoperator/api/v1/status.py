@@ -4,33 +4,48 @@ A status must remember which of perhaps a thousand replicas are finished without
 What is read back may have been edited by hand, so reading keeps what it understands and never raises or blows up.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Annotated, ClassVar, Self
 
 import msgspec
 
+from tfoperator.api.field import GO_OPERATOR, Field
+from tfoperator.api.limits import MAX_BEHIND, MAX_NODE_FAILURES, MAX_NOT_A_NUMBER, MAX_SHOWN_METRICS
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.disruptions import DisruptionBackoff
 from tfoperator.base.clock import utc
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
+_PEERS = [one for one in ConditionType if one.traits.is_peers]
+_OURS = [one for one in ConditionType if not one.traits.is_peers]
+
 MAX_INDEXES = 100_000
 """The most indexes that one string yields: `"0-2147483647"` must not eat the operator's memory."""
+
+
+def _or(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 class JobCondition(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One observation about the job."""
 
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    last_update_time: datetime | None = None
-    last_transition_time: datetime | None = None
+    type: Annotated[
+        str,
+        Field(f"Type of the condition: {_or(_PEERS)}. In operatorConditions: {_or(_OURS)}.", since=GO_OPERATOR),
+    ]
+    status: Annotated[str, Field("Whether the condition holds: True, False or Unknown.", since=GO_OPERATOR)]
+    reason: Annotated[str, Field("Reason of the last change, in one word for programs.", since=GO_OPERATOR)] = ""
+    message: Annotated[str, Field("Reason of the last change, in a sentence for people.", since=GO_OPERATOR)] = ""
+    last_update_time: Annotated[
+        datetime | None, Field("Time at which the condition was last written.", since=GO_OPERATOR)
+    ] = None
+    last_transition_time: Annotated[
+        datetime | None, Field("Time at which the status of the condition last changed.", since=GO_OPERATOR)
+    ] = None
 
 
 def find_condition(conditions: Sequence[JobCondition], kind: str) -> JobCondition | None:
@@ -38,7 +53,7 @@ def find_condition(conditions: Sequence[JobCondition], kind: str) -> JobConditio
     return next((one for one in conditions if one.type == kind), None)
 
 
-def final_of(status: TFJobStatus) -> JobCondition | None:
+def final_of(status: "TFJobStatus") -> JobCondition | None:
     """Return the condition with a job's outcome, None while it has not ended. Of two that are true, Failed counts."""
     true = {found.type: found for found in status.conditions if found.status == "True"}
     return true.get(ConditionType.FAILED) or true.get(ConditionType.SUCCEEDED)
@@ -65,41 +80,57 @@ class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     `selector` is the label selector of the type's pods, of the workers only: an autoscaler reads it.
     """
 
-    active: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    ready: int = 0
-    restarts: int = 0
-    restart_counts: dict[str, int] = {}
-    disruptions: int = 0
-    disruption_counts: dict[str, int] = {}
-    completed_indexes: str = ""
-    failed_indexes: str = ""
-    started_indexes: str = ""
-    selector: str = ""
+    active: Annotated[int, Field("Number of pods that run; 0 when the job has ended.", since=GO_OPERATOR)] = 0
+    succeeded: Annotated[int, Field("Number of replicas that succeeded.", since=GO_OPERATOR)] = 0
+    failed: Annotated[int, Field("Number of replicas that failed for good.", since=GO_OPERATOR)] = 0
+    ready: Annotated[int, Field("Number of replicas that are ready.")] = 0
+    restarts: Annotated[int, Field("Number of restarts of replicas of this type after failures.")] = 0
+    restart_counts: Annotated[
+        dict[str, int], Field("Number of restarts by the index of the replica, where there were any.")
+    ] = {}
+    disruptions: Annotated[
+        int, Field("Number of restarts after a pod was deleted, evicted or preempted, or lost with its node.")
+    ] = 0
+    disruption_counts: Annotated[
+        dict[str, int], Field("Number of disruptions by the index of the replica, where there were any.")
+    ] = {}
+    completed_indexes: Annotated[str, Field("Indexes of the replicas that succeeded: 0,2-5.")] = ""
+    failed_indexes: Annotated[str, Field("Indexes of the replicas that failed for good: 1,3.")] = ""
+    started_indexes: Annotated[str, Field("Indexes of the replicas that had a pod: 0-3.")] = ""
+    selector: Annotated[str, Field("Selector of the workers' pods, for autoscalers.", since=GO_OPERATOR)] = ""
+
+    WRITTEN_BY_OTHERS: ClassVar[Mapping[str, Field]] = {
+        "labelSelector": Field(
+            "Selector that other operators write; this operator does not read it.",
+            since=GO_OPERATOR,
+            schema={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        )
+    }
 
 
 class TensorBoardStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Where the job's TensorBoard is, and whether its page answers."""
 
-    url: str = ""
-    ready: bool = False
+    url: Annotated[str, Field("Address of the TensorBoard.")] = ""
+    ready: Annotated[bool, Field("Whether the TensorBoard answers.")] = False
 
 
 class Metric(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A number (or a word) that the program has reported."""
 
-    name: str
-    value: str
+    name: Annotated[str, Field("Name of the metric, such as loss.")]
+    value: Annotated[str, Field("Value of the metric.")]
 
 
 class ReplicaProgress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """How far one replica is; of a slow one also `factor` ("2.1"), of its step time to the median of its type."""
 
-    name: str
-    step: int | None = None
-    last_updated_time: datetime | None = None
-    factor: str = ""
+    name: Annotated[str, Field("Name of the replica: worker-0.")]
+    step: Annotated[int | None, Field("Last step that the replica reported.", int64=True)] = None
+    last_updated_time: Annotated[datetime | None, Field("Time of the last report of the replica.")] = None
+    factor: Annotated[
+        str, Field("Duration of the replica's steps, as a multiple of the usual duration: 2.1. Only of slow replicas.")
+    ] = ""
 
 
 class TrainingProgress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -113,21 +144,34 @@ class TrainingProgress(msgspec.Struct, frozen=True, rename="camel", omit_default
     `estimated_remaining_seconds` for people, since a printer column can't.
     """
 
-    completion: str = ""
-    eta: str = ""
-    percentage: int | None = None
-    step: int | None = None
-    total_steps: int | None = None
-    estimated_remaining_seconds: int | None = None
-    metrics: tuple[Metric, ...] = ()
-    replica: str = ""
-    report_time: datetime | None = None
-    last_updated_time: datetime | None = None
-    behind: tuple[ReplicaProgress, ...] = ()
-    slow: tuple[ReplicaProgress, ...] = ()
-    loss_not_a_number: int = 0
+    completion: Annotated[str, Field("Share of the training that is done: 43%.")] = ""
+    eta: Annotated[str, Field("Estimated time until the end: 3m20s.")] = ""
+    percentage: Annotated[int | None, Field("Share of the training that is done, as a number from 0 to 100.")] = None
+    step: Annotated[int | None, Field("Step of the training: the metric current_step.", int64=True)] = None
+    total_steps: Annotated[int | None, Field("Number of steps in all: the metric total_steps.", int64=True)] = None
+    estimated_remaining_seconds: Annotated[int | None, Field("Estimated seconds until the end.", int64=True)] = None
+    metrics: Annotated[
+        tuple[Metric, ...], Field("The other metrics that were reported.", max_items=MAX_SHOWN_METRICS)
+    ] = ()
+    replica: Annotated[str, Field("Replica whose report this is: worker-0.")] = ""
+    report_time: Annotated[datetime | None, Field("Time at which that report came.")] = None
+    last_updated_time: Annotated[datetime | None, Field("Time at which any replica has reported last.")] = None
+    behind: Annotated[
+        tuple[ReplicaProgress, ...], Field("The replicas that are furthest behind.", max_items=MAX_BEHIND)
+    ] = ()
+    slow: Annotated[
+        tuple[ReplicaProgress, ...],
+        Field("The replicas whose steps take much longer than those of the others.", max_items=MAX_BEHIND),
+    ] = ()
+    loss_not_a_number: Annotated[
+        int,
+        Field(
+            "Number of reports in a row in which a metric named loss is not a number; larger ones are not counted.",
+            le=MAX_NOT_A_NUMBER,
+        ),
+    ] = 0
 
-    def without_estimate(self) -> TrainingProgress:
+    def without_estimate(self) -> Self:
         """Return the progress of a job that has ended: no time is left."""
         return msgspec.structs.replace(self, eta="", estimated_remaining_seconds=None)
 
@@ -156,9 +200,11 @@ class ResourceUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     `trained_seconds` those of them that the job trained: of `cpu` in cores, of `memory` in bytes.
     """
 
-    in_use: float = 0.0
-    requested_seconds: float = 0.0
-    trained_seconds: float = 0.0
+    in_use: Annotated[float, Field("Amount that the pods request now.")] = 0.0
+    requested_seconds: Annotated[
+        float, Field("Amount that the pods requested, times the seconds for which they were on nodes.")
+    ] = 0.0
+    trained_seconds: Annotated[float, Field("The part of requestedSeconds in which the job trained.")] = 0.0
 
 
 class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -171,16 +217,22 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     `restarts` the number of restarts that are accounted for. `resources` are up to `resources_since`.
     """
 
-    phase: str = ""
-    since: datetime | None = None
-    seconds: dict[str, int] = {}
-    source: str = ""
-    goodput: str = ""
-    step: int | None = None
-    step_time: datetime | None = None
-    restarts: int = 0
-    resources: dict[str, ResourceUsage] = {}
-    resources_since: datetime | None = None
+    phase: Annotated[
+        str, Field("Current use of the time: queued, scheduling, starting, training, lost, stalled or suspended.")
+    ] = ""
+    since: Annotated[datetime | None, Field("Time at which the current phase began.")] = None
+    seconds: Annotated[
+        dict[str, int], Field("Seconds that the job has spent in each phase before the current one.", int64=True)
+    ] = {}
+    source: Annotated[str, Field("Source of these figures: Reports of the program, or the state of its Pods.")] = ""
+    goodput: Annotated[str, Field("Share of the time in which the job trained: 87%.")] = ""
+    step: Annotated[int | None, Field("Highest step so far.", int64=True)] = None
+    step_time: Annotated[datetime | None, Field("Time at which the highest step was reported.")] = None
+    restarts: Annotated[int, Field("Number of restarts that these figures include.")] = 0
+    resources: Annotated[
+        dict[str, ResourceUsage], Field("Resources that the pods of the job hold, by the name of the resource.")
+    ] = {}
+    resources_since: Annotated[datetime | None, Field("Time at which the resources were summed up last.")] = None
 
     @property
     def time(self) -> datetime:
@@ -202,7 +254,7 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         total = sum(seconds.values())
         return 100 * seconds.get(UsagePhase.TRAINING, 0) // total if total else None
 
-    def with_goodput(self, now: datetime) -> JobUsage:
+    def with_goodput(self, now: datetime) -> Self:
         """Return the usage with the goodput of this moment."""
         percent = self.goodput_at(now)
         return msgspec.structs.replace(self, goodput="" if percent is None else f"{percent}%")
@@ -241,25 +293,51 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     `network` is what the job was started with if that is PerJob, and empty otherwise.
     """
 
-    phase: str = ""
-    ready: str = ""
-    restarts: int = 0
-    job_restarts: int = 0
-    disruptions: int = 0
-    job_disruptions: int = 0
-    disruption_backoff: DisruptionBackoff | None = None
-    conditions: tuple[JobCondition, ...] = ()
-    operator_conditions: tuple[JobCondition, ...] = ()
-    replica_statuses: dict[str, ReplicaStatus] = {}
-    start_time: datetime | None = None
-    completion_time: datetime | None = None
-    last_reconcile_time: datetime | None = None
-    tensor_board: TensorBoardStatus | None = None
-    progress: TrainingProgress | None = None
-    usage: JobUsage | None = None
-    node_failures: dict[str, int] = {}
-    network: str = ""
-    observed_generation: int = 0
+    phase: Annotated[str, Field("State of the job in one word: Pending, Running, Succeeded, Failed or Unknown.")] = ""
+    ready: Annotated[str, Field("Number of replicas that are ready, and of all: 3/4.")] = ""
+    restarts: Annotated[
+        int, Field("Number of restarts after failures. A restart of all replicas together counts once.")
+    ] = 0
+    job_restarts: Annotated[int, Field("Number of restarts of all replicas together (restartScope: Job).")] = 0
+    disruptions: Annotated[
+        int, Field("Number of restarts after a pod was deleted, evicted or preempted, or lost with its node.")
+    ] = 0
+    job_disruptions: Annotated[int, Field("Number of such restarts of all replicas together (restartScope: Job).")] = 0
+    disruption_backoff: Annotated[
+        DisruptionBackoff | None, Field("Disruptions in a row, for which the job waits longer each time.")
+    ] = None
+    conditions: Annotated[
+        tuple[JobCondition, ...],
+        Field("Conditions of the types that the Go operator has; the latest stands last.", since=GO_OPERATOR),
+    ] = ()
+    operator_conditions: Annotated[
+        tuple[JobCondition, ...],
+        Field(f"Conditions of the types that only this operator has: {', '.join(_OURS)}."),
+    ] = ()
+    replica_statuses: Annotated[dict[str, ReplicaStatus], Field("Numbers of replicas by type.", since=GO_OPERATOR)] = {}
+    start_time: Annotated[
+        datetime | None, Field("Time at which the job was started, or resumed after a suspension.", since=GO_OPERATOR)
+    ] = None
+    completion_time: Annotated[datetime | None, Field("Time at which the job ended.", since=GO_OPERATOR)] = None
+    last_reconcile_time: Annotated[
+        datetime | None, Field("Time of the last comparison with the cluster.", since=GO_OPERATOR)
+    ] = None
+    tensor_board: Annotated[TensorBoardStatus | None, Field("State of the job's TensorBoard, and its address.")] = None
+    progress: Annotated[
+        TrainingProgress | None, Field("Progress of the training, as the program reported it last.")
+    ] = None
+    usage: Annotated[JobUsage | None, Field("Use of the job's time and resources.")] = None
+    node_failures: Annotated[
+        dict[str, int],
+        Field(
+            "Number of failures in a row on a node, by replica and node: worker-0/node-1.",
+            schema={"maxProperties": MAX_NODE_FAILURES},
+        ),
+    ] = {}
+    network: Annotated[str, Field("Network with which the job was started. PerJob: one service for all replicas.")] = ""
+    observed_generation: Annotated[
+        int, Field("The metadata.generation of the job to which this status belongs.", int64=True)
+    ] = 0
 
 
 def all_conditions(status: TFJobStatus) -> tuple[JobCondition, ...]:

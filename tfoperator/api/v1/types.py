@@ -6,14 +6,26 @@ dictionaries. Fields are optional here even where the CRD requires them, because
 CRD; `tfoperator.api.validation` says what is wrong with one, and `decode_tfjob` never raises.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec.structs import force_setattr
 
+from tfoperator.api.field import GO_OPERATOR, Field, named_items
+from tfoperator.api.int_or_percent import NUMBER_OR_PERCENT, POSITIVE_NUMBER_OR_PERCENT, IntOrPercent
+from tfoperator.api.limits import (
+    MANAGED_BY,
+    MAX_LOG_DIR_LENGTH,
+    MAX_NAME_LENGTH,
+    MAX_OBJECT_NAME_LENGTH,
+    MAX_PATH_LENGTH,
+    MAX_REPLICAS,
+    MAX_VARIABLES,
+    MAX_VOLUMES,
+    MOUNT_PATH,
+    QUANTITY,
+)
 from tfoperator.api.structure import drop_nulls, type_problems
 from tfoperator.api.v1.state import JobState, in_short, state_of
 from tfoperator.api.v1.status import TFJobStatus
@@ -55,6 +67,13 @@ class RestartScope(StrEnum):
     JOB = "Job"
 
 
+class RestartMode(StrEnum):
+    """How a replica is started again after an exit: in a new pod (if unset), or in its own, by the pod's kubelet."""
+
+    RECREATE = "Recreate"
+    IN_PLACE = "InPlace"
+
+
 class Network(StrEnum):
     """By which headless services the replicas find each other: one for each replica, or one for the whole job."""
 
@@ -68,6 +87,13 @@ class OnStall(StrEnum):
     REPORT = "Report"
     RESTART = "Restart"
     FAIL = "Fail"
+
+
+class OnStraggler(StrEnum):
+    """Whether a replica that is slow, or fails again and again on one node, is made anew elsewhere. Unset: Ignore."""
+
+    IGNORE = "Ignore"
+    RESTART = "Restart"
 
 
 class CleanPodPolicy(StrEnum):
@@ -99,9 +125,30 @@ class ReplicaSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     `template` is raw JSON; it is empty (`b""`) when absent and `b"null"` when explicitly null.
     """
 
-    replicas: int | None = None
-    restart_policy: str | None = None
-    template: msgspec.Raw = msgspec.Raw()
+    replicas: Annotated[
+        int | None, Field("Number of pods of this type.", ge=0, le=MAX_REPLICAS, default=1, since=GO_OPERATOR)
+    ] = None
+    restart_policy: Annotated[
+        str | None,
+        Field(
+            "Consequence of a failure of the program: Always and OnFailure start the replica again, "
+            "Never fails the job, ExitCode fails the job after 1-127 and starts the replica again after "
+            "128-255. A pod that is deleted, evicted, preempted or lost with its node is always made "
+            "again.",
+            choices=RestartPolicy,
+            default=RestartPolicy.NEVER.value,
+            since=GO_OPERATOR,
+        ),
+    ] = None
+    template: Annotated[
+        msgspec.Raw,
+        Field(
+            "The pod that each replica is made from; its container named tensorflow trains. PS may go "
+            "without: it gets the stock parameter server, if the operator has an image for that.",
+            kubernetes="PodTemplateSpec",
+            since=GO_OPERATOR,
+        ),
+    ] = msgspec.Raw()
 
     @property
     def desired(self) -> int:
@@ -112,11 +159,26 @@ class ReplicaSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 class SchedulingPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Gang-scheduling wishes, passed on to the gang scheduler."""
 
-    min_available: int | None = None
-    queue: str | None = None
-    min_resources: dict[str, str | int] | None = None
-    priority_class: str | None = None
-    schedule_timeout_seconds: int | None = None
+    min_available: Annotated[
+        int | None, Field("Number of pods that must find room at the same time; all if unset.", ge=0, since=GO_OPERATOR)
+    ] = None
+    schedule_timeout_seconds: Annotated[
+        int | None, Field("Seconds for which the gang scheduler waits for room.", ge=0, since=GO_OPERATOR)
+    ] = None
+    queue: Annotated[
+        str | None,
+        Field(
+            "Queue of the gang scheduler. It can't be changed.",
+            schema={"maxLength": MAX_OBJECT_NAME_LENGTH},
+            unchangeable=True,
+            since=GO_OPERATOR,
+        ),
+    ] = None
+    min_resources: Annotated[
+        dict[str, str | int] | None,
+        Field("Resources that must be free before the job starts.", pattern=QUANTITY, since=GO_OPERATOR),
+    ] = None
+    priority_class: Annotated[str | None, Field("Priority class of the gang.", since=GO_OPERATOR)] = None
 
 
 LEAST_PROGRESS_DEADLINE = 30
@@ -129,19 +191,105 @@ Where nothing reports, a deadline costs a look at a log in each half of it, of e
 class RunPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Policies over the whole job's life."""
 
-    clean_pod_policy: str | None = None
-    ttl_seconds_after_finished: int | None = None
-    active_deadline_seconds: int | None = None
-    start_deadline_seconds: int | None = None
-    backoff_limit: int | None = None
-    restart_scope: str | None = None
-    restart_mode: str | None = None
-    progress_deadline_seconds: int | None = None
-    on_stall: str | None = None
-    on_straggler: str | None = None
-    scheduling_policy: SchedulingPolicy | None = None
-    suspend: bool | None = None
-    managed_by: str | None = None
+    clean_pod_policy: Annotated[
+        str | None,
+        Field(
+            "Objects that are deleted when the job has ended: All pods and services, the Running pods, "
+            "or None. Unset, and without --default-clean-pod-policy of the operator: after a failure the "
+            "pods that run are stopped and keep their logs; after a success workers and evaluators "
+            "finish, and then parameter servers are stopped.",
+            choices=CleanPodPolicy,
+            since=GO_OPERATOR,
+        ),
+    ] = None
+    ttl_seconds_after_finished: Annotated[
+        int | None,
+        Field("Seconds after the end of the job when it is deleted; never if unset.", ge=0, since=GO_OPERATOR),
+    ] = None
+    active_deadline_seconds: Annotated[
+        int | None,
+        Field(
+            "Seconds after the start of the job when it fails, if it still runs.", ge=0, int64=True, since=GO_OPERATOR
+        ),
+    ] = None
+    start_deadline_seconds: Annotated[
+        int | None,
+        Field(
+            "Seconds after its start (or resumption) when the job fails if not all of its replicas have "
+            "started; never if unset.",
+            ge=1,
+        ),
+    ] = None
+    backoff_limit: Annotated[
+        int | None,
+        Field(
+            "Number of restarts after failures that all replicas together may have: with 2 the third "
+            "failure ends the job.",
+            ge=0,
+            since=GO_OPERATOR,
+        ),
+    ] = None
+    restart_scope: Annotated[
+        str | None,
+        Field(
+            "Replicas that start again when one has to: that Replica alone (if unset), or all replicas "
+            "of the Job, which synchronous training needs. Kubelets then restart nothing by themselves.",
+            choices=RestartScope,
+        ),
+    ] = None
+    restart_mode: Annotated[
+        str | None,
+        Field(
+            "Way in which a failed replica starts again: in a new pod (Recreate, if unset), or in its "
+            "own pod (InPlace, which needs Kubernetes 1.35).",
+            choices=RestartMode,
+        ),
+    ] = None
+    progress_deadline_seconds: Annotated[
+        int | None,
+        Field(
+            "Seconds without progress, at least 30, after which a running job is Stalled: without a "
+            "report or, where nothing reports, a line in the logs of its chief and workers. Never if "
+            "unset.",
+            ge=LEAST_PROGRESS_DEADLINE,
+        ),
+    ] = None
+    on_stall: Annotated[
+        str | None,
+        Field(
+            "Consequence of a stall: a condition and an event (Report, if unset), or a new start of the "
+            "replicas that are behind, or of all that train, by restartScope (Restart), or the end of "
+            "the job (Fail).",
+            choices=OnStall,
+        ),
+    ] = None
+    on_straggler: Annotated[
+        str | None,
+        Field(
+            "Consequence for a replica that is slow, or fails on the same node again and again: none "
+            "(Ignore, if unset), or a new start on another node (Restart).",
+            choices=OnStraggler,
+        ),
+    ] = None
+    suspend: Annotated[
+        bool | None,
+        Field(
+            "Whether the job is suspended: it has no pods then. Queueing systems set it.",
+            default=False,
+            since=GO_OPERATOR,
+        ),
+    ] = None
+    managed_by: Annotated[
+        str | None,
+        Field(
+            "Controller that is in charge of the job; this operator if unset. It can't be changed.",
+            one_of=MANAGED_BY,
+            since=GO_OPERATOR,
+        ),
+    ] = None
+    scheduling_policy: Annotated[
+        SchedulingPolicy | None, Field("Wishes that are passed on to the gang scheduler.", since=GO_OPERATOR)
+    ] = None
 
 
 _NO_POLICY = RunPolicy()
@@ -154,8 +302,26 @@ class Checkpoint(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     (`b""`) when absent.
     """
 
-    volume: msgspec.Raw = msgspec.Raw()
-    mount_path: str = ""
+    volume: Annotated[
+        msgspec.Raw,
+        Field(
+            "A volume of a pod's spec, without name: {persistentVolumeClaim: {claimName: checkpoints}}.",
+            required=True,
+            schema={"minProperties": 1},
+            kubernetes="VolumeSource",
+            brief=True,
+        ),
+    ] = msgspec.Raw()
+    mount_path: Annotated[
+        str,
+        Field(
+            "Path at which the containers see the directory of the job; the variable "
+            "TFOPERATOR_CHECKPOINT_DIR has it, too.",
+            required=True,
+            pattern=MOUNT_PATH,
+            max_length=MAX_PATH_LENGTH,
+        ),
+    ] = ""
 
 
 class TensorBoard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -166,41 +332,177 @@ class TensorBoard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     container's.
     """
 
-    log_dir: str = ""
-    image: str | None = None
-    env: tuple[dict[str, Any], ...] = ()
-    image_pull_secrets: tuple[dict[str, Any], ...] = ()
-    node_selector: dict[str, str] | None = None
-    security_context: dict[str, Any] | None = None
-    service_account_name: str | None = None
-    volumes: tuple[dict[str, Any], ...] = ()
-    volume_mounts: tuple[dict[str, Any], ...] = ()
-    resources: dict[str, Any] | None = None
-    service_type: str | None = None
+    log_dir: Annotated[
+        str,
+        Field(
+            "Place of the event files: a directory in one of its volumes, or a URL such as gs://bucket/logs.",
+            required=True,
+            hint="the directory (or URL such as gs://bucket/logs) of the event files",
+            schema={"minLength": 1},
+            max_length=MAX_LOG_DIR_LENGTH,
+        ),
+    ] = ""
+    service_type: Annotated[
+        str | None,
+        Field(
+            "Type of its service, at port 80: ClusterIP, or NodePort and LoadBalancer where administrators allow them.",
+            choices=TensorBoardServiceType,
+        ),
+    ] = None
+    volumes: Annotated[
+        tuple[dict[str, Any], ...],
+        Field(
+            "Volumes of its pod, as in a pod's spec.",
+            max_items=MAX_VOLUMES,
+            kubernetes="[]Volume",
+            brief=True,
+            schema=named_items("volume", MAX_NAME_LENGTH),
+        ),
+    ] = ()
+    volume_mounts: Annotated[
+        tuple[dict[str, Any], ...],
+        Field(
+            "Places at which its container sees the volumes.",
+            max_items=MAX_VOLUMES,
+            kubernetes="[]VolumeMount",
+            schema=named_items("volume", MAX_NAME_LENGTH, mountPath="Where the container sees it."),
+        ),
+    ] = ()
+    security_context: Annotated[
+        dict[str, Any] | None,
+        Field(
+            "Security context of its pod. Members that are unset have the values runAsNonRoot: true, "
+            "runAsUser: 65532 and seccompProfile: {type: RuntimeDefault}.",
+            kubernetes="PodSecurityContext",
+        ),
+    ] = None
+    env: Annotated[
+        tuple[dict[str, Any], ...],
+        Field(
+            "Environment variables of its container. The operator sets TENSORBOARD_HOST and TENSORBOARD_PORT.",
+            max_items=MAX_VARIABLES,
+            kubernetes="[]EnvVar",
+            schema=named_items("variable", MAX_PATH_LENGTH),
+        ),
+    ] = ()
+    image_pull_secrets: Annotated[
+        tuple[dict[str, Any], ...],
+        Field(
+            "Secrets with the credentials for its image.",
+            max_items=MAX_VOLUMES,
+            kubernetes="[]LocalObjectReference",
+            schema=named_items("secret", MAX_OBJECT_NAME_LENGTH),
+        ),
+    ] = ()
+    resources: Annotated[
+        dict[str, Any] | None, Field("Resources of its container.", kubernetes="ResourceRequirements")
+    ] = None
+    image: Annotated[
+        str | None, Field("Image with TensorBoard; the image that the operator is configured with if unset.")
+    ] = None
+    node_selector: Annotated[dict[str, str] | None, Field("Labels that a node must have for its pod.")] = None
+    service_account_name: Annotated[str | None, Field("Service account of its pod, which gets no token of it.")] = None
 
 
 class ProgressReporting(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Whether the replicas are told where to report the training's progress: `{}` means that they are."""
 
-    enabled: bool | None = None
+    enabled: Annotated[bool | None, Field("Whether the replicas get the address; true if unset.")] = None
 
 
 class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What the user asks for."""
 
-    # What is typed `int | str` is a number or a percentage such as "80%" (`api.int_or_percent`).
-    tf_replica_specs: dict[str, ReplicaSpec | None] = {}
-    run_policy: RunPolicy | None = None
-    success_policy: str | None = None
-    min_succeeded_workers: int | str | None = None
-    max_failed_workers: int | str | None = None
-    enable_dynamic_worker: bool | None = None
-    cluster_arguments: bool | None = None
-    evaluator_in_cluster: bool | None = None
-    network: str | None = None
-    checkpoint: Checkpoint | None = None
-    tensor_board: TensorBoard | None = None
-    progress: ProgressReporting | None = None
+    tf_replica_specs: Annotated[
+        dict[str, ReplicaSpec | None],
+        Field(
+            'The replicas by type: PS, Worker, Chief, Master, Evaluator. For example {"PS": {...}, '
+            '"Worker": {...}}. The chief is Chief (or Master), else worker 0.',
+            required=True,
+            schema={"minProperties": 1, "maxProperties": len(ReplicaType)},
+            since=GO_OPERATOR,
+        ),
+    ] = {}
+    success_policy: Annotated[
+        str | None,
+        Field(
+            "Condition for the success of a job without chief: worker 0 has succeeded (the default), or "
+            "AllWorkers have.",
+            choices=SuccessPolicy,
+            since=GO_OPERATOR,
+        ),
+    ] = None
+    min_succeeded_workers: Annotated[
+        IntOrPercent | None,
+        Field(
+            "Number or share of workers (3, or 80%, rounded up) whose success is the success of the job, "
+            "whatever a chief does.",
+            ge=1,
+            pattern=POSITIVE_NUMBER_OR_PERCENT,
+        ),
+    ] = None
+    max_failed_workers: Annotated[
+        IntOrPercent | None,
+        Field(
+            "Number or share of workers (3, or 20%, rounded down) that may fail for good while the job "
+            "goes on. Unset: none, but any number of dynamic workers.",
+            ge=0,
+            pattern=NUMBER_OR_PERCENT,
+        ),
+    ] = None
+    run_policy: Annotated[
+        RunPolicy | None,
+        Field(
+            "Policies for the whole job: clean-up, limits, restarts, suspension, gang scheduling.", since=GO_OPERATOR
+        ),
+    ] = None
+    enable_dynamic_worker: Annotated[
+        bool | None,
+        Field(
+            "Whether the TF_CONFIG of a worker names only itself and the parameter servers, so that "
+            "workers can come and go.",
+            since=GO_OPERATOR,
+        ),
+    ] = None
+    cluster_arguments: Annotated[
+        bool | None,
+        Field(
+            "Whether each replica also gets the cluster as arguments: --ps_hosts, --worker_hosts, "
+            "--job_name, --task_index."
+        ),
+    ] = None
+    evaluator_in_cluster: Annotated[
+        bool | None,
+        Field(
+            "Whether the cluster in TF_CONFIG has the evaluators; --evaluator-in-cluster of the operator "
+            "(true) if unset."
+        ),
+    ] = None
+    network: Annotated[
+        str | None,
+        Field(
+            "Headless services of the replicas: a service for each (PerReplica), or a single service for "
+            "all (PerJob); --default-network of the operator (PerReplica) if unset. It can't be changed.",
+            choices=Network,
+        ),
+    ] = None
+    checkpoint: Annotated[
+        Checkpoint | None,
+        Field(
+            "Place where the replicas keep checkpoints: a volume that all of them see, with a directory for each job."
+        ),
+    ] = None
+    tensor_board: Annotated[
+        TensorBoard | None, Field("TensorBoard beside the job, which stays until the job is deleted.")
+    ] = None
+    progress: Annotated[
+        ProgressReporting | None,
+        Field(
+            "Reports of the training's progress: with {} the replicas get the address for them. The "
+            "operator needs --progress-bind-address; --progress-default does the same for jobs without "
+            "this field."
+        ),
+    ] = None
 
     @property
     def policy(self) -> RunPolicy:

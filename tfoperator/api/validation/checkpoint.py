@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import msgspec
 
-from tfoperator.api.problems import Problem, member, shown
+from tfoperator.api.problems import Problem, member
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import Checkpoint
-from tfoperator.api.validation.limits import MAX_PATH_LENGTH, MOUNT_PATH_PATTERN, volume_sources, warning
+from tfoperator.api.validation.checks import volume_sources, warning
+from tfoperator.api.validation.declared import problems_of
 
-_MOUNT_PATH = re.compile(MOUNT_PATH_PATTERN)
 
-
-def validate_checkpoint(checkpoint: Checkpoint) -> Iterator[Problem]:
-    """Yield the problems of `spec.checkpoint`, errors and warnings."""
-    path = "spec.checkpoint"
-    yield from _validate_volume(member(path, "volume"), checkpoint.volume)
-    mount_path = checkpoint.mount_path
-    if not mount_path:
-        yield Problem(member(path, "mountPath"), "is required")
-    elif not _MOUNT_PATH.fullmatch(mount_path):
-        yield Problem(
-            member(path, "mountPath"),
-            f"must be an absolute path, not / itself and without colons, but is {shown(mount_path)}",
-        )
-    elif len(mount_path) > MAX_PATH_LENGTH:
-        yield Problem(member(path, "mountPath"), f"must have at most {MAX_PATH_LENGTH} characters")
+def validate_checkpoint(checkpoint: Checkpoint | None) -> Iterator[Problem]:
+    """Yield the problems of `spec.checkpoint`, errors and warnings; none if it is None."""
+    if checkpoint is not None:
+        rules = {"volume": _validate_volume("spec.checkpoint.volume", checkpoint.volume)}
+        yield from problems_of("spec.checkpoint", checkpoint, rules)
 
 
 def _validate_volume(path: str, raw: msgspec.Raw) -> Iterator[Problem]:

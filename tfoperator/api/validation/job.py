@@ -9,50 +9,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 
-from tfoperator.api.names import (
-    MAX_NAME_LENGTH,
-    OnStraggler,
-    RestartMode,
-    object_name,
-    parse_replica_type,
-    tensorboard_name,
-)
+from tfoperator.api.limits import MAX_NAME_LENGTH, NAME_PATTERN
+from tfoperator.api.names import object_name, parse_replica_type, tensorboard_name
 from tfoperator.api.problems import Problem, member, shown
-from tfoperator.api.templates import is_absent, own_host_names
-from tfoperator.api.v1.types import (
-    LEAST_PROGRESS_DEADLINE,
-    CleanPodPolicy,
-    Network,
-    OnStall,
-    ReplicaSpec,
-    ReplicaType,
-    RestartPolicy,
-    RestartScope,
-    RunPolicy,
-    SchedulingPolicy,
-    SuccessPolicy,
-    TFJob,
-    TFJobSpec,
-)
+from tfoperator.api.templates import is_absent
+from tfoperator.api.v1.types import ReplicaSpec, ReplicaType, SchedulingPolicy, TFJob, TFJobSpec
+from tfoperator.api.validation import rules
 from tfoperator.api.validation.checkpoint import validate_checkpoint
-from tfoperator.api.validation.limits import (
-    INT32_MAX,
-    MANAGED_BY,
-    MAX_REPLICAS,
-    NAME_PATTERN,
-    QUANTITY_PATTERN,
-    check_one_of,
-    check_range,
-    listed,
-    warning,
-)
+from tfoperator.api.validation.checks import listed, warning
+from tfoperator.api.validation.declared import problems_of
 from tfoperator.api.validation.pod_template import validate_template
-from tfoperator.api.validation.restart_mode import validate_in_place
 from tfoperator.api.validation.tensorboard import validate_tensorboard
-from tfoperator.api.validation.thresholds import validate_thresholds
 from tfoperator.api.validation.warnings import validate_cluster_size, validate_queue
 
 _GENERATED_SUFFIX_LENGTH = 5  # the length of an API server's suffix for generateName
@@ -65,7 +36,6 @@ STOCK_PARAMETER_SERVER = (
 """The warning about a parameter server without a template. It is pointless where operator and job start together."""
 
 _NAME = re.compile(NAME_PATTERN)
-_QUANTITY = re.compile(QUANTITY_PATTERN)
 _SINGLE_TYPES = frozenset({ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.EVALUATOR})
 
 
@@ -76,24 +46,18 @@ def validate(job: TFJob) -> tuple[Problem, ...]:
     """
     if job.decode_error:
         return tuple(_decode_problems(job.decode_error))
-    return (
-        *_validate_name(job),
-        *_validate_replica_types(job.spec),
-        *(
-            problem
-            for key, replica in job.spec.tf_replica_specs.items()
-            for problem in _validate_replica(f"{_REPLICAS}[{key}]", key, replica)
-        ),
-        *check_one_of("spec.successPolicy", job.spec.success_policy, SuccessPolicy),
-        *validate_cluster_size(job, _name(job)[1]),
-        *validate_thresholds(job.spec),
-        *_validate_run_policy(job.spec),
-        *_validate_cluster_arguments(job.spec),
-        *_validate_network(job.spec),
-        *(() if job.spec.checkpoint is None else validate_checkpoint(job.spec.checkpoint)),
-        *validate_tensorboard(job.spec.tensor_board),
-        *validate_queue(job),
-    )
+    spec = job.spec
+    rules_of_fields: dict[str, Iterable[Problem]] = {
+        "tfReplicaSpecs": chain(_validate_replica_types(spec), _validate_replicas(spec)),
+        "successPolicy": validate_cluster_size(job, _name(job)[1]),
+        "maxFailedWorkers": rules.thresholds(spec),
+        "runPolicy": _validate_run_policy(spec),
+        "clusterArguments": rules.cluster_arguments(spec),
+        "network": rules.host_names(spec),
+        "checkpoint": validate_checkpoint(spec.checkpoint),
+        "tensorBoard": validate_tensorboard(spec.tensor_board),
+    }
+    return (*_validate_name(job), *problems_of("spec", spec, rules_of_fields), *validate_queue(job))
 
 
 def _decode_problems(decode_error: str) -> Iterator[Problem]:
@@ -168,6 +132,11 @@ def _validate_replica_types(spec: TFJobSpec) -> Iterator[Problem]:
         yield warning(_REPLICAS, "asks for no replica at all, so there is nothing to run")
 
 
+def _validate_replicas(spec: TFJobSpec) -> Iterator[Problem]:
+    for key, replica in spec.tf_replica_specs.items():
+        yield from _validate_replica(f"{_REPLICAS}[{key}]", key, replica)
+
+
 def _validate_replica(path: str, key: str, replica: ReplicaSpec | None) -> Iterator[Problem]:
     replica_type = parse_replica_type(key)
     if replica_type is None:
@@ -175,10 +144,19 @@ def _validate_replica(path: str, key: str, replica: ReplicaSpec | None) -> Itera
     if replica is None:
         yield Problem(path, "must not be null")
         return
-    yield from check_range(member(path, "replicas"), replica.replicas, 0, MAX_REPLICAS)
+    rules_of_fields = {
+        "replicas": _validate_number(path, replica_type, replica),
+        "template": _validate_template(path, replica_type, replica),
+    }
+    yield from problems_of(path, replica, rules_of_fields)
+
+
+def _validate_number(path: str, replica_type: ReplicaType | None, replica: ReplicaSpec) -> Iterator[Problem]:
     if replica_type in _SINGLE_TYPES and replica.replicas is not None and replica.replicas > 1:
         yield warning(member(path, "replicas"), f"TensorFlow refuses a cluster with more than one {replica_type}")
-    yield from check_one_of(member(path, "restartPolicy"), replica.restart_policy, RestartPolicy)
+
+
+def _validate_template(path: str, replica_type: ReplicaType | None, replica: ReplicaSpec) -> Iterator[Problem]:
     if replica_type is ReplicaType.PS and is_absent(replica.template):
         yield warning(member(path, "template"), STOCK_PARAMETER_SERVER)
     else:
@@ -186,85 +164,19 @@ def _validate_replica(path: str, key: str, replica: ReplicaSpec | None) -> Itera
 
 
 def _validate_run_policy(spec: TFJobSpec) -> Iterator[Problem]:
-    policy, path = spec.policy, "spec.runPolicy"
-    yield from check_one_of(member(path, "cleanPodPolicy"), policy.clean_pod_policy, CleanPodPolicy)
-    yield from check_range(member(path, "ttlSecondsAfterFinished"), policy.ttl_seconds_after_finished, 0, INT32_MAX)
-    deadline = policy.active_deadline_seconds
-    yield from check_range(member(path, "activeDeadlineSeconds"), deadline, 0, INT32_MAX)
-    if deadline == 0:
-        yield warning(
-            member(path, "activeDeadlineSeconds"), "ends the job as soon as it starts; leave it out for no deadline"
-        )
-    yield from check_range(member(path, "startDeadlineSeconds"), policy.start_deadline_seconds, 1, INT32_MAX)
-    yield from check_range(member(path, "backoffLimit"), policy.backoff_limit, 0, INT32_MAX)
-    yield from check_one_of(member(path, "restartScope"), policy.restart_scope, RestartScope)
-    yield from check_one_of(member(path, "restartMode"), policy.restart_mode, RestartMode)
-    if policy.restart_mode == RestartMode.IN_PLACE:
-        yield from validate_in_place(member(path, "restartMode"), spec, policy)
-    yield from _validate_progress_deadline(path, policy)
-    if policy.restart_scope == RestartScope.JOB and (spec.enable_dynamic_worker or spec.max_failed_workers):
-        yield warning(
-            member(path, "restartScope"),
-            "Job is for workers that can't go on without each other, and this job says that they can",
-        )
-    if policy.managed_by is not None and policy.managed_by not in MANAGED_BY:
-        yield Problem(
-            member(path, "managedBy"), f"must be {' or '.join(MANAGED_BY)}, but is {shown(policy.managed_by)}"
-        )
-    if policy.scheduling_policy is not None:
-        yield from _validate_scheduling(member(path, "schedulingPolicy"), policy.scheduling_policy, _total(spec))
-
-
-def _validate_progress_deadline(path: str, policy: RunPolicy) -> Iterator[Problem]:
-    deadline = policy.progress_deadline_seconds
-    yield from check_range(member(path, "progressDeadlineSeconds"), deadline, LEAST_PROGRESS_DEADLINE, INT32_MAX)
-    yield from check_one_of(member(path, "onStall"), policy.on_stall, OnStall)
-    yield from check_one_of(member(path, "onStraggler"), policy.on_straggler, OnStraggler)
-    if policy.on_stall and deadline is None:
-        yield warning(member(path, "onStall"), "has no effect without progressDeadlineSeconds")
-    if policy.on_stall == OnStall.RESTART and deadline is not None and policy.backoff_limit is None:
-        yield warning(
-            member(path, "onStall"),
-            "starts a job that always stalls again for ever, because backoffLimit is not set",
-        )
-
-
-def _validate_cluster_arguments(spec: TFJobSpec) -> Iterator[Problem]:
-    if spec.cluster_arguments and spec.enable_dynamic_worker:
-        yield warning(
-            "spec.clusterArguments",
-            "names the workers that there are when a pod is made; those that enableDynamicWorker lets come later are "
-            "unknown to it",
-        )
-
-
-def _validate_network(spec: TFJobSpec) -> Iterator[Problem]:
-    yield from check_one_of("spec.network", spec.network, Network)
-    if spec.network != Network.PER_JOB:
+    policy, path = spec.run_policy, "spec.runPolicy"
+    if policy is None:
         return
-    for key, replica in spec.tf_replica_specs.items():
-        for name in own_host_names(replica.template) if replica is not None else ():
-            yield warning(
-                f"{_REPLICAS}[{key}].template.spec.{name}",
-                f"has no effect: with spec.network {Network.PER_JOB} the operator gives each pod its host name",
-            )
+    rules_of_fields = {
+        "activeDeadlineSeconds": rules.ends_at_once(policy),
+        "restartMode": rules.restarts_in_place(spec),
+        "onStraggler": chain(rules.stalls(policy), rules.restarts_together(spec)),
+        "schedulingPolicy": _validate_scheduling(member(path, "schedulingPolicy"), policy.scheduling_policy, spec),
+    }
+    yield from problems_of(path, policy, rules_of_fields)
 
 
-def _validate_scheduling(path: str, policy: SchedulingPolicy, total: int) -> Iterator[Problem]:
-    yield from check_range(member(path, "minAvailable"), policy.min_available, 0, INT32_MAX)
-    yield from check_range(member(path, "scheduleTimeoutSeconds"), policy.schedule_timeout_seconds, 0, INT32_MAX)
-    for resource, quantity in (policy.min_resources or {}).items():
-        if not _QUANTITY.fullmatch(str(quantity)):
-            yield Problem(
-                member(path, f"minResources[{resource}]"),
-                f"must be a quantity such as 4, 500m or 8Gi, but is {shown(quantity)}",
-            )
-    if policy.min_available is not None and total < policy.min_available <= INT32_MAX:
-        yield warning(
-            member(path, "minAvailable"),
-            f"is {policy.min_available}, but the job has only {total} replicas, so it will never be scheduled",
-        )
-
-
-def _total(spec: TFJobSpec) -> int:
-    return sum(max(replica.desired, 0) for replica in spec.tf_replica_specs.values() if replica is not None)
+def _validate_scheduling(path: str, policy: SchedulingPolicy | None, spec: TFJobSpec) -> Iterator[Problem]:
+    if policy is not None:
+        yield from problems_of(path, policy)
+        yield from rules.never_scheduled(policy, spec)

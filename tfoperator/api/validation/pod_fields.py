@@ -15,7 +15,7 @@ from tfoperator.api.pods.images import image_problem
 from tfoperator.api.pods.rules import Fault, Kind, pod_faults
 from tfoperator.api.pods.types import TEMPLATE, wrong_types
 from tfoperator.api.problems import Problem, shown
-from tfoperator.api.validation.limits import warning
+from tfoperator.api.validation.checks import warning
 from tfoperator.kube.pod_spec import GPU
 
 _CPU_IMAGE = re.compile(r"(?:(?:index\.)?docker\.io/)?tensorflow/tensorflow(?::(?!\S*gpu)[\w.-]+)?")

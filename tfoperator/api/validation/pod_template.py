@@ -10,11 +10,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME, MAX_NAME_LENGTH
+from tfoperator.api.limits import MAX_NAME_LENGTH
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.problems import Problem, member, shown
 from tfoperator.api.structure import type_problems
 from tfoperator.api.templates import PodTemplate, TemplateContainer, decode_template, is_absent
-from tfoperator.api.validation.limits import check_range, warning
+from tfoperator.api.validation.checks import warning
+from tfoperator.api.validation.declared import problems_of
 
 _CONTAINER_NAME = re.compile("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 
@@ -68,4 +70,4 @@ def _validate_container(path: str, container: TemplateContainer, names: set[str]
     if not container.image.strip():
         yield Problem(member(path, "image"), "is required")
     for position, port in enumerate(container.ports):
-        yield from check_range(f"{path}.ports[{position}].containerPort", port.container_port, 1, 65535)
+        yield from problems_of(f"{path}.ports[{position}]", port)

@@ -11,20 +11,13 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.api.limits import MAX_LOG_DIR_LENGTH, MAX_OBJECT_NAME_LENGTH, MAX_PATH_LENGTH
 from tfoperator.api.names import TENSORBOARD_HOST_VARIABLE, TENSORBOARD_PORT_VARIABLE
 from tfoperator.api.problems import Problem, member, shown
 from tfoperator.api.structure import type_problems
-from tfoperator.api.v1.types import TensorBoard, TensorBoardServiceType
-from tfoperator.api.validation.limits import (
-    MAX_LOG_DIR_LENGTH,
-    MAX_OBJECT_NAME_LENGTH,
-    MAX_PATH_LENGTH,
-    MAX_VARIABLES,
-    MAX_VOLUMES,
-    check_one_of,
-    volume_sources,
-    warning,
-)
+from tfoperator.api.v1.types import TensorBoard
+from tfoperator.api.validation.checks import volume_sources, warning
+from tfoperator.api.validation.declared import problems_of
 from tfoperator.kube.pod_spec import EnvVar, SecurityContext
 
 _PATH = "spec.tensorBoard"
@@ -42,33 +35,30 @@ def validate_tensorboard(tensorboard: TensorBoard | None) -> Iterator[Problem]:
     """Yield the problems of a TensorBoard, errors and warnings; none if it is None."""
     if tensorboard is None:
         return
-    yield from _validate_log_dir(tensorboard)
-    yield from check_one_of(member(_PATH, "serviceType"), tensorboard.service_type, TensorBoardServiceType)
-    yield from _validate_volumes(tensorboard)
-    yield from _validate_pod_parts(tensorboard)
-    for name in ("limits", "requests"):
-        amounts = (tensorboard.resources or {}).get(name)
-        if amounts is not None and not isinstance(amounts, dict):
-            yield Problem(f"{_PATH}.resources.{name}", "must be an object such as {cpu: 500m, memory: 1Gi}")
+    rules = {
+        "logDir": _validate_log_dir(tensorboard),
+        "volumes": _validate_volumes(tensorboard),
+        "volumeMounts": _validate_mounts(tensorboard),
+        "securityContext": _validate_pod_parts(tensorboard),
+        "env": _validate_variables(tensorboard),
+        "imagePullSecrets": _validate_secrets(tensorboard),
+        "resources": _validate_resources(tensorboard),
+    }
+    yield from problems_of(_PATH, tensorboard, rules)
 
 
 def _validate_log_dir(tensorboard: TensorBoard) -> Iterator[Problem]:
-    path = member(_PATH, "logDir")
-    if not tensorboard.log_dir:
-        yield Problem(path, "is required: the directory (or URL such as gs://bucket/logs) of the event files")
-    elif len(tensorboard.log_dir) > MAX_LOG_DIR_LENGTH:
-        yield Problem(path, f"must have at most {MAX_LOG_DIR_LENGTH} characters")
-    elif tensorboard.log_dir.startswith("/") and not tensorboard.volume_mounts:
+    log_dir = tensorboard.log_dir
+    if log_dir.startswith("/") and len(log_dir) <= MAX_LOG_DIR_LENGTH and not tensorboard.volume_mounts:
         yield warning(
-            path, f"{shown(tensorboard.log_dir)} is in none of its volumeMounts: nobody writes there in a cluster"
+            member(_PATH, "logDir"),
+            f"{shown(log_dir)} is in none of its volumeMounts: nobody writes there in a cluster",
         )
 
 
 def _validate_volumes(tensorboard: TensorBoard) -> Iterator[Problem]:
     path = member(_PATH, "volumes")
     names: set[str] = set()
-    if len(tensorboard.volumes) > MAX_VOLUMES:
-        yield Problem(path, f"must have at most {MAX_VOLUMES} items")
     for position, volume in enumerate(tensorboard.volumes):
         name = yield from _text(f"{path}[{position}]", volume, "name")
         if name and name in names:
@@ -80,9 +70,11 @@ def _validate_volumes(tensorboard: TensorBoard) -> Iterator[Problem]:
             yield Problem(f"{path}[{position}]", f"must have one kind of volume{found}")
         elif kinds == ["emptyDir"]:
             yield warning(f"{path}[{position}]", "an emptyDir is its pod's own: what replicas write is not in it")
+
+
+def _validate_mounts(tensorboard: TensorBoard) -> Iterator[Problem]:
     path = member(_PATH, "volumeMounts")
-    if len(tensorboard.volume_mounts) > MAX_VOLUMES:
-        yield Problem(path, f"must have at most {MAX_VOLUMES} items")
+    names = {volume.get("name") for volume in tensorboard.volumes if isinstance(volume.get("name"), str)}
     for position, mount in enumerate(tensorboard.volume_mounts):
         yield from _text(f"{path}[{position}]", mount, "mountPath")
         name = yield from _text(f"{path}[{position}]", mount, "name")
@@ -92,21 +84,34 @@ def _validate_volumes(tensorboard: TensorBoard) -> Iterator[Problem]:
 
 def _validate_pod_parts(tensorboard: TensorBoard) -> Iterator[Problem]:
     parts = {"env": list(tensorboard.env), "securityContext": tensorboard.security_context}
-    # Names are checked below, together with all other names.
+    # Names are checked together with all other names.
     yield from (one for one in type_problems(parts, _PodParts, _PATH) if not one.field.endswith("].name"))
-    for field, items, limit, length in (
-        ("env", tensorboard.env, MAX_VARIABLES, MAX_PATH_LENGTH),
-        ("imagePullSecrets", tensorboard.image_pull_secrets, MAX_VOLUMES, MAX_OBJECT_NAME_LENGTH),
-    ):
-        path = member(_PATH, field)
-        if len(items) > limit:
-            yield Problem(path, f"must have at most {limit} items")
-        for position, item in enumerate(items):
-            name = yield from _text(f"{path}[{position}]", item, "name")
-            if len(name) > length:
-                yield Problem(f"{path}[{position}].name", f"must have at most {length} characters")
-            if field == "env" and item.get("name") in _RESERVED_VARIABLES:
-                yield warning(f"{path}[{position}]", f"{item['name']} is the operator's: this value is not used")
+
+
+def _validate_variables(tensorboard: TensorBoard) -> Iterator[Problem]:
+    for position, variable in enumerate(tensorboard.env):
+        path, name = f"{_PATH}.env[{position}]", variable.get("name")
+        yield from _name(path, variable, MAX_PATH_LENGTH)
+        if name in _RESERVED_VARIABLES:
+            yield warning(path, f"{name} is the operator's: this value is not used")
+
+
+def _validate_secrets(tensorboard: TensorBoard) -> Iterator[Problem]:
+    for position, secret in enumerate(tensorboard.image_pull_secrets):
+        yield from _name(f"{_PATH}.imagePullSecrets[{position}]", secret, MAX_OBJECT_NAME_LENGTH)
+
+
+def _name(path: str, item: Mapping[str, Any], length: int) -> Iterator[Problem]:
+    name = yield from _text(path, item, "name")
+    if len(name) > length:
+        yield Problem(f"{path}.name", f"must have at most {length} characters")
+
+
+def _validate_resources(tensorboard: TensorBoard) -> Iterator[Problem]:
+    for name in ("limits", "requests"):
+        amounts = (tensorboard.resources or {}).get(name)
+        if amounts is not None and not isinstance(amounts, dict):
+            yield Problem(f"{_PATH}.resources.{name}", "must be an object such as {cpu: 500m, memory: 1Gi}")
 
 
 def _text(path: str, value: Mapping[str, Any], name: str) -> Generator[Problem, None, str]:

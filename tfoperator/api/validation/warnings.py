@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from tfoperator.api.host_lists import HostList, too_long
+from tfoperator.api.limits import MAX_REPLICAS
 from tfoperator.api.names import (
     DEFAULT_CONTAINER_NAME,
     DEFAULT_PORT,
@@ -24,7 +25,7 @@ from tfoperator.api.problems import Problem, member
 from tfoperator.api.queues import is_multikueue, not_carried, queue_name, uncounted_devices, uncounted_types
 from tfoperator.api.templates import is_absent, readable_spec
 from tfoperator.api.v1.types import Network, ReplicaType, TFJob
-from tfoperator.api.validation.limits import MAX_REPLICAS, warning
+from tfoperator.api.validation.checks import warning
 from tfoperator.kube.pod_spec import DEFAULT_GRACE_SECONDS
 
 _REPLICAS = "spec.tfReplicaSpecs"

@@ -16,13 +16,13 @@ from itertools import chain
 
 import msgspec
 
-from tfoperator.api.names import LABEL_TENSORBOARD, OnStraggler
+from tfoperator.api.limits import MANAGED_BY_OPERATOR, MAX_REPLICAS
+from tfoperator.api.names import LABEL_TENSORBOARD
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.api.v1.types import OnStall, ReplicaType, TFJob
+from tfoperator.api.v1.types import OnStall, OnStraggler, ReplicaType, TFJob
 from tfoperator.api.validation.job import long_names
-from tfoperator.api.validation.limits import MANAGED_BY_OPERATOR, MAX_REPLICAS
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.actions import DeleteReason, Plan
 from tfoperator.controller.plan.cleanup import (

@@ -6,10 +6,10 @@ was trained is spoilt.
 
 from __future__ import annotations
 
+from tfoperator.api.limits import MAX_NOT_A_NUMBER
 from tfoperator.api.losses import loss_is_a_number
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import JobReason
-from tfoperator.api.validation.limits import MAX_NOT_A_NUMBER
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.verdict import Situation
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 
 from tfoperator.api.job_conditions import has_condition
+from tfoperator.api.limits import MAX_NODE_FAILURES
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import JobReason
-from tfoperator.api.validation.limits import MAX_NODE_FAILURES
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.held_resources import program_of, termination_of

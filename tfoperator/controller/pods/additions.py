@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import ANNOTATION_RESTART_MODE, CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME, RestartMode
+from tfoperator.api.names import ANNOTATION_RESTART_MODE, CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME
 from tfoperator.api.progress_names import (
     ANNOTATION_PROGRESS_CA,
     CA_FILE,
@@ -37,7 +37,7 @@ from tfoperator.api.progress_names import (
 from tfoperator.api.quantity import parse_quantity
 from tfoperator.api.replica_pods import FIRST_RETRYABLE_EXIT_CODE
 from tfoperator.api.templates import template_dict
-from tfoperator.api.v1.types import Checkpoint, RestartPolicy, TFJob
+from tfoperator.api.v1.types import Checkpoint, RestartMode, RestartPolicy, TFJob
 from tfoperator.controller.pods.template import PodTemplateError, Template, list_of_objects
 from tfoperator.kube.objects import ObjectMeta
 

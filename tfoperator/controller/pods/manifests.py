@@ -10,20 +10,19 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tfoperator.api.host_lists import ALWAYS_ACCEPTED, PER_HOST, HostList, too_long
+from tfoperator.api.limits import MAX_REPLICAS
 from tfoperator.api.names import (
     ANNOTATION_DISRUPTIONS,
     ANNOTATION_JOB_DISRUPTIONS,
     ANNOTATION_JOB_RESTARTS,
     ANNOTATION_RESTARTS,
     TF_CONFIG,
-    RestartMode,
     replica_labels,
 )
 from tfoperator.api.parameter_server import parameter_server_template
 from tfoperator.api.process_variables import ProcessVariables
 from tfoperator.api.templates import is_absent
-from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RestartPolicy, RestartScope, TFJob
-from tfoperator.api.validation.limits import MAX_REPLICAS
+from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RestartMode, RestartPolicy, RestartScope, TFJob
 from tfoperator.controller.pods.additions import add_accelerators, add_restart_rule, give_access, mount_checkpoint
 from tfoperator.controller.pods.bodies import (
     ReplicaPod,

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.api.limits import MAX_NOT_A_NUMBER
 from tfoperator.api.losses import loss_is_a_number
 from tfoperator.api.v1.status import Metric
-from tfoperator.api.validation.limits import MAX_NOT_A_NUMBER
 from tfoperator.kube.errors import UNDECODABLE
 
 MAX_BODY = 64 << 10

@@ -1,5 +1,7 @@
 import json
+import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -7,8 +9,32 @@ import pytest
 
 from tests.support.nested import nested
 from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, job_of, tfjob
+from tfoperator.api.field import declared
+from tfoperator.api.v1 import types
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import TFJobSpec, decode_tfjob
+
+SPEC = (
+    types.TFJobSpec,
+    types.RunPolicy,
+    types.SchedulingPolicy,
+    types.ReplicaSpec,
+    types.Checkpoint,
+    types.TensorBoard,
+    types.ProgressReporting,
+)
+
+
+def test_every_field_of_a_spec_is_read_somewhere() -> None:
+    package = Path(types.__file__).parents[2]
+    stating = {package / "api/v1", package / "api/schema", package / "api/validation"}
+    files = [path for path in package.rglob("*.py") if not stating & set(path.parents)]
+    code = "\n".join(path.read_text() for path in files)
+    names = {f"{struct.__name__}.{one.attribute}" for struct in SPEC for one in declared(struct).values()}
+    unread = [name for name in sorted(names) if not re.search(rf"\.{name.partition('.')[2]}\b", code)]
+    assert not unread, (
+        f"no code reads {', '.join(unread)}: use it in tfoperator/controller, or take it out of api/v1/types.py"
+    )
 
 
 def test_every_field_of_the_peer_is_read() -> None:

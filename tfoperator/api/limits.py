@@ -1,22 +1,36 @@
-"""Bounds and patterns of a TFJob's fields, which the validation and the CRD share, and the checks of single values."""
+"""Bounds and patterns of a TFJob's fields, for the declarations of the fields and for all code that keeps to them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from enum import StrEnum
-from typing import Any
+import re
+from typing import NamedTuple
 
-from tfoperator.api.problems import Problem, Severity, shown
-from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE
+
+class Pattern(NamedTuple):
+    """The form of a text: a regular expression for the whole of it, and the message about another text, its {}."""
+
+    expression: str
+    message: str
+
+    def fits(self, text: str) -> bool:
+        """Return whether the text has the form."""
+        return re.fullmatch(self.expression, text, re.ASCII) is not None
+
 
 MANAGED_BY_OPERATOR = "kubeflow.org/training-operator"
+MANAGED_BY_MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+"""In `runPolicy.managedBy`: Kueue runs the job on another cluster, and no operator of this one handles it."""
+
 MANAGED_BY = (MANAGED_BY_OPERATOR, MANAGED_BY_MULTIKUEUE)
 """The controllers that may manage a job, as in the Go operator's webhook."""
 
 NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 """DNS-1035: a job's name begins the names of its services, which had to begin with a letter before Kubernetes 1.36."""
 
-INT32_MAX = 2**31 - 1
+MAX_NAME_LENGTH = 63
+"""Services are DNS labels (RFC 1035), so neither they nor the pods of the same name can be longer."""
+
+INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
 MAX_REPLICAS = 10_000
 """The maximum number of replicas of one type. TF_CONFIG names every replica in every pod, and at some ten thousand host
@@ -27,8 +41,10 @@ QUANTITY_PATTERN = (
 )
 """A resource quantity as API servers write the pattern in their own schemas."""
 
-MOUNT_PATH_PATTERN = "^/+[^/:][^:]*$"
-"""An absolute path below the root. Kubernetes doesn't allow colons in mount paths."""
+QUANTITY = Pattern(QUANTITY_PATTERN, "must be a quantity such as 4, 500m or 8Gi, but is {}")
+
+MOUNT_PATH = Pattern("^/+[^/:][^:]*$", "must be an absolute path, not / itself and without colons, but is {}")
+"""Kubernetes doesn't allow colons in mount paths."""
 
 MAX_PATH_LENGTH = 1024
 """The maximum length of a mount path; systems accept up to 4096 bytes, and a program appends to it."""
@@ -57,33 +73,3 @@ MAX_NOT_A_NUMBER = 10
 
 MAX_NODE_FAILURES = 16
 """The number of replicas' failures on nodes that a status remembers, the newest."""
-
-
-def warning(path: str, message: str) -> Problem:
-    """Return a problem that does not keep the job from running."""
-    return Problem(path, message, Severity.WARNING)
-
-
-def check_one_of(path: str, value: str | None, options: type[StrEnum]) -> Iterator[Problem]:
-    """Yield a problem unless the value is unset or one of the options."""
-    # The empty string is the Go operator's "unset".
-    if value and value not in set(options):
-        yield Problem(path, f"must be one of {listed(options)}, but is {shown(value)}")
-
-
-def check_range(path: str, value: int | None, low: int, high: int) -> Iterator[Problem]:
-    """Yield a problem unless the value is unset or within the bounds."""
-    if value is None or low <= value <= high:
-        return
-    limit = f"must be {low} or more" if value < low else f"must be {high} or less"
-    yield Problem(path, f"{limit}, but is {value if abs(value) < 10**20 else 'far beyond that'}")
-
-
-def listed(options: type[StrEnum]) -> str:
-    """Return the options as listed in a message."""
-    return ", ".join(option for option in options if option)
-
-
-def volume_sources(volume: Mapping[str, Any]) -> list[str]:
-    """Return the kinds of volume that a volume of a pod's spec names: one, if it is valid."""
-    return [kind for kind, source in volume.items() if kind != "name" and source is not None]

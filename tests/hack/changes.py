@@ -1,0 +1,66 @@
+"""The changes of the page ARCHITECTURE.md, "What a change touches", as edits of this tree."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Place(NamedTuple):
+    """A place that a person edits: `added` comes behind `anchor`, a text that the file has once; at its end without.
+
+    `check` is the test that fails without this edit, and `told` a text that it prints then.
+    """
+
+    file: str
+    anchor: str
+    added: str
+    check: str
+    told: str
+
+    def edit(self, root: Path) -> None:
+        """Make the edit in a copy of this tree."""
+        path = root / self.file
+        text = path.read_text()
+        assert not self.anchor or text.count(self.anchor) == 1, (
+            f"{self.file} has {self.anchor!r} not once: change it here"
+        )
+        at = text.index(self.anchor) + len(self.anchor) if self.anchor else len(text)
+        path.write_text(text[:at] + self.added + text[at:])
+
+
+class Change(NamedTuple):
+    """A change: the first words of its row on the page, the most places that it may need, and these places."""
+
+    row: str
+    most: int
+    places: tuple[Place, ...]
+
+
+FIELD = Change(
+    "a field of TFJob",
+    3,
+    (
+        Place(
+            "tfoperator/api/v1/types.py",
+            '    """Policies over the whole job\'s life."""\n',
+            '\n    example_seconds: Annotated[int | None, Field("Seconds after the deadline.", ge=1)] = None\n',
+            "tests/unit/controller/plan/test_life.py::test_the_deadline_fires_by_itself",
+            "'RunPolicy' object has no attribute 'example_seconds'",
+        ),
+        Place(
+            "tfoperator/controller/plan/verdict.py",
+            "        deadline, start = self.job.spec.policy.active_deadline_seconds, self.start\n",
+            "        deadline = deadline and deadline + (self.job.spec.policy.example_seconds or 0)\n",
+            "tests/unit/api/v1/test_types.py::test_every_field_of_a_spec_is_read_somewhere",
+            "RunPolicy.example_seconds",
+        ),
+        Place(
+            "docs/tfjob.md",
+            "",
+            "\n## `exampleSeconds`\n\n```yaml\nspec:\n  runPolicy:\n    exampleSeconds: 60\n```\n",
+            "tests/unit/docs/test_pages.py::test_the_page_about_jobs_has_every_field_of_ours",
+            "spec.runPolicy.exampleSeconds",
+        ),
+    ),
+)
+
+CHANGES = (FIELD,)

@@ -1,0 +1,44 @@
+"""The checks of single values, and the words of their problems. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+from tfoperator.api.problems import Problem, Severity, shown
+
+
+def warning(path: str, message: str) -> Problem:
+    """Return a problem that does not keep the job from running."""
+    return Problem(path, message, Severity.WARNING)
+
+
+def unknown_choice(value: str, choices: type[StrEnum]) -> str:
+    """Return the message about a text that is none of the choices; "" if it is unset or one of them."""
+    # The empty string is the Go operator's "unset".
+    return f"must be one of {listed(choices)}, but is {shown(value)}" if value and value not in _values(choices) else ""
+
+
+@cache
+def _values(choices: type[StrEnum]) -> frozenset[str]:
+    return frozenset(choices)
+
+
+def out_of_range(value: int, low: int, high: int) -> str:
+    """Return the message about a number that is not within the bounds; "" if it is."""
+    if low <= value <= high:
+        return ""
+    limit = f"must be {low} or more" if value < low else f"must be {high} or less"
+    return f"{limit}, but is {value if abs(value) < 10**20 else 'far beyond that'}"
+
+
+def listed(options: type[StrEnum]) -> str:
+    """Return the options as listed in a message."""
+    return ", ".join(option for option in options if option)
+
+
+def volume_sources(volume: Mapping[str, Any]) -> list[str]:
+    """Return the kinds of volume that a volume of a pod's spec names: one, if it is valid."""
+    return [kind for kind, source in volume.items() if kind != "name" and source is not None]

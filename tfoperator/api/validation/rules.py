@@ -1,0 +1,177 @@
+"""The rules over several fields of a spec: what fits together, and what has no effect beside what. Pure.
+
+Each function yields the problems of one rule, with the place of the field that is to be changed. API servers check some
+of the rules, too: these stand here in CEL with the same message. Bounds of a single field are in its declaration
+(`api.v1.types`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from tfoperator.api.int_or_percent import IntOrPercent
+from tfoperator.api.limits import INT32_MAX
+from tfoperator.api.names import parse_replica_type
+from tfoperator.api.problems import Problem, member
+from tfoperator.api.templates import own_host_names, restarts_in_pod
+from tfoperator.api.v1.types import (
+    CleanPodPolicy,
+    Network,
+    OnStall,
+    ReplicaSpec,
+    ReplicaType,
+    RestartMode,
+    RestartPolicy,
+    RestartScope,
+    RunPolicy,
+    SchedulingPolicy,
+    SuccessPolicy,
+    TFJobSpec,
+)
+from tfoperator.api.validation.checks import warning
+
+_REPLICAS = "spec.tfReplicaSpecs"
+_POLICY = "spec.runPolicy"
+_MINIMUM, _MAXIMUM = "spec.minSucceededWorkers", "spec.maxFailedWorkers"
+
+
+class RuleInCel(msgspec.Struct, frozen=True):
+    """A rule of a struct that API servers check: `rule` in CEL, about `field`, a member of the struct."""
+
+    field: str
+    rule: str
+    message: str
+
+
+TWO_SUCCESSES = RuleInCel(
+    "minSucceededWorkers",
+    "!has(self.minSucceededWorkers) || !has(self.successPolicy) || "
+    f"self.successPolicy != '{SuccessPolicy.ALL_WORKERS}'",
+    "minSucceededWorkers and successPolicy AllWorkers contradict each other",
+)
+"""Of `spec`."""
+
+IN_PLACE_TOGETHER = RuleInCel(
+    "restartMode",
+    "!has(self.restartMode) || !has(self.restartScope) || "
+    f"self.restartMode != '{RestartMode.IN_PLACE}' || self.restartScope != '{RestartScope.JOB}'",
+    "InPlace and restartScope Job contradict each other",
+)
+"""Of `spec.runPolicy`."""
+
+
+def thresholds(spec: TFJobSpec) -> Iterator[Problem]:
+    """Yield problems of numbers of workers that contradict another field, or can't have their apparent meaning."""
+    workers = [
+        replica
+        for key, replica in spec.tf_replica_specs.items()
+        if parse_replica_type(key) is ReplicaType.WORKER and replica is not None
+    ]
+    for path, value in ((_MINIMUM, spec.min_succeeded_workers), (_MAXIMUM, spec.max_failed_workers)):
+        if value is not None and not workers:
+            yield warning(path, "has no effect: the job has no workers")
+    if spec.min_succeeded_workers is not None:
+        yield from _minimum(spec, spec.min_succeeded_workers, workers)
+    if spec.max_failed_workers is not None:
+        for worker in workers:
+            if worker.restart_policy in (RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE):
+                message = f"has no effect: under {worker.restart_policy} a worker that fails is always started again"
+                yield warning(_MAXIMUM, message)
+
+
+def _minimum(spec: TFJobSpec, minimum: IntOrPercent, workers: list[ReplicaSpec]) -> Iterator[Problem]:
+    if spec.success_policy == SuccessPolicy.ALL_WORKERS:
+        yield Problem(_MINIMUM, TWO_SUCCESSES.message)
+    for worker in workers:
+        if isinstance(minimum, int) and minimum > worker.desired:
+            yield warning(_MINIMUM, f"is {minimum}, but there are {worker.desired} workers: it means all of them")
+    if spec.policy.clean_pod_policy not in (CleanPodPolicy.ALL, CleanPodPolicy.RUNNING):
+        message = "leaves the other workers running after the job's success: cleanPodPolicy Running stops them"
+        yield warning(_MINIMUM, message)
+
+
+def ends_at_once(policy: RunPolicy) -> Iterator[Problem]:
+    """Yield a warning about a deadline that no job can meet."""
+    if policy.active_deadline_seconds == 0:
+        yield warning(
+            member(_POLICY, "activeDeadlineSeconds"),
+            "ends the job as soon as it starts; leave it out for no deadline",
+        )
+
+
+def restarts_in_place(spec: TFJobSpec) -> Iterator[Problem]:
+    """Yield the problems of a job with the restart mode InPlace; none of any other."""
+    path = member(_POLICY, "restartMode")
+    if spec.policy.restart_mode != RestartMode.IN_PLACE:
+        return
+    if spec.policy.restart_scope == RestartScope.JOB:
+        yield Problem(path, IN_PLACE_TOGETHER.message)
+    policies = {replica.restart_policy for replica in spec.tf_replica_specs.values() if replica is not None}
+    if policies.isdisjoint({RestartPolicy.EXIT_CODE, RestartPolicy.ON_FAILURE}):
+        yield warning(path, "InPlace has no effect: no replica type has restartPolicy ExitCode or OnFailure")
+    for key, replica in spec.tf_replica_specs.items():
+        if replica is not None and _restarts_itself(replica):
+            yield Problem(
+                f"{_REPLICAS}[{key}].template.spec.containers",
+                "tensorflow must not have a restartPolicy or restartPolicyRules of its own: with runPolicy.restartMode "
+                "InPlace the operator sets them",
+            )
+
+
+def _restarts_itself(replica: ReplicaSpec) -> bool:
+    try:
+        return restarts_in_pod(replica.template)
+    except msgspec.DecodeError:
+        return False  # which is another problem
+
+
+def stalls(policy: RunPolicy) -> Iterator[Problem]:
+    """Yield warnings about a consequence of a stall that never comes, or comes again and again."""
+    path, deadline = member(_POLICY, "onStall"), policy.progress_deadline_seconds
+    if policy.on_stall and deadline is None:
+        yield warning(path, "has no effect without progressDeadlineSeconds")
+    if policy.on_stall == OnStall.RESTART and deadline is not None and policy.backoff_limit is None:
+        yield warning(path, "starts a job that always stalls again for ever, because backoffLimit is not set")
+
+
+def restarts_together(spec: TFJobSpec) -> Iterator[Problem]:
+    """Yield a warning about workers that are to start again together, and can go on without each other."""
+    if spec.policy.restart_scope == RestartScope.JOB and (spec.enable_dynamic_worker or spec.max_failed_workers):
+        yield warning(
+            member(_POLICY, "restartScope"),
+            "Job is for workers that can't go on without each other, and this job says that they can",
+        )
+
+
+def never_scheduled(policy: SchedulingPolicy, spec: TFJobSpec) -> Iterator[Problem]:
+    """Yield a warning about a gang that is larger than its job."""
+    total = sum(max(replica.desired, 0) for replica in spec.tf_replica_specs.values() if replica is not None)
+    if policy.min_available is not None and total < policy.min_available <= INT32_MAX:
+        yield warning(
+            member(_POLICY, "schedulingPolicy.minAvailable"),
+            f"is {policy.min_available}, but the job has only {total} replicas, so it will never be scheduled",
+        )
+
+
+def cluster_arguments(spec: TFJobSpec) -> Iterator[Problem]:
+    """Yield a warning about arguments that can't name the workers that come later."""
+    if spec.cluster_arguments and spec.enable_dynamic_worker:
+        yield warning(
+            "spec.clusterArguments",
+            "names the workers that there are when a pod is made; those that enableDynamicWorker lets come later are "
+            "unknown to it",
+        )
+
+
+def host_names(spec: TFJobSpec) -> Iterator[Problem]:
+    """Yield warnings about host names of templates that the network of the job replaces."""
+    if spec.network != Network.PER_JOB:
+        return
+    for key, replica in spec.tf_replica_specs.items():
+        for name in own_host_names(replica.template) if replica is not None else ():
+            yield warning(
+                f"{_REPLICAS}[{key}].template.spec.{name}",
+                f"has no effect: with spec.network {Network.PER_JOB} the operator gives each pod its host name",
+            )
