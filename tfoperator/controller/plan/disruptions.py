@@ -113,12 +113,21 @@ def _new_disruptions(known: Situation) -> Sequence[tuple[ReplicaGroup, Replica]]
 
 
 def _went_after(replica: Replica, since: datetime | None) -> bool:
-    """Return whether a pod's deletion was requested after the last disruption of the row, in which it is otherwise."""
-    requested = _requested(replica)
-    return requested is not None and (since is None or seconds_between(since, requested) > 0)
+    """Return whether a pod's deletion was requested after the last disruption of the row, in which it is otherwise.
+
+    Where the time of the request is uncertain, that of the pod's creation decides: no request was earlier. A pod
+    without a node has the grace period 0 from the first request on, so its time is certain.
+    """
+    if replica.pod is None:
+        return False
+    meta = replica.pod.metadata
+    requested = meta.certain_deletion if replica.pod.spec.node_name else meta.deletion_requested
+    earliest = requested or meta.creation_timestamp
+    return since is None or (earliest is not None and seconds_between(since, earliest) > 0)
 
 
 def _requested(replica: Replica) -> datetime | None:
+    """Return when a pod's deletion was requested at the latest."""
     return None if replica.pod is None else replica.pod.metadata.deletion_requested
 
 

@@ -84,7 +84,9 @@ def _was_disrupted(lost: Sequence[Replica]) -> bool:
 
 def _taken_at(pod: Pod | None) -> datetime | None:
     """Return when a pod was taken, as far as it shows that."""
-    return None if pod is None else pod.metadata.deletion_requested or finished_at(pod)
+    if pod is None:
+        return None
+    return pod.metadata.certain_deletion if _is_leaving(pod) else finished_at(pod)
 
 
 def _failed_afterwards(groups: Sequence[ReplicaGroup], lost: Sequence[Replica]) -> list[tuple[ReplicaGroup, Replica]]:

@@ -249,11 +249,17 @@ def test_one_joint_restart_is_one_disruption_and_one_event(lost: Pod | None) -> 
     assert [one.body["metadata"]["annotations"] for one in gone.creations("pods")] == [noted] * 2
 
 
-@pytest.mark.parametrize(("failed_at", "expected"), [(-30, (1, 0)), (1, (1, 1))])
-def test_what_fails_after_another_was_taken_fails_because_of_that(failed_at: float, expected: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("failed_at", "grace", "expected"), [(-30, 30, (1, 0)), (1, 30, (1, 1)), (-30, 0, (1, 1)), (-30, 1, (1, 1))]
+)
+def test_what_fails_after_another_was_taken_fails_because_of_that(
+    failed_at: float, grace: int, expected: tuple[int, int]
+) -> None:
+    """With a grace period of at most a second, the deletion may be older than it looks."""
     job = joint(backoffLimit=3)
     failed = make_pod("Worker-0", "Failed", exit_code=1, finished=after(failed_at))
-    assert numbers(planned(job, failed, make_pod("Worker-1", deleted=NOW), now=after(2))) == expected
+    taken = make_pod("Worker-1", deleted=NOW, grace=grace)
+    assert numbers(planned(job, failed, taken, now=after(2))) == expected
 
 
 def test_a_joint_restart_after_a_failure_is_a_failure() -> None:
@@ -473,4 +479,20 @@ def test_a_pod_that_is_deleted_early_joins_a_row_once() -> None:
     assert joined.status.disruption_backoff.replicas == {"Worker": "0-1"}
     again = planned(with_status(job, joined.status), early, first, now=after(7))
     assert again.status.disruption_backoff == joined.status.disruption_backoff
+    assert not again.write_status
+
+
+def test_a_pod_that_is_deleted_early_joins_a_row_once_also_when_its_deletion_looks_later() -> None:
+    """Its kubelet confirms the deletion, and a finalizer keeps it: the API server moves the time of the deletion."""
+    job = running(replicas=2)
+    job = with_status(job, planned(job, OTHER, now=after(1)).status)
+    first = make_pod("Worker-1", restarts_before=1, disruptions_before=1, created=after(2), start=after(2))
+    job = with_status(job, planned(job, OTHER, first, now=after(3)).status)
+    worker = msgspec.structs.replace(job.status.replica_statuses["Worker"], started_indexes="1")
+    job = with_status(job, msgspec.structs.replace(job.status, replica_statuses={"Worker": worker}))
+    early = make_pod("Worker-0", created=after(2), start=after(2), deleted=after(5), node="n")
+    job = with_status(job, planned(job, early, first, now=after(6)).status)
+    kept = make_pod("Worker-0", created=after(2), start=after(2), deleted=after(20), grace=0, node="n")
+    again = planned(job, kept, first, now=after(20))
+    assert again.status.disruption_backoff == job.status.disruption_backoff
     assert not again.write_status
