@@ -86,7 +86,7 @@ def _next(known: Situation, before: DisruptionBackoff | None) -> DisruptionBacko
     for group, replica in new:
         taken.setdefault(str(group.type), set()).add(replica.index)
     # Not before a deletion by the API server's clock, which would be taken for a later one.
-    deletions = [time for _, one in new if one.lost_early and (time := _requested(one))]
+    deletions = [utc(time) for _, one in new if one.lost_early and (time := _requested(one))]
     since = max([whole_second(now), *deletions])
     if before is not None and again:
         return _backoff(before.count + 1, since, taken)

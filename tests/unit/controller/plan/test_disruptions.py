@@ -496,3 +496,15 @@ def test_a_pod_that_is_deleted_early_joins_a_row_once_also_when_its_deletion_loo
     again = planned(job, kept, first, now=after(20))
     assert again.status.disruption_backoff == job.status.disruption_backoff
     assert not again.write_status
+
+
+def test_times_without_a_zone_are_compared_with_others() -> None:
+    """No API server writes them; whatever a pod shows, a plan is made."""
+    early = make_pod("Worker-0", deleted=after(5).replace(tzinfo=None))
+    known = make_pod("Worker-1", deleted=after(9))
+    row = planned(make_job({"Worker": {"replicas": 2}}), early, known, now=after(2)).status.disruption_backoff
+    assert row is not None
+    assert row.since == after(9)
+    assert numbers(planned(joint(), early, known, now=after(9))) == (1, 1)
+    failed = make_pod("Worker-0", "Failed", exit_code=1, finished=after(1).replace(tzinfo=None))
+    assert numbers(planned(joint(backoffLimit=9), failed, make_pod("Worker-1", "Failed", exit_code=1))) == (1, 0)
