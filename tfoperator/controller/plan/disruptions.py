@@ -41,9 +41,9 @@ def delay_disrupted(known: Situation) -> None:
     if backoff is None or backoff.since is None:
         return
     delay = _delay(backoff, options)
-    # A wall clock that was set back must not hold a replica for longer than its delay.
-    left = min(delay - seconds_between(backoff.since, known.now), delay)
-    if left <= 0:
+    left = delay - seconds_between(backoff.since, known.now)
+    # A disruption that is to come is the past of a wall clock that was set back. It must not hold a replica for long.
+    if not 0 < left <= 2 * delay:
         return
     until = utc(backoff.since) + timedelta(seconds=math.ceil(delay))
     row = _indexes(backoff)

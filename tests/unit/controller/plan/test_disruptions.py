@@ -1,6 +1,6 @@
 """What is taken from a job: counted apart from failures, seen by no limit, named, and followed by growing delays."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -400,14 +400,28 @@ def test_a_suspension_and_the_end_forget_the_row(stop: dict[str, Any]) -> None:
     assert numbers(seen) == (4, 4)
 
 
-def test_a_clock_that_is_set_back_holds_nothing_for_longer_than_its_delay() -> None:
+@pytest.mark.parametrize(("back", "waits"), [(2, 10), (8, 16), (9, None), (86400, None)])
+def test_a_clock_that_is_set_back_holds_nothing_for_longer_than_twice_its_delay(
+    back: float, waits: float | None
+) -> None:
     life = Life()
-    for _ in range(3):
+    for _ in range(4):
         life.take()
     job = with_status(life.job, planned(life.job, OTHER, now=life.time).status)
-    held = planned(job, OTHER, now=after(-86400))
-    assert held.requeue_after is not None
-    assert held.requeue_after <= 4
+    held = planned(job, OTHER, now=after(life.now - back))
+    assert (held.requeue_after if "Worker-1" not in held.created_pods else None) == waits
+
+
+def test_a_row_at_the_end_of_the_calendar_breaks_nothing() -> None:
+    life = Life()
+    for _ in range(4):
+        life.take()
+    end = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    status = planned(life.job, OTHER, now=life.time).status
+    assert status.disruption_backoff is not None
+    row = msgspec.structs.replace(status.disruption_backoff, since=end)
+    job = with_status(life.job, msgspec.structs.replace(status, disruption_backoff=row))
+    assert "Worker-1" in planned(job, OTHER, now=life.time).created_pods
 
 
 # Other limits.
