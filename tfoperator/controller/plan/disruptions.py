@@ -86,7 +86,7 @@ def _next(known: Situation, before: DisruptionBackoff | None) -> DisruptionBacko
     for group, replica in new:
         taken.setdefault(str(group.type), set()).add(replica.index)
     # Not before a deletion by the API server's clock, which would be taken for a later one.
-    deletions = [utc(time) for _, one in new if one.lost_early and (time := _requested(one))]
+    deletions = [utc(time) for _, one in new if one.lost_early and (time := _requested_earliest(one))]
     since = max([whole_second(now), *deletions])
     if before is not None and again:
         return _backoff(before.count + 1, since, taken)
@@ -113,17 +113,22 @@ def _new_disruptions(known: Situation) -> Sequence[tuple[ReplicaGroup, Replica]]
 
 
 def _went_after(replica: Replica, since: datetime | None) -> bool:
-    """Return whether a pod's deletion was requested after the last disruption of the row, in which it is otherwise.
+    """Return whether a pod's deletion was requested after the last disruption of the row, in which it is otherwise."""
+    earliest = _requested_earliest(replica)
+    return earliest is not None and (since is None or seconds_between(since, earliest) > 0)
 
-    Where the time of the request is uncertain, that of the pod's creation decides: no request was earlier. A pod
-    without a node has the grace period 0 from the first request on, so its time is certain.
+
+def _requested_earliest(replica: Replica) -> datetime | None:
+    """Return when a pod's deletion was requested at the earliest.
+
+    Where the time of the request is uncertain, that is the time of the pod's creation. A pod without a node has the
+    grace period 0 from the first request on, so its time is certain.
     """
     if replica.pod is None:
-        return False
+        return None
     meta = replica.pod.metadata
     requested = meta.certain_deletion if replica.pod.spec.node_name else meta.deletion_requested
-    earliest = requested or meta.creation_timestamp
-    return since is None or (earliest is not None and seconds_between(since, earliest) > 0)
+    return requested or meta.creation_timestamp
 
 
 def _requested(replica: Replica) -> datetime | None:

@@ -512,6 +512,16 @@ def test_a_pod_that_is_deleted_early_joins_a_row_once_also_when_its_deletion_loo
     assert not again.write_status
 
 
+def test_a_pod_that_seems_to_be_younger_than_its_deletion_joins_a_row_once() -> None:
+    job = make_job({"Worker": {"replicas": 1}})
+    early = make_pod("Worker-0", created=after(7), start=after(7), deleted=after(6), grace=0, node="n")
+    seen = planned(job, early, now=after(2))
+    assert seen.status.disruption_backoff is not None
+    assert planned(with_status(job, seen.status), early, now=after(3)).status.disruption_backoff == (
+        seen.status.disruption_backoff
+    )
+
+
 def test_times_without_a_zone_are_compared_with_others() -> None:
     """No API server writes them; whatever a pod shows, a plan is made."""
     early = make_pod("Worker-0", deleted=after(5).replace(tzinfo=None))
