@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from tfoperator.api.names import MAX_RESTARTS
 from tfoperator.api.v1.disruptions import DisruptionBackoff
@@ -45,7 +45,7 @@ def delay_disrupted(known: Situation) -> None:
     # A disruption that is to come is the past of a wall clock that was set back. It must not hold a replica for long.
     if not 0 < left <= 2 * delay:
         return
-    until = utc(backoff.since) + timedelta(seconds=math.ceil(delay))
+    until = _after(backoff.since, math.ceil(delay))
     row = _indexes(backoff)
     for group in known.groups:
         indexes = row.get(group.type, frozenset())
@@ -56,6 +56,14 @@ def delay_disrupted(known: Situation) -> None:
                 replica.held_until, known.held = until, left
             elif replica.wait is not None and replica.disruption:
                 replica.held_until, replica.wait = until, left
+
+
+def _after(since: datetime, seconds: int) -> datetime:
+    """Return the time that is so many seconds later, or the last one that there is."""
+    try:
+        return utc(since) + timedelta(seconds=seconds)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)
 
 
 def _note_gone(known: Situation) -> None:

@@ -422,6 +422,7 @@ def test_a_row_at_the_end_of_the_calendar_breaks_nothing() -> None:
     row = msgspec.structs.replace(status.disruption_backoff, since=end)
     job = with_status(life.job, msgspec.structs.replace(status, disruption_backoff=row))
     assert "Worker-1" in planned(job, OTHER, now=life.time).created_pods
+    assert planned(job, OTHER, now=end).requeue_after == 8, "also where that is the present"
 
 
 # Other limits.
