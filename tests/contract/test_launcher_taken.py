@@ -4,7 +4,7 @@ A program that was told to end has not succeeded because it obeys; one that had 
 """
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from tests.contract.conftest import ApiServer
 from tests.contract.launches import Start, player, pod_launches
 from tests.contract.nodes import NODE, Node
-from tests.contract.support import PODS, Space, decode, nothing_left
+from tests.contract.support import PODS, Json, Space, decode, nothing_left
 from tests.support.eventually import eventually
 from tests.support.launching import Killed, PodPlayer, dies_at
 from tests.support.taken_steps import SHARDS, reporting, script, shards, written
@@ -123,14 +123,31 @@ def test_a_program_whose_output_json_says_that_it_is_done_has_succeeded(
     assert (result.attempts, result.outputs) == (1, {"o": (Artifact("/new"),)})
 
 
-def taken_and_kept(take: Take, player: PodPlayer, space: Space, folder: Path) -> str:
-    """Take the first pod when five shards are written, and keep it after its end by a finalizer; return its name."""
+def taken_and_held(take: Take, player: PodPlayer, space: Space, folder: Path) -> str:
+    """Take the first pod when five shards are written; a finalizer will keep it after its end. Return its name."""
     name = player.the_pod(1)
     eventually((folder / "mark").exists, what="five are written")
     space.json_patch(PODS, name, {"op": "add", "path": "/metadata/finalizers", "value": ["example.com/keep"]})
     take(space, name)
+    return name
+
+
+def taken_and_kept(take: Take, player: PodPlayer, space: Space, folder: Path) -> str:
+    """As `taken_and_held`; return when the program has ended."""
+    name = taken_and_held(take, player, space, folder)
     eventually(lambda: finished(space, name), what="the program has ended")
     return name
+
+
+def log(space: Space, pod: str) -> str:
+    with space.client.pod_log(space.namespace, pod, "main") as pieces:
+        return b"".join(pieces).decode()
+
+
+def confirmed(space: Space, pod: str) -> Json | None:
+    """The metadata of a pod whose node has confirmed that nothing of it runs any more; None before."""
+    metadata = space.get(PODS, pod)["metadata"]
+    return metadata if metadata["deletionGracePeriodSeconds"] == 0 else None
 
 
 @TAKES
@@ -157,6 +174,44 @@ def test_a_pod_that_was_taken_is_no_success_for_who_stops_what_a_runner_has_left
     record = stop_recorded(tmp_path / "work", context, "its runner died")
     space.json_patch(PODS, name, {"op": "remove", "path": "/metadata/finalizers"})
     assert (record.state, record.output) == ("retryable", None)
+
+
+@pytest.mark.parametrize("take", [evict, drain])
+def test_what_took_a_pod_stays_in_its_status_when_its_node_reports_its_end(
+    take: Take, start: Start, player: PodPlayer, space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed(start, monkeypatch, shards(tmp_path))
+    name = taken_and_kept(take, player, space, tmp_path)
+    shown = {one["type"]: one["reason"] for one in space.get(PODS, name)["status"]["conditions"] if "reason" in one}
+    assert shown["DisruptionTarget"] == "EvictionByEvictionAPI"
+    assert shown["Ready"] == "PodCompleted"
+
+
+def test_a_pod_whose_deletion_looks_later_than_its_programs_end_is_lost(
+    start: Start, player: PodPlayer, space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another container ends seconds later: then its node confirms the deletion, and a finalizer keeps the pod."""
+    go = tmp_path / "go"
+    wait = ["sh", "-c", f"trap '' TERM; until [ -e {go} ]; do sleep 0.05; done"]
+    beside = {"name": "beside", "image": "example.invalid/x:1", "command": wait}
+    config = KubernetesPodPlatformConfig(
+        {"terminationGracePeriodSeconds": 60, "containers": [{"name": "main"}, beside]}
+    )
+    killed(start, monkeypatch, shards(tmp_path), config)
+    name = taken_and_held(delete, player, space, tmp_path)
+    eventually(lambda: "told to end" in log(space, name), what="the program ends")
+    told = datetime.now(UTC)
+    eventually(lambda: datetime.now(UTC) > told + timedelta(seconds=3), what="three seconds later")
+    go.touch()
+    metadata = eventually(lambda: confirmed(space, name), what="its node has confirmed the deletion")
+    ended = finished(space, name)
+    assert ended is not None
+    assert datetime.fromisoformat(metadata["deletionTimestamp"]) > ended
+    launch = start(shards(tmp_path), config)
+    eventually(lambda: "told to end" in launch.lines, what="it has adopted the pod, and shows its log", within=20)
+    space.json_patch(PODS, name, {"op": "remove", "path": "/metadata/finalizers"})
+    assert launch.done().attempts == 2
+    assert written(tmp_path) == SHARDS
 
 
 def test_exit_code_0_at_the_time_limit_of_a_pod_is_a_failure(start: Start, tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.contract.support import PODS, Space, pod, refused
+from tests.support.eventually import eventually
 from tfoperator.kube.errors import ConflictError, InvalidError
 
 CONTAINER = {"name": "main", "image": "example.invalid/x:1"}
@@ -163,6 +165,29 @@ def test_a_bound_pod_ends_when_its_node_says_so_and_another_delete_can_only_shor
     space.create(PODS, pod("p", nodeName="node-1"))
     for seconds in (2**31 - 1, 0):  # longer than anybody lives
         assert space.http("DELETE", f"{space.path(PODS)}/p?gracePeriodSeconds={seconds}").code == 200
+
+
+def test_a_delete_that_shortens_a_grace_period_beyond_its_end_moves_the_deletion_to_the_present(space: Space) -> None:
+    """So a pod that is kept after its end by a finalizer does not show any more when it was asked to end."""
+    held = pod("a", nodeName="node-1")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    space.create(PODS, held)
+    space.delete(PODS, "a")
+
+    def shown() -> tuple[datetime, int]:
+        metadata = space.get(PODS, "a")["metadata"]
+        return datetime.fromisoformat(metadata["deletionTimestamp"]), metadata["deletionGracePeriodSeconds"]
+
+    until, seconds = shown()
+    requested = until - timedelta(seconds=seconds)
+    eventually(lambda: datetime.now(UTC) >= requested + timedelta(seconds=3), what="two seconds have passed")
+    for period, left in ((2, 1), (0, 0)):
+        space.delete(PODS, "a", grace_period_seconds=period)
+        moved, seconds = shown()
+        assert seconds == left
+        assert requested + timedelta(seconds=3) <= moved < until, "it is the time of the last request"
+    space.patch(PODS, "a", {"metadata": {"finalizers": None}})
+    assert not space.exists(PODS, "a")
 
 
 @pytest.mark.parametrize("phase", ["", "Succeeded", "Failed"])

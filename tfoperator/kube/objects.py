@@ -40,6 +40,10 @@ NOBODY = OwnerReference(uid="-", controller=True)
 """Stands for an owner that a cache does not keep: nothing has this UID."""
 
 
+_LONGEST_UNCERTAIN_PERIOD = 1
+"""Seconds: the longest grace period that API servers set where they move the time of a deletion."""
+
+
 def object_key(namespace: str, name: str) -> str:
     """Return `namespace/name`, or `name` for an object without a namespace: the key used in stores and queues."""
     return f"{namespace}/{name}" if namespace else name
@@ -64,7 +68,10 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
 
     @property
     def deletion_requested(self) -> datetime | None:
-        """When deletion was requested: the API server's timestamp less the grace period, or the minimum time."""
+        """When deletion was requested at the latest: its timestamp less the grace period, or the minimum time.
+
+        It was requested then if `certain_deletion` has this time, too. Otherwise an earlier request is possible.
+        """
         if self.deletion_timestamp is None:
             return None
         try:
@@ -72,6 +79,19 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
         except OverflowError:
             # The client that deletes an object chooses the period, which may exceed the range of dates.
             return datetime.min.replace(tzinfo=UTC)
+
+    @property
+    def certain_deletion(self) -> datetime | None:
+        """When deletion was requested, by the API server's clock; None if that is uncertain, or was not requested.
+
+        A later request can shorten the grace period. If the shorter period is over at that time, the API server sets
+        the timestamp to the present and the period to 0, or to 1 if the request had a longer one (`BeforeDelete` in
+        k8s.io/apiserver, pkg/registry/rest/delete.go). A kubelet makes such a request for each pod that is being
+        deleted, with the period 0, when all containers have ended; a finalizer then keeps the pod with that time.
+        """
+        if (self.deletion_grace_period_seconds or 0) <= _LONGEST_UNCERTAIN_PERIOD:
+            return None
+        return self.deletion_requested
 
     @property
     def controller(self) -> OwnerReference | None:

@@ -159,3 +159,13 @@ def test_a_grace_period_that_no_calendar_has_room_for_breaks_nothing(grace: int)
     meta = ObjectMeta(deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC), deletion_grace_period_seconds=grace)
     requested = meta.deletion_requested
     assert requested.tzinfo is UTC
+
+
+@pytest.mark.parametrize(("grace", "requested"), [(30, 30), (2, 58), (1, None), (0, None), (-1, None), (None, None)])
+def test_the_time_of_a_deletion_is_certain_only_where_no_later_request_can_have_moved_it(
+    grace: int | None, requested: int | None
+) -> None:
+    end = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
+    meta = ObjectMeta(deletion_timestamp=end, deletion_grace_period_seconds=grace)
+    assert meta.certain_deletion == (requested and end.replace(minute=0, second=requested))
+    assert ObjectMeta().certain_deletion is None

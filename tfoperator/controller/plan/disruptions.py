@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from tfoperator.api.names import MAX_RESTARTS
 from tfoperator.api.v1.disruptions import DisruptionBackoff
@@ -41,11 +41,11 @@ def delay_disrupted(known: Situation) -> None:
     if backoff is None or backoff.since is None:
         return
     delay = _delay(backoff, options)
-    # A wall clock that was set back must not hold a replica for longer than its delay.
-    left = min(delay - seconds_between(backoff.since, known.now), delay)
-    if left <= 0:
+    left = delay - seconds_between(backoff.since, known.now)
+    # A disruption that is to come is the past of a wall clock that was set back. It must not hold a replica for long.
+    if not 0 < left <= 2 * delay:
         return
-    until = utc(backoff.since) + timedelta(seconds=math.ceil(delay))
+    until = _after(backoff.since, math.ceil(delay))
     row = _indexes(backoff)
     for group in known.groups:
         indexes = row.get(group.type, frozenset())
@@ -56,6 +56,14 @@ def delay_disrupted(known: Situation) -> None:
                 replica.held_until, known.held = until, left
             elif replica.wait is not None and replica.disruption:
                 replica.held_until, replica.wait = until, left
+
+
+def _after(since: datetime, seconds: int) -> datetime:
+    """Return the time that is so many seconds later, or the last one that there is."""
+    try:
+        return utc(since) + timedelta(seconds=seconds)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)
 
 
 def _note_gone(known: Situation) -> None:
@@ -86,7 +94,7 @@ def _next(known: Situation, before: DisruptionBackoff | None) -> DisruptionBacko
     for group, replica in new:
         taken.setdefault(str(group.type), set()).add(replica.index)
     # Not before a deletion by the API server's clock, which would be taken for a later one.
-    deletions = [time for _, one in new if one.lost_early and (time := _requested(one))]
+    deletions = [utc(time) for _, one in new if one.lost_early and (time := _requested_earliest(one))]
     since = max([whole_second(now), *deletions])
     if before is not None and again:
         return _backoff(before.count + 1, since, taken)
@@ -114,11 +122,25 @@ def _new_disruptions(known: Situation) -> Sequence[tuple[ReplicaGroup, Replica]]
 
 def _went_after(replica: Replica, since: datetime | None) -> bool:
     """Return whether a pod's deletion was requested after the last disruption of the row, in which it is otherwise."""
-    requested = _requested(replica)
-    return requested is not None and (since is None or seconds_between(since, requested) > 0)
+    earliest = _requested_earliest(replica)
+    return earliest is not None and (since is None or seconds_between(since, earliest) > 0)
+
+
+def _requested_earliest(replica: Replica) -> datetime | None:
+    """Return when a pod's deletion was requested at the earliest.
+
+    Where the time of the request is uncertain, that is the time of the pod's creation. A pod without a node has the
+    grace period 0 from the first request on, so its time is certain.
+    """
+    if replica.pod is None:
+        return None
+    meta = replica.pod.metadata
+    requested = meta.certain_deletion if replica.pod.spec.node_name else meta.deletion_requested
+    return requested or meta.creation_timestamp
 
 
 def _requested(replica: Replica) -> datetime | None:
+    """Return when a pod's deletion was requested at the latest."""
     return None if replica.pod is None else replica.pod.metadata.deletion_requested
 
 

@@ -22,7 +22,7 @@ from datetime import datetime
 from tfoperator.api.names import ANNOTATION_JOB_DISRUPTIONS, MAX_RESTARTS, annotated_count, replica_of
 from tfoperator.api.replica_pods import replica_phase
 from tfoperator.api.v1.types import TFJob
-from tfoperator.base.clock import seconds_between
+from tfoperator.base.clock import epoch_seconds, seconds_between
 from tfoperator.controller.plan.replicas import JobRestart, Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.restart import (
     CLOCK_SKEW,
@@ -75,7 +75,7 @@ def _disruptions_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
 def _was_disrupted(lost: Sequence[Replica]) -> bool:
     """Return whether a replica was taken before any other failed. In doubt it was."""
     taken = [_taken_at(one.pod) for one in lost if one.disruption]
-    first = None if None in taken else min(filter(None, taken), default=None)
+    first = None if None in taken else min(filter(None, taken), key=epoch_seconds, default=None)
     if not taken or first is None:
         return bool(taken)
     ends = [None if one.pod is None else finished_at(one.pod) for one in lost if not one.disruption]
@@ -84,7 +84,9 @@ def _was_disrupted(lost: Sequence[Replica]) -> bool:
 
 def _taken_at(pod: Pod | None) -> datetime | None:
     """Return when a pod was taken, as far as it shows that."""
-    return None if pod is None else pod.metadata.deletion_requested or finished_at(pod)
+    if pod is None:
+        return None
+    return pod.metadata.certain_deletion if _is_leaving(pod) else finished_at(pod)
 
 
 def _failed_afterwards(groups: Sequence[ReplicaGroup], lost: Sequence[Replica]) -> list[tuple[ReplicaGroup, Replica]]:
@@ -94,7 +96,7 @@ def _failed_afterwards(groups: Sequence[ReplicaGroup], lost: Sequence[Replica]) 
     the failure followed, since a job that restarts does less harm than one that ends wrongly.
     """
     ends = [None if one.pod is None or _is_leaving(one.pod) else finished_at(one.pod) for one in lost]
-    first = None if None in ends else min(filter(None, ends))
+    first = None if None in ends else min(filter(None, ends), key=epoch_seconds)
     found = []
     for group in groups:
         for replica in group.newly_failed:

@@ -153,13 +153,12 @@ def ended_by_deletion(pod: Pod) -> bool:
     The exit of a process after SIGTERM says nothing about its job: a trainer that saves a checkpoint on SIGTERM and
     exits with 0 has not finished, one that exits with 1 has not failed. In doubt the deletion gets the blame, since a
     replica that runs again does less harm than a job that ends wrongly: the end is by the node's clock, the deletion by
-    the API server's.
+    the API server's, whose time is uncertain where a later request moved it (`ObjectMeta.certain_deletion`).
     """
-    requested = pod.metadata.deletion_requested
-    if requested is None:
+    if pod.metadata.deletion_timestamp is None:
         return False
-    finished = finished_at(pod)
-    return finished is None or seconds_between(finished, requested) < CLOCK_SKEW
+    requested, finished = pod.metadata.certain_deletion, finished_at(pod)
+    return requested is None or finished is None or seconds_between(finished, requested) < CLOCK_SKEW
 
 
 def any_begun(status: PodStatus) -> bool:

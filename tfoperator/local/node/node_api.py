@@ -28,7 +28,7 @@ from tfoperator.kube.errors import (
 )
 from tfoperator.kube.objects import HasMetadata, timestamp
 from tfoperator.kube.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Resource
-from tfoperator.kube.verbs import ApiClient, decoder
+from tfoperator.kube.verbs import ApiClient, PatchType, decoder
 from tfoperator.local.node.expansion import ContainerConfigError, Data, Sources, Tokens
 from tfoperator.local.runtime.protocol import LocalPod, NotYet
 
@@ -131,13 +131,24 @@ class NodeApi:
         return self._persist(pod, "bind", lambda: self._client.create(binding, meta.namespace, body, _decode_any))
 
     def report(self, pod: LocalPod, status: dict[str, object]) -> None:
-        """Write the pod's status, unless the pod was replaced."""
-        meta = pod.metadata
-        patch = {"metadata": {"uid": meta.uid}, "status": status}
+        """Write the pod's status, unless the pod was replaced. Conditions of other types stay, as with a kubelet."""
+        meta, conditions = pod.metadata, status.get("conditions")
+        if isinstance(conditions, list):
+            # The server merges conditions of one type: null removes what an earlier report said.
+            status = {**status, "conditions": [{"reason": None, "message": None, **one} for one in conditions]}
+        body = {"metadata": {"uid": meta.uid}, "status": status}
         self._persist(
             pod,
             "report the status of",
-            lambda: self._client.patch(PODS, meta.namespace, meta.name, patch, _decode_metadata, subresource="status"),
+            lambda: self._client.patch(
+                PODS,
+                meta.namespace,
+                meta.name,
+                body,
+                _decode_metadata,
+                patch_type=PatchType.STRATEGIC,
+                subresource="status",
+            ),
         )
 
     def finalise(self, pod: LocalPod) -> None:

@@ -1,6 +1,6 @@
 """What is taken from a job: counted apart from failures, seen by no limit, named, and followed by growing delays."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -251,11 +251,17 @@ def test_one_joint_restart_is_one_disruption_and_one_event(lost: Pod | None) -> 
     assert [one.body["metadata"]["annotations"] for one in gone.creations("pods")] == [noted] * 2
 
 
-@pytest.mark.parametrize(("failed_at", "expected"), [(-30, (1, 0)), (1, (1, 1))])
-def test_what_fails_after_another_was_taken_fails_because_of_that(failed_at: float, expected: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("failed_at", "grace", "expected"), [(-30, 30, (1, 0)), (1, 30, (1, 1)), (-30, 0, (1, 1)), (-30, 1, (1, 1))]
+)
+def test_what_fails_after_another_was_taken_fails_because_of_that(
+    failed_at: float, grace: int, expected: tuple[int, int]
+) -> None:
+    """With a grace period of at most a second, the deletion may be older than it looks."""
     job = joint(backoffLimit=3)
     failed = make_pod("Worker-0", "Failed", exit_code=1, finished=after(failed_at))
-    assert numbers(planned(job, failed, make_pod("Worker-1", deleted=NOW), now=after(2))) == expected
+    taken = make_pod("Worker-1", deleted=NOW, grace=grace)
+    assert numbers(planned(job, failed, taken, now=after(2))) == expected
 
 
 def test_a_joint_restart_after_a_failure_is_a_failure() -> None:
@@ -396,14 +402,29 @@ def test_a_suspension_and_the_end_forget_the_row(stop: dict[str, Any]) -> None:
     assert numbers(seen) == (4, 4)
 
 
-def test_a_clock_that_is_set_back_holds_nothing_for_longer_than_its_delay() -> None:
+@pytest.mark.parametrize(("back", "waits"), [(2, 10), (8, 16), (9, None), (86400, None)])
+def test_a_clock_that_is_set_back_holds_nothing_for_longer_than_twice_its_delay(
+    back: float, waits: float | None
+) -> None:
     life = Life()
-    for _ in range(3):
+    for _ in range(4):
         life.take()
     job = with_status(life.job, planned(life.job, OTHER, now=life.time).status)
-    held = planned(job, OTHER, now=after(-86400))
-    assert held.requeue_after is not None
-    assert held.requeue_after <= 4
+    held = planned(job, OTHER, now=after(life.now - back))
+    assert (held.requeue_after if "Worker-1" not in held.created_pods else None) == waits
+
+
+def test_a_row_at_the_end_of_the_calendar_breaks_nothing() -> None:
+    life = Life()
+    for _ in range(4):
+        life.take()
+    end = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    status = planned(life.job, OTHER, now=life.time).status
+    assert status.disruption_backoff is not None
+    row = msgspec.structs.replace(status.disruption_backoff, since=end)
+    job = with_status(life.job, msgspec.structs.replace(status, disruption_backoff=row))
+    assert "Worker-1" in planned(job, OTHER, now=life.time).created_pods
+    assert planned(job, OTHER, now=end).requeue_after == 8, "also where that is the present"
 
 
 # Other limits.
@@ -476,3 +497,41 @@ def test_a_pod_that_is_deleted_early_joins_a_row_once() -> None:
     again = planned(with_status(job, joined.status), early, first, now=after(7))
     assert again.status.disruption_backoff == joined.status.disruption_backoff
     assert not again.write_status
+
+
+def test_a_pod_that_is_deleted_early_joins_a_row_once_also_when_its_deletion_looks_later() -> None:
+    """Its kubelet confirms the deletion, and a finalizer keeps it: the API server moves the time of the deletion."""
+    job = running(replicas=2)
+    job = with_status(job, planned(job, OTHER, now=after(1)).status)
+    first = make_pod("Worker-1", restarts_before=1, disruptions_before=1, created=after(2), start=after(2))
+    job = with_status(job, planned(job, OTHER, first, now=after(3)).status)
+    worker = msgspec.structs.replace(job.status.replica_statuses["Worker"], started_indexes="1")
+    job = with_status(job, msgspec.structs.replace(job.status, replica_statuses={"Worker": worker}))
+    early = make_pod("Worker-0", created=after(2), start=after(2), deleted=after(5), node="n")
+    job = with_status(job, planned(job, early, first, now=after(6)).status)
+    kept = make_pod("Worker-0", created=after(2), start=after(2), deleted=after(20), grace=0, node="n")
+    again = planned(job, kept, first, now=after(20))
+    assert again.status.disruption_backoff == job.status.disruption_backoff
+    assert not again.write_status
+
+
+def test_a_pod_that_seems_to_be_younger_than_its_deletion_joins_a_row_once() -> None:
+    job = make_job({"Worker": {"replicas": 1}})
+    early = make_pod("Worker-0", created=after(7), start=after(7), deleted=after(6), grace=0, node="n")
+    seen = planned(job, early, now=after(2))
+    assert seen.status.disruption_backoff is not None
+    assert planned(with_status(job, seen.status), early, now=after(3)).status.disruption_backoff == (
+        seen.status.disruption_backoff
+    )
+
+
+def test_times_without_a_zone_are_compared_with_others() -> None:
+    """No API server writes them; whatever a pod shows, a plan is made."""
+    early = make_pod("Worker-0", deleted=after(5).replace(tzinfo=None))
+    known = make_pod("Worker-1", deleted=after(9))
+    row = planned(make_job({"Worker": {"replicas": 2}}), early, known, now=after(2)).status.disruption_backoff
+    assert row is not None
+    assert row.since == after(9)
+    assert numbers(planned(joint(), early, known, now=after(9))) == (1, 1)
+    failed = make_pod("Worker-0", "Failed", exit_code=1, finished=after(1).replace(tzinfo=None))
+    assert numbers(planned(joint(backoffLimit=9), failed, make_pod("Worker-1", "Failed", exit_code=1))) == (1, 0)

@@ -189,6 +189,7 @@ def test_an_end_after_a_deletion_is_blamed_on_it(finished: object, blamed: bool)
     pod = failed(1, finished=finished, deleted=NOW)
     assert ended_by_deletion(pod) is blamed
     assert not ended_by_deletion(failed(1, finished=finished)), "it does not terminate"
+    assert ended_by_deletion(failed(1, finished=finished, deleted=NOW, grace=0)), "its deletion may be older"
 
 
 @pytest.mark.parametrize(

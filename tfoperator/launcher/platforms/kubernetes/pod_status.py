@@ -212,7 +212,7 @@ def _interruptions(pod: PodView, terminated: ContainerStateTerminated | None) ->
         found.append(Interruption(f"pod {name} was ended by its node ({status.reason}): {why}"))
     if pod.metadata.deletion_timestamp is not None:
         deleted = f"pod {name} was deleted before its container had succeeded"
-        found.append(Interruption(deleted, pod.metadata.deletion_requested))
+        found.append(Interruption(deleted, pod.metadata.certain_deletion))
     if terminated is not None and terminated.reason == "ContainerStatusUnknown":
         found.append(Interruption(f"pod {name}: its node lost the container: {terminated.message}"))
     if status.reason == _LIMIT_REASON:

@@ -86,7 +86,7 @@ def plan_deletion(
         put_list(metadata, "finalizers", [*others, own] if own else others)
     deleting = "deletionTimestamp" in metadata
     if deleting:
-        _shorten(metadata, grace)
+        _shorten(metadata, grace, now)
     else:
         metadata["deletionTimestamp"] = timestamp(now + timedelta(seconds=grace))
         metadata["deletionGracePeriodSeconds"] = grace
@@ -100,10 +100,15 @@ def plan_deletion(
     return Deletion(obj=None if new == current.obj else new)
 
 
-def _shorten(metadata: Json, grace: int) -> None:
-    """Apply a second DELETE, which can only shorten the grace period."""
+def _shorten(metadata: Json, grace: int, now: datetime) -> None:
+    """Apply a second DELETE, which can only shorten the grace period.
+
+    If the shorter period is over, the deletion is due now, for a graceful one after the shortest period.
+    """
     left = metadata.get("deletionGracePeriodSeconds") or 0
     if grace < left:
-        end = datetime.fromisoformat(metadata["deletionTimestamp"]).astimezone(UTC)
-        metadata["deletionTimestamp"] = timestamp(end - timedelta(seconds=left - grace))
+        end = datetime.fromisoformat(metadata["deletionTimestamp"]).astimezone(UTC) - timedelta(seconds=left - grace)
+        if end < now:
+            end, grace = now, min(grace, 1)
+        metadata["deletionTimestamp"] = timestamp(end)
         metadata["deletionGracePeriodSeconds"] = grace
