@@ -102,13 +102,14 @@ def by_replica(records: Mapping[str, PodRecord]) -> dict[str, list[PodRecord]]:
 def _spans(record: PodRecord) -> Iterator[Span]:
     since, why = record.created, record.waits if not record.runs else ""
     if record.runs and record.restarts >= len(record.runs):
-        why = "earlier runs were not seen"
-    state = "pending"
-    for _, run in sorted(record.runs.items()):
+        why = f"earlier runs were not seen ({record.restarts} restarts in place in all)"
+    state, ordered = "pending", [run for _, run in sorted(record.runs.items())]
+    for run in ordered:
         if run.started > since:
             yield Span(state, since, run.started, record.name, why)
         end = run.finished or record.gone
-        yield Span(_outcome(run), run.started, end, record.name, _why(run), run.exit_code)
+        again = "" if run is ordered[-1] else "; restarted in place"
+        yield Span(_outcome(run), run.started, end, record.name, _why(run) + again, run.exit_code)
         if end is None:
             return
         since, state, why = end, "waiting", record.waits

@@ -25,8 +25,17 @@ from tfoperator.local.run.container_output import LogChunk, RunListener
 from tfoperator.local.run.results import RunOutcome
 from tfoperator.sdk.states import container_status
 
-_QUIET = {"Created", "Ready", "SuccessfulCreatePod", "TensorBoardCreated", "TFJobSucceeded", "TFJobFailed"}
-"""Conditions and events of a job that goes as it should, and those that a condition's line says, too."""
+_QUIET = {
+    "Created",
+    "Ready",
+    "RestartedInPlace",
+    "SuccessfulCreatePod",
+    "TensorBoardCreated",
+    "TFJobSucceeded",
+    "TFJobFailed",
+}
+"""Conditions and events of a job that goes as it should, and those that another line says, too: a condition's, or a
+replica's line about its restart."""
 
 _ON_THIS_MACHINE = "http://127.0.0.1:"
 
