@@ -7,7 +7,9 @@ another process, sends it no second time. It is about the container `tensorflow`
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
+
+import msgspec
 
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.replica_pods import signal_of
@@ -38,7 +40,7 @@ _ROUND = (1, 2, 5)
 _UNREMARKABLE_REASONS = ("", "Completed", "Error")
 
 
-class _Restarted(NamedTuple):
+class _Restarted(msgspec.Struct, frozen=True):
     """A replica with restarts in place that are counted now: `new` ones after `before` others in the same pod."""
 
     group: ReplicaGroup
@@ -168,11 +170,11 @@ def _last_end(one: _Restarted) -> tuple[str, ContainerStateTerminated] | None:
 
 def _last_round(number: int) -> int:
     """Return the greatest of 1, 2, 5, 10, 20, 50 ... that is not above a positive number."""
-    power = 10 ** (len(str(number)) - 1)
+    power: int = 10 ** (len(str(number)) - 1)
     return max(digit * power for digit in _ROUND if digit * power <= number)
 
 
 def _next_round(number: int) -> int:
     """Return the least of 1, 2, 5, 10, 20, 50 ... that is above a positive number."""
-    power = 10 ** (len(str(number)) - 1)
+    power: int = 10 ** (len(str(number)) - 1)
     return next((digit * power for digit in _ROUND if digit * power > number), 10 * power)
