@@ -134,6 +134,8 @@ def play(stage: Stage) -> None:
     for pod in stage.objects(PODS, "vision"):
         _use(stage, pod, "6800m", "0.93")
     stage.event(job, "SuccessfulCreatePod", "Created 4 pods and 4 services.", at=ago(1556))
+    again = "restart 1 in pod resnet-imagenet-worker-1, last exit code 137 (SIGKILL, OOMKilled)."
+    stage.event(job, "RestartedInPlace", f"worker-1 is restarted in place: {again}", warning=True, at=ago(790))
     for other in _OTHERS:
         _play_other(stage, *other)
 
@@ -266,6 +268,10 @@ def screenshots() -> None:
         page.get_by_role("button", name="worker-2").click()
         page.get_by_label("Search the logs").fill("stalled")
         page.keyboard.press("Enter")
+        # The panes are drawn anew after both, and were empty in a picture that was taken at once.
+        expect(page.get_by_text("1 of 10 found")).to_be_visible()
+        expect(page.get_by_role("log", name="Log of chief-0")).to_contain_text("input pipeline stalled")
+        expect(page.get_by_role("log", name="Log of worker-1")).to_contain_text("step  19950")
         page.screenshot(path=DOCS / "ui-logs.png")
         page.goto(f"{server.url}#/runs")
         page.get_by_role("row").filter(has_text="Running").get_by_role("link").click()
@@ -273,6 +279,8 @@ def screenshots() -> None:
         expect(page.get_by_role("link", name="train-distributed-3f2a")).to_be_visible()
         page.set_viewport_size({"width": 1180, "height": 1230})
         page.screenshot(path=DOCS / "ui-pipeline.png")
+        page = _shoot(browser, server.url, links, stage, "tablet", viewport={"width": 768, "height": 1024})
+        page.screenshot(path=DOCS / "ui-tablet.png", full_page=True)
         phone = {"viewport": {"width": 390, "height": 760}, "is_mobile": True, "device_scale_factor": 1.5}
         page = _shoot(browser, server.url, links, stage, "phone", color_scheme="dark", **phone)
         page.screenshot(path=DOCS / "ui-phone.png")

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -238,11 +239,18 @@ def test_a_killed_container_comes_back_unless_never(namespace: InCluster) -> Non
         assert (status.get("restarts"), status.get("ready")) == (1, "1/1"), status
         return True
 
+    def is_told(name: str, said: Sequence[str]) -> bool:
+        events = [one for one in namespace.list("events") if one["involvedObject"]["name"] == name]
+        return [one["message"] for one in events if one["reason"] == "RestartedInPlace"] == [*said]
+
     for policy, marker in markers.items():
         name = policy.lower()
         eventually(partial(back, name), within=LIMIT, every=0.3, what=f"the container of {name} is back")
         namespace.wait_log(f"{name}-worker-0", marker)
         assert namespace.kubectl("logs", f"{name}-worker-0") == f"{marker}\n"
+        told = f"restart 1 in pod {name}-worker-0, last exit code 137 (SIGKILL)."
+        said = () if policy == "ExitCode" else (f"worker-0 is restarted in place: {told}",)
+        eventually(partial(is_told, name, said), within=LIMIT, every=0.3, what=f"an event of the restart of {name}")
 
 
 def test_the_failure_of_one_ends_the_others_and_keeps_their_pods_and_logs(namespace: InCluster) -> None:

@@ -1,10 +1,14 @@
-"""Each way in which a run ends, in each view: all of them agree about state, end and cause."""
+"""Each way in which a run ends, in each view: all of them agree about state, end and cause.
+
+The runs are made once and beside each other, most of their time is waiting, and one browser looks at them all.
+"""
 
 import json
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -115,10 +119,11 @@ class End(NamedTuple):
 
 
 SUCCESS = "successfully completed"
+RESTARTED = "worker-1 is restarted in place: restart 1 in pod ends-worker-1, last exit code 1."
 ENDS = {
     "success": End("restart", ("--max-restarts", "1"), by_itself, 0, "Succeeded", "TFJobSucceeded", SUCCESS),
     "failure": End("fail", (), by_itself, 1, "Failed", "TFJobFailed", "has failed"),
-    "timeout": End("last", ("--timeout", "5s"), by_itself, 124, "TimedOut", "RunTimedOut", "the time limit of its run"),
+    "timeout": End("last", ("--timeout", "8s"), by_itself, 124, "TimedOut", "RunTimedOut", "the time limit of its run"),
     "ctrl-c": End("last", (), interrupted, 130, "Interrupted", "RunInterrupted", "its run was interrupted"),
     "ctrl-c-twice": End(
         "stubborn", (), interrupted_twice, 130, "Interrupted", "RunInterrupted", "its run was interrupted"
@@ -129,7 +134,8 @@ ENDS = {
     ),
     "both-killed": End("last", (), both_killed, -9, "Died", "RunDied", "its run was killed"),
 }
-SHOWN_BY_THE_PAGE = ("success", "failure", "timeout", "ctrl-c", "run-killed")
+AT_ONCE = 4
+"""Runs beside each other. A run computes for some two seconds, mostly at its start."""
 
 
 class Ended(NamedTuple):
@@ -149,16 +155,32 @@ def end_what_is_left(folder: Path) -> None:
                 left.kill()
 
 
-@pytest.fixture(scope="module", params=ENDS)
-def ended(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
-    end, cli = ENDS[request.param], Cli(tmp_path_factory.mktemp(request.param), KUBECONFIG="/nowhere")
-    (cli.folder / "train.py").write_text(PROGRAM)
+def brought_to_its_end(end: End, folder: Path) -> Ended:
+    """Run a job in this folder, and end it so."""
+    cli = Cli(folder, KUBECONFIG="/nowhere")
+    (folder / "train.py").write_text(PROGRAM)
     command = ("run", "train.py", "--name", "ends", "--workers", "2", *end.options, "--", end.program)
     with cli.start(*command) as process:
         end.act(process)
         assert process.wait() == end.code, process.output
-    yield Ended(cli, end, cli.folder / ".tfoperator" / "runs" / "latest")
-    end_what_is_left(cli.folder)
+    return Ended(cli, end, folder / ".tfoperator" / "runs" / "latest")
+
+
+@pytest.fixture(scope="module")
+def all_ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Ended]]:
+    folders = {name: tmp_path_factory.mktemp(name) for name in ENDS}
+    try:
+        with ThreadPoolExecutor(AT_ONCE) as beside_each_other:
+            found = beside_each_other.map(brought_to_its_end, ENDS.values(), folders.values())
+            yield dict(zip(ENDS, found, strict=True))
+    finally:
+        for folder in folders.values():
+            end_what_is_left(folder)
+
+
+@pytest.fixture(params=ENDS)
+def ended(request: pytest.FixtureRequest, all_ended: Mapping[str, Ended]) -> Ended:
+    return all_ended[request.param]
 
 
 @pytest.fixture
@@ -216,6 +238,8 @@ def test_commands_and_the_client_agree_about_its_end(ended: Ended, command: Call
     waited = command("wait", "latest", "--timeout", "60s", code=0 if end.state == "Succeeded" else 1)
     assert ("is Succeeded" if end.state == "Succeeded" else end.reason) in waited
     assert "SuccessfulCreatePod" in command("events", "latest")
+    said = (command("events", "latest"), described, (ended.directory / "events.txt").read_text() if kept else "")
+    assert [RESTARTED in one for one in said] == [end.program == "restart"] * (3 if kept else 2) + [False] * (not kept)
     assert "first line" in command("logs", "latest", "--all-replicas")
     assert "[worker-0]" in command("logs", "latest", "--all-replicas", "-f")
 
@@ -267,7 +291,6 @@ def page_of(browser: Browser, directory: Path) -> Iterator[Page]:
 
 
 @pytest.mark.page
-@pytest.mark.parametrize("ended", SHOWN_BY_THE_PAGE, indirect=True)
 def test_the_page_agrees(ended: Ended, browser: Browser) -> None:
     end = ended.end
     with page_of(browser, ended.directory) as page:
@@ -286,3 +309,10 @@ def test_the_page_agrees(ended: Ended, browser: Browser) -> None:
             expect(shown).not_to_contain_text("kubectl")
             if end.program != "fail":
                 expect(shown).not_to_contain_text("failed with exit code")
+        if end.program == "restart":
+            page.get_by_role("tab", name="Overview").click()
+            expect(page.get_by_role("list", name="Events, the latest first")).to_contain_text(RESTARTED)
+            page.get_by_role("button", name="worker-1").click()
+            expect(page.get_by_role("region", name="Runs", exact=True)).to_contain_text(
+                "exit code 1; restarted in place"
+            )

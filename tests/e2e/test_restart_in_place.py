@@ -1,5 +1,6 @@
 """`restartMode: InPlace` on the control plane of this machine: what is kept of a job is what recreation keeps of it."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def account(folder: Path, name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_job_ends_as_by_recreation_with_the_log_of_each_run(runs: dict[str, Path], name: str) -> None:
-    _, exits, _ = CASES[name]
+    policy, exits, _ = CASES[name]
     here, anew = account(runs["InPlace"], name), account(runs["Recreate"], name)
     assert here == anew
     ran = RUNS.get(name, len(exits))
@@ -68,6 +69,23 @@ def test_a_job_ends_as_by_recreation_with_the_log_of_each_run(runs: dict[str, Pa
     assert len(made) == 1, "the pod stayed"
     told = [line for line in events(runs["InPlace"], name) if "TFJobRestarting" in line]
     assert bool(told) == (ran > 1)
+    for mode in runs:
+        # Under OnFailure kubelets restart containers in place whatever the mode is.
+        in_place = ran > 1 and (mode == "InPlace" or policy == "OnFailure")
+        last = [(ran - 1, exits[ran - 2])] if in_place else []
+        assert restarts_told(runs[mode], name)[-1:] == last
+
+
+def restarts_told(folder: Path, name: str) -> list[tuple[int, int]]:
+    """Of each event about restarts in place the number of the last of them, and its exit code.
+
+    Two that follow each other at once may be one event.
+    """
+    pattern = (
+        rf"worker-0 is restarted in place: restarts? (?:\d+ to )?(\d+) in pod {name}-worker-0, last exit code (\d+)"
+    )
+    found = (re.search(pattern, line) for line in events(folder, name))
+    return [(int(one[1]), int(one[2])) for one in found if one]
 
 
 def events(folder: Path, name: str) -> list[str]:

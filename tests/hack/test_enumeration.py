@@ -37,7 +37,7 @@ from tests.support.argo_health import HealthCheck
 from tfoperator.controller.kueue import lag
 from tfoperator.controller.kueue.left import WorkloadsLeft
 from tfoperator.controller.ledger import cache_lag, memory
-from tfoperator.controller.plan import restart
+from tfoperator.controller.plan import reporting, restart
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.informers import InformerGroup
 
@@ -173,6 +173,18 @@ def test_what_is_asked_for_twice_or_is_not_told_is_noticed(monkeypatch: pytest.M
     for method, result, fault, noticed in ways:
         monkeypatch.setattr(Draft, method, lambda *_, result=result: result)
         assert any(noticed in one for one in play(SMALL, fault).violations)
+
+
+def test_a_restart_in_place_that_is_not_told_of_or_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario, report = find("restarts in place"), reporting.report_restarts_in_place
+    assert play(scenario, NO_FAULT).violations == ()
+    for times, noticed in ((0, "restarted in place, and no event says so"), (2, "is told of 2 times")):
+        monkeypatch.setattr(
+            reporting,
+            "report_restarts_in_place",
+            lambda *of, times=times: [report(*of) for _ in range(times)],
+        )
+        assert any(noticed in one for one in play(scenario, NO_FAULT).violations)
 
 
 def test_every_state_of_a_job_is_tried_and_a_wrong_rule_is_told_by_the_shortest_path_to_it(

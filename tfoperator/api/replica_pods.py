@@ -6,6 +6,8 @@ has ended; and one that fails turns the phase of a pod whose program has succeed
 
 from __future__ import annotations
 
+import signal
+
 from tfoperator.api.names import (
     ANNOTATION_RESTART_MODE,
     ANNOTATION_STOPPED,
@@ -22,6 +24,21 @@ ENDED_PHASES = ("Succeeded", "Failed")
 
 FIRST_RETRYABLE_EXIT_CODE = 128
 """Exit codes from here on mean a signal or a platform fault under the policy ExitCode (the Go operator's rule)."""
+
+
+_MAX_SIGNALS = 32
+"""Exit codes from 128 on are taken for signals as far as these, which no program sends to mean something of its own."""
+
+
+def signal_of(exit_code: int) -> str:
+    """Return the name of the signal that ended a process with this exit code, such as SIGKILL; empty for none."""
+    number = exit_code - FIRST_RETRYABLE_EXIT_CODE
+    if not 0 < number < _MAX_SIGNALS:
+        return ""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def training_end(pod: Pod) -> ContainerStateTerminated | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 import msgspec
 
+from tfoperator.api.replica_pods import signal_of
 from tfoperator.report.advice import advice_for
 from tfoperator.report.blame import IDENTICAL, LAST_LINES, FailedRun, constant, failed_runs
 from tfoperator.report.facts import KILLED, FinalState, JobFacts, ReplicaFacts, RunFacts
@@ -234,11 +234,5 @@ def _meaning(run: RunFacts) -> str:
     known = {126: "not executable", 127: "not found or impossible to start", KILLED: "killed", 143: "terminated"}
     if code in known:
         return f" ({known[code]})"
-    return f" ({_signal(code - 128)})" if code is not None and 128 < code < 160 else ""
-
-
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+    name = "" if code is None else signal_of(code)
+    return f" ({name})" if name else ""

@@ -16,6 +16,7 @@ _ONE_EACH = ("TFJobSucceeded", "TFJobFailed", "TFJobSuspended", "TFJobResumed", 
 """What is told once for each time that it happens."""
 
 _MOST_EXITS = 5
+_MOST_IN_PLACE = 10
 
 
 class Told(NamedTuple):
@@ -36,6 +37,7 @@ def check_events(journal: Journal, told: Sequence[Told]) -> list[Violation]:
         about = [one for one in told if one.name == name]
         changes = [change for job in those for change in _changes(journal, job.uid)]
         found += [Violation("untold", name, text) for text in (*_of_states(changes, about), *_of_exits(those, about))]
+        found += [Violation("untold", name, text) for text in _of_restarts_in_place(those, about)]
     return found
 
 
@@ -74,3 +76,19 @@ def _of_exits(jobs: Sequence[JobHistory], told: Sequence[Told]) -> Iterator[str]
             told_of = any(one.message.endswith(f".{pod.name} exited with code {pod.exit_code}") for one in told)
             if not told_of and pod.reasons <= {"failed"} and len(job.pods) <= _MOST_EXITS:
                 yield f"pod {pod.name} exited with code {pod.exit_code}, and no event says so"
+
+
+def _of_restarts_in_place(jobs: Sequence[JobHistory], told: Sequence[Told]) -> Iterator[str]:
+    """Each of a job's first restarts in place that its status has counted is told of, and none twice."""
+    messages = Counter(one.message for one in told if one.reason == "RestartedInPlace")
+    pods = [pod for job in jobs for pod in job.pods.values()]
+    if sum(pod.in_place for pod in pods) > _MOST_IN_PLACE:
+        return
+    for pod in pods:
+        name = f"{pod.replica[0].lower()}-{pod.replica[1]} "
+        if pod.noted_in_place and not any(name in message for message in messages):
+            yield f"pod {pod.name} was restarted in place, and no event says so"
+    pods_of = Counter(pod.name for pod in pods)
+    for message, times in messages.items():
+        if times > max((number for pod, number in pods_of.items() if f"in pod {pod}" in message), default=times):
+            yield f"a restart in place is told of {times} times: {message}"

@@ -217,6 +217,14 @@ class JobReason(StrEnum):
         "RestartedAlone",
         _event("Warning", "A replica is restarted after another one that it may need has ended."),
     )
+    RESTARTED_IN_PLACE = (
+        "RestartedInPlace",
+        _event(
+            "Warning",
+            "A kubelet has started a replica's container again in its pod. The event is Normal after exit code 0.",
+            is_news=False,
+        ),
+    )
     RESTARTS_BY_RECREATION = (
         "RestartsByRecreation",
         _event("Warning", "The cluster can't restart containers in place, so pods are made again instead."),

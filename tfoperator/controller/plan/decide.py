@@ -282,7 +282,7 @@ def _plan_suspended(draft: Draft, groups: Sequence[ReplicaGroup]) -> Mapping[Rep
     observed = draft.observed
     again = draft.conditions.held_before
     unkept = frozenset() if observed.unkept_logs is None else observed.unkept_logs.pods
-    report_suspension(draft)
+    report_suspension(draft, groups)
     _free_lost_pods(draft)
     delete_everything(draft, DeleteReason.SUSPEND)
     held = {

@@ -21,7 +21,7 @@ import msgspec
 
 from tfoperator.api.names import ANNOTATION_STOPPED, replica_of
 from tfoperator.api.replica_pods import STOP_DEADLINE, is_ending
-from tfoperator.api.v1.reasons import JobReason
+from tfoperator.api.v1.reasons import EventType, JobReason
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.plan.actions import (
@@ -84,9 +84,9 @@ class Draft:
         """`namespace/name` of the job."""
         return self.job.metadata.key
 
-    def event(self, reason: JobReason, message: str) -> None:
-        """Add an event about the job."""
-        self._events.append(PlannedEvent.of(reason, message))
+    def event(self, reason: JobReason, message: str, *, kind: EventType | None = None) -> None:
+        """Add an event about the job; `kind` is its type where that is not the reason's own."""
+        self._events.append(PlannedEvent(kind or reason.event_type, reason, message))
 
     def requeue_in(self, seconds: float) -> None:
         """Plan again after at most this long."""

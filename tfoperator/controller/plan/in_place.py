@@ -48,7 +48,7 @@ def judge_running(replica: Replica, pod: Pod, so_far: int, noted: int, now: date
         return False
     crash = crash_of(pod, end.reason) if is_unseen(end) else ""
     replica.restart(so_far, noted, str(Ending(end.exit_code, end.reason, infrastructure=False)), disruption=crash)
-    replica.exit_code = end.exit_code
+    replica.exit_code, replica.by_kubelet = end.exit_code, True
     if ended is not None and len(pod.status.container_statuses) > 1 and ended.finished_at is not None:
         replica.wait = max(RULE_TIMEOUT - seconds_between(ended.finished_at, now), 0.0)
     return True
@@ -75,6 +75,7 @@ def note_returns(group: ReplicaGroup, replica: Replica, pod: Pod) -> None:
         replica.disruption = crash_before(pod)
         if (end := termination_of(program_of(pod), last=True)) is not None:
             replica.cause = str(Ending(end.exit_code, end.reason, infrastructure=False))
+            replica.exit_code, replica.by_kubelet = end.exit_code, True
 
 
 def was_left_alone(pod: Pod, ending: Ending) -> bool:

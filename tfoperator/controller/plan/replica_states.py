@@ -163,6 +163,7 @@ def _with_pod(group: ReplicaGroup, index: int, pod: Pod, now: datetime, options:
     noted = group.counts.get(index, 0)
     so_far = restarts_so_far(pod)
     counted = noted if noted > so_far else so_far
+    group.may_count_in_place |= so_far > noted
     replica = Replica(index, pod, ReplicaState.PENDING, counted, counted)
     if index in group.completed:
         replica.state = ReplicaState.SUCCEEDED
@@ -195,6 +196,7 @@ def _with_pod(group: ReplicaGroup, index: int, pod: Pod, now: datetime, options:
         group.completed.add(index)
         return replica
     if phase == "Running" and group.in_place and judge_running(replica, pod, so_far, noted, now):
+        group.may_count_in_place = True
         return replica
     if phase == "Running" and noted > so_far and index not in group.started_before and _is_of_before(pod, group):
         # Its restart was decided and recorded, and its pod still exists: the deletion is yet to come.

@@ -62,7 +62,7 @@ class Replica(msgspec.Struct):
     next pod is made at `held_until`, where disruptions come soon after one another. `lost_early`: its pod is deleted
     before the status showed it, which counts for nothing but such a delay.
     `ready`: it runs with all its containers ready. `unaided`: its kubelet should have restarted its container, and did
-    not. Its next pod `avoids` these nodes.
+    not. Its next pod `avoids` these nodes. `by_kubelet`: its kubelet makes its new restart, or has made it.
     """
 
     index: int
@@ -79,6 +79,7 @@ class Replica(msgspec.Struct):
     held_until: datetime | None = None
     ready: bool = False
     unaided: bool = False
+    by_kubelet: bool = False
     avoids: tuple[str, ...] = ()
 
     def restart(self, so_far: int, noted: int, cause: str, *, disruption: str = "") -> None:
@@ -87,6 +88,7 @@ class Replica(msgspec.Struct):
         self.restarts = max(noted, so_far + 1)
         self.newly_restarting = noted <= so_far
         self.cause, self.disruption = cause, disruption
+        self.by_kubelet = False
 
     @property
     def is_newly_disrupted(self) -> bool:
@@ -98,14 +100,15 @@ class ReplicaGroup(DesiredReplicas):
     """All replicas of one type: `replicas` in index order, and the pods that belong to none of them.
 
     `completed` are the indexes known to have succeeded, and `failed_before` those that the status says have failed for
-    good: both have indexes beyond a size that was reduced since. `counts` are the restart counts to record, and
-    `disruption_counts` how many of these followed on disruptions. Of the wanted replicas, `succeeded` have succeeded,
-    and `failed` (indexes) have failed for good, now or earlier, `newly_failed` now; `restarts` and `disruptions` of all
-    replicas include those decided on now. `has_new_disruption`: one of them is. `outliving` are the pods of ended
-    replicas in which other containers run on. `job_restarts` is the number of restarts of all replicas of the job
-    together: a pod with a lower number is old. `restarting_since` is when the job's condition Restarting became true,
-    None if it isn't. With `in_place` kubelets restart the containers, and `returned` are the replicas whose restarts
-    were over when they were first seen.
+    good: both have indexes beyond a size that was reduced since. `counts` are the restart counts to record,
+    `counted_before` those that the status has, and `disruption_counts` how many restarts followed on disruptions. Of
+    the wanted replicas, `succeeded` have succeeded, and `failed` (indexes) have failed for good, now or earlier,
+    `newly_failed` now; `restarts` and `disruptions` of all replicas include those decided on now. `has_new_disruption`:
+    one of them is. `outliving` are the pods of ended replicas in which other containers run on. `job_restarts` is the
+    number of restarts of all replicas of the job together: a pod with a lower number is old. `restarting_since` is when
+    the job's condition Restarting became true, None if it isn't. With `in_place` kubelets restart the containers, and
+    `returned` are the replicas whose restarts were over when they were first seen. `may_count_in_place`: the pods show
+    a restart in place that may be new.
     """
 
     def __init__(
@@ -119,6 +122,7 @@ class ReplicaGroup(DesiredReplicas):
         self.completed = set(parse_indexes(old.completed_indexes)) if old.completed_indexes else set()
         self.failed_before = parse_indexes(old.failed_indexes) if old.failed_indexes else frozenset()
         self.counts = _read_counts(old.restart_counts) if old.restart_counts else {}
+        self.counted_before = dict(self.counts)
         read = _read_counts(old.disruption_counts) if old.disruption_counts else {}
         # More than there were restarts is not true.
         self.disruption_counts = {index: min(read[index], self.counts.get(index, 0)) for index in read}
@@ -131,6 +135,7 @@ class ReplicaGroup(DesiredReplicas):
         self.failed: list[int] = []
         self.newly_failed: list[Replica] = []
         self.in_place = False
+        self.may_count_in_place = False
         self.returned: list[Replica] = []
 
     def name_of(self, replica: Replica) -> str:

@@ -21,6 +21,7 @@ from tfoperator.controller.plan.gang import ignored_topology, report_gang
 from tfoperator.controller.plan.in_place_reports import (
     report_old_kubelets,
     report_old_server,
+    report_restarts_in_place,
     report_returns,
 )
 from tfoperator.controller.plan.lone_restarts import warn_of_lone_restarts
@@ -63,9 +64,10 @@ def _report_uncounted(draft: Draft) -> None:
         draft.event(JobReason.NOT_COUNTED_BY_QUEUE, f"{message}: Kueue knows {known} only.")
 
 
-def report_suspension(draft: Draft) -> None:
+def report_suspension(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
     """Report that the job is suspended, or waits in its queue, or is resumed and waits for the end of its old pods."""
     report_created(draft)
+    _report_in_place(draft, groups)
     conditions = draft.conditions
     name, by_user, gate = draft.job.metadata.name, draft.job.spec.suspended, draft.observed.gate
     message = f"TFJob {name} is suspended."
@@ -197,7 +199,8 @@ def report_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) -
     report_created(draft)
     if any(group.returned for group in groups):
         report_returns(draft, groups, ended=True)
-    _report_exits(draft, groups)
+    _report_in_place(draft, groups)
+    _report_exits(draft, groups, ended=True)
     conditions = draft.conditions
     if verdict.failure is None:
         condition, reason = ConditionType.SUCCEEDED, JobReason.SUCCEEDED
@@ -248,10 +251,16 @@ def _report_restarts(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobR
         report_old_kubelets(draft, unaided)
     if any(group.returned for group in groups):
         report_returns(draft, groups)
+    _report_in_place(draft, groups)
     _report_exits(draft, groups)
     _report_losses(draft, groups)
     if any(group.completed for group in groups):
         warn_of_lone_restarts(draft, groups)
+
+
+def _report_in_place(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
+    if any(group.may_count_in_place for group in groups):
+        report_restarts_in_place(draft, groups)
 
 
 def _awaits_successors(groups: Sequence[ReplicaGroup]) -> bool:
@@ -273,8 +282,11 @@ def _report_losses(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
         draft.event(JobReason.REPLICA_FAILED, message)
 
 
-def _report_exits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
-    """Report the exit codes of pods whose end is new: of those that begin to restart, and of those lost for good."""
+def _report_exits(draft: Draft, groups: Sequence[ReplicaGroup], *, ended: bool = False) -> None:
+    """Report the exit codes of pods whose end is new: of those that begin to restart, and of those lost for good.
+
+    Restarts in place have an event of their own, unless the job has `ended`, so that none follows.
+    """
     namespace = draft.job.metadata.namespace
     exits = [
         f"Pod: {namespace}.{replica.pod.metadata.name} exited with code {replica.exit_code}"
@@ -283,7 +295,7 @@ def _report_exits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
         if replica.pod is not None
         and replica.exit_code is not None
         and (
-            replica.newly_restarting
+            (replica.newly_restarting and (ended or not replica.by_kubelet))
             or (replica.state is ReplicaState.FAILED and replica.index not in group.failed_before)
         )
     ]

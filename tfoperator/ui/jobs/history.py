@@ -95,5 +95,4 @@ class History:
 def _bounded(record: PodRecord) -> PodRecord:
     if len(record.runs) <= MAX_RUNS:
         return record
-    latest = sorted(record.runs)[-MAX_RUNS:]
-    return msgspec.structs.replace(record, runs={start: record.runs[start] for start in latest})
+    return msgspec.structs.replace(record, runs=record.runs[-MAX_RUNS:])

@@ -26,15 +26,16 @@ class TimelineRun(msgspec.Struct, frozen=True):
 class PodRecord(msgspec.Struct, frozen=True):
     """The present and past of one pod. `gone`: the time of its deletion.
 
-    `runs` are by their start, which identifies them: a container that waits for its restart counts its last run, or
-    does not, depending on its kubelet. `restarts` is the pod's own number.
+    `runs` are in their order, known by their start and end: a container that waits for its restart counts its last run,
+    or does not, depending on its kubelet. Times are whole seconds, so two runs may have begun in the same one.
+    `restarts` is the pod's own number.
     """
 
     name: str
     uid: str
     replica: str
     created: datetime
-    runs: dict[datetime, TimelineRun] = {}
+    runs: tuple[TimelineRun, ...] = ()
     restarts: int = 0
     waits: str = ""
     gone: datetime | None = None
@@ -57,15 +58,14 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def observe(pod: SeenPod, replica: str, before: PodRecord | None, now: datetime) -> PodRecord:
     """Return the record with the pod's present status. Earlier runs, which the status has no more, are kept."""
-    runs = dict(before.runs) if before is not None else {}
+    runs = before.runs if before is not None else ()
     status = container_status(pod)
     if status is not None:
-        for run in (_run(status.last_state), _run(status.state)):
-            if run is not None:
-                runs[run.started] = run
-        last = _run(status.state)
-        if last is not None and last.exit_code and was_stopped(pod):
-            runs[last.started] = msgspec.structs.replace(last, stopped=True)
+        present = _run(status.state)
+        if present is not None and present.exit_code and was_stopped(pod):
+            present = msgspec.structs.replace(present, stopped=True)
+        for run in (_run(status.last_state), present):
+            runs = runs if run is None else _with(runs, run)
     meta = pod.metadata
     return PodRecord(
         name=meta.name,
@@ -102,18 +102,26 @@ def by_replica(records: Mapping[str, PodRecord]) -> dict[str, list[PodRecord]]:
 def _spans(record: PodRecord) -> Iterator[Span]:
     since, why = record.created, record.waits if not record.runs else ""
     if record.runs and record.restarts >= len(record.runs):
-        why = "earlier runs were not seen"
+        why = f"earlier runs were not seen (restarts in place: {record.restarts})"
     state = "pending"
-    for _, run in sorted(record.runs.items()):
+    for run in record.runs:
         if run.started > since:
             yield Span(state, since, run.started, record.name, why)
         end = run.finished or record.gone
-        yield Span(_outcome(run), run.started, end, record.name, _why(run), run.exit_code)
+        again = "" if run is record.runs[-1] else "; restarted in place"
+        yield Span(_outcome(run), run.started, end, record.name, _why(run) + again, run.exit_code)
         if end is None:
             return
         since, state, why = end, "waiting", record.waits
     if state == "pending" or (record.waits and record.gone is None):
         yield Span(state, since, record.gone, record.name, why)
+
+
+def _with(runs: tuple[TimelineRun, ...], run: TimelineRun) -> tuple[TimelineRun, ...]:
+    """Return the runs with the present state of one of them, or with a new one. Of equal starts the later is last."""
+    same = [at for at, one in enumerate(runs) if one.started == run.started and one.finished in (None, run.finished)]
+    others = [one for at, one in enumerate(runs) if at not in same[-1:]]
+    return tuple(sorted([*others, run], key=lambda one: one.started))
 
 
 def _run(state: ContainerState | None) -> TimelineRun | None:

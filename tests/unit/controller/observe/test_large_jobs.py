@@ -5,6 +5,7 @@ from typing import Any
 from tests.support.controller_harness import Harness
 from tests.support.manifests import tfjob
 from tfoperator.api.cached_job import MAX_TEMPLATES
+from tfoperator.api.process_variables import PROCESS_VARIABLES
 from tfoperator.api.templates import is_hash
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import PODS
@@ -44,7 +45,7 @@ def test_pods_are_made_from_the_whole_template_which_is_read_then_and_at_no_othe
     for pod in harness.api.objects(PODS):
         env = pod["spec"]["containers"][0]["env"]
         assert env[0] == large_env()[0]
-        assert {one["name"] for one in env} == {"V", "TF_CONFIG"}
+        assert {one["name"] for one in env} == {"V", "TF_CONFIG", *PROCESS_VARIABLES}
     assert reads(harness) == 1
     harness.run_all()
     harness.sync(times=2)

@@ -1,5 +1,6 @@
 """Restarts in place: the same account of them as of restarts by recreation."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -100,8 +101,10 @@ def test_an_exit_is_counted_and_told_once_and_the_pod_stays(
     workers = first.status.replica_statuses["Worker"]
     assert (workers.restarts, workers.restart_counts, workers.failed) == (exits, {"1": exits}, int(not runs))
     assert ("1" in workers.started_indexes) == runs, "the loss of a pod that waits is no second restart"
-    assert first.reasons == ["TFJobRestarting", "ExitedWithCode"]
-    assert first.events[1].message == "Pod: ns.mnist-worker-1 exited with code 130"
+    assert first.reasons == ["TFJobRestarting", "RestartedInPlace"]
+    numbers = "restart 1" if exits == 1 else f"restarts 1 to {exits}"
+    said = f"worker-1 is restarted in place: {numbers} in pod mnist-worker-1, last exit code 130 (SIGINT)."
+    assert first.events[1].message == said
     assert first.is_true(ConditionType.RESTARTING) == (not runs)
     assert not first.changes_objects
     assert first.write_status
@@ -165,7 +168,7 @@ def test_beside_containers_that_run_a_restart_is_not_awaited_for_ever(late: bool
 def test_the_account_is_that_of_recreation(
     policy: str, exits: list[tuple[int, int]], limit: int | None, backs_off: bool, success: str, maximum: int | None
 ) -> None:
-    """For any exits: counts, what is true in the end, and events."""
+    """For any exits: counts, what is true in the end, and events, where those of a restart in place name its code."""
     accounts = []
     for mode in ("InPlace", "Recreate"):
         run_policy = {"restartMode": mode, **({} if limit is None else {"backoffLimit": limit})}
@@ -182,7 +185,7 @@ def test_the_account_is_that_of_recreation(
                 world.exit(name, 130 if code and policy == "OnFailure" else code)
             for _ in range(4):
                 result = world.sync()
-                told += [(event.reason, event.message) for event in result.events]
+                told += [(event.reason, by_recreation(event.message)) for event in result.events]
                 for one in world.pods:
                     world.run(one)
             pods.update(one.metadata.uid for one in world.pods.values())
@@ -192,5 +195,16 @@ def test_the_account_is_that_of_recreation(
         account.pop("Restarting", None)  # false in the end, if it was ever seen to be true
         counts = [(s.restart_counts, s.completed_indexes, s.failed_indexes) for s in status.replica_statuses.values()]
         objects = {"SuccessfulCreatePod", "SuccessfulDeletePod"}
-        accounts.append((account, counts, [one for one in told if one[0] not in objects]))
+        exits_of_pods = {"RestartedInPlace": "ExitedWithCode"}
+        accounts.append(
+            (account, counts, [(exits_of_pods.get(why, why), text) for why, text in told if why not in objects])
+        )
     assert accounts[0] == accounts[1]
+
+
+IN_PLACE = re.compile(r".* is restarted in place: restart \d+ in pod (\S+), last exit code (\d+)( \(\w+\))?\.")
+
+
+def by_recreation(message: str) -> str:
+    """The message of the event about the same exit where the pod is made again."""
+    return IN_PLACE.sub(r"Pod: ns.\1 exited with code \2", message)

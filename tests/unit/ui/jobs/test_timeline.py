@@ -88,7 +88,40 @@ def test_restarts_keep_runs_that_the_pod_has_forgotten() -> None:
         ("waiting", 40, 60),
         ("running", 60, None),
     ]
-    assert shown(record)[3][3] == "exit code 137, OOMKilled"
+    # Each of these ends was followed by a restart in place.
+    assert [shown(record)[index][3] for index in (1, 3, 5)] == [
+        "exit code 3; restarted in place",
+        "exit code 137, OOMKilled; restarted in place",
+        "",
+    ]
+
+
+def test_runs_that_begin_in_the_same_second_are_runs_of_their_own() -> None:
+    """Kubernetes' times are whole seconds, and a kubelet's first restart comes at once."""
+    late = shown(life(pod(1, ended(5, 7, 143), ended(5, 5, 1), phase="Failed")))
+    assert late == [
+        ("pending", 0, 5, ""),
+        ("failed", 5, 5, "exit code 1; restarted in place"),
+        ("failed", 5, 7, "exit code 143"),
+    ]
+    live = shown(
+        life(
+            pod(state=running(5)),
+            pod(1, running(5), ended(5, 5, 1)),
+            pod(1, waiting("CrashLoopBackOff"), ended(5, 7, 2)),
+            pod(2, running(7), ended(5, 7, 2)),
+            pod(2, running(7), ended(5, 7, 2)),
+            pod(3, running(7), ended(7, 7, 2)),
+            pod(3, state=ended(7, 7, 0, "Completed"), last=ended(7, 7, 2)),
+        )
+    )
+    assert [span[:3] for span in live] == [
+        ("pending", 0, 5),
+        ("failed", 5, 5),
+        ("failed", 5, 7),
+        ("failed", 7, 7),
+        ("succeeded", 7, 7),
+    ]
 
 
 def test_a_life_goes_on_has_unknown_runs_before_the_first_look_and_ends_with_the_pod() -> None:
@@ -96,7 +129,7 @@ def test_a_life_goes_on_has_unknown_runs_before_the_first_look_and_ends_with_the
     said = "CrashLoopBackOff: exit code 3. Next: look into its log: kubectl logs POD -c tensorflow --previous"
     assert shown(waits)[-1] == ("waiting", 20, None, said)
     late = life(pod(4, running(90), ended(60, 80, 1)))
-    assert shown(late)[0] == ("pending", 0, 60, "earlier runs were not seen")
+    assert shown(late)[0] == ("pending", 0, 60, "earlier runs were not seen (restarts in place: 4)")
     deleted = msgspec.structs.replace(life(pod(state=running(5))), gone=at(70))
     assert shown(deleted)[-1] == ("running", 5, 70, "")
 

@@ -31,7 +31,8 @@ _NO_NEWS = frozenset(one for one in ConditionType if not one.traits.is_news)
 """Conditions of a job that goes as it should."""
 
 _QUIET = frozenset(one for one in JobReason if not one.traits.is_news)
-"""Events of a job that goes as it should, and those that a condition's line says, too."""
+"""Events of a job that goes as it should, and those that another line says, too: a condition's, or a replica's
+line about its restart."""
 
 _ON_THIS_MACHINE = "http://127.0.0.1:"
 

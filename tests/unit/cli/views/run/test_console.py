@@ -155,6 +155,8 @@ def test_a_start_as_it_should_be_is_one_line_and_each_restart_another() -> None:
     view, stream = plain(before, before, after, after)
     view.job_changed(job(("Created", "made"), ("Ready", "all"), ("Running", "runs")))
     view.event(replace(event("Created pod: digits-worker-0"), reason="SuccessfulCreatePod"))
+    # The line of the replica says so.
+    view.event(replace(event("worker-0 is restarted in place", kind="Warning"), reason="RestartedInPlace"))
     assert stream.getvalue() == "[worker-0] exited with 137, started again (1)\n[digits] Running: runs\n"
 
 
