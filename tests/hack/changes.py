@@ -63,4 +63,65 @@ FIELD = Change(
     ),
 )
 
-CHANGES = (FIELD,)
+OPTION = Change(
+    "an option of the operator",
+    2,
+    (
+        Place(
+            "tfoperator/operator/options/settings.py",
+            '    threadiness: Annotated[int, Option("jobs synced at a time", integers(1, 256))] = 8\n',
+            '    example_delay: Annotated[float, Option("a delay of an example", DURATIONS)] = 0.0\n',
+            "tests/unit/operator/options/test_settings.py::test_options_of_plans_are_made_from_the_operators_options",
+            "example_delay",
+        ),
+        Place(
+            "tfoperator/controller/plan/observed.py",
+            "    default_clean_pod_policy: str\n",
+            "    example_delay: float\n",
+            "tests/unit/operator/options/test_settings.py::"
+            "test_every_option_is_read_by_the_operator_or_is_one_of_plans",
+            "example_delay",
+        ),
+    ),
+)
+
+CONDITION = Change(
+    "a condition",
+    3,
+    (
+        Place(
+            "tfoperator/api/v1/condition_types.py",
+            """            meaning="once the job has failed for good, for ever",
+            is_peers=True,
+            concern=Concern.ALARM,
+            at_end=Fate.STAYS,
+            while_held=Fate.STAYS,
+        ),
+    )
+""",
+            '    EXAMPLE = ("Example", ConditionTraits(meaning="while no data comes"))\n',
+            "tests/unit/controller/plan/test_divergence.py",
+            "EXAMPLE",
+        ),
+        Place(
+            "tfoperator/api/v1/reasons.py",
+            """    LOSS_IS_A_NUMBER = "LossIsANumber", _of(ConditionType.DIVERGED, "The loss is a number again.")
+""",
+            '    NO_DATA = "NoData", _of(ConditionType.EXAMPLE, "No data comes.")\n',
+            "tests/unit/controller/plan/test_divergence.py",
+            "NO_DATA",
+        ),
+        Place(
+            "tfoperator/controller/plan/divergence.py",
+            """        draft.conditions.set(ConditionType.DIVERGED, "False", JobReason.LOSS_IS_A_NUMBER, message)
+""",
+            """    if reported.step == 0:
+        draft.conditions.set(ConditionType.EXAMPLE, "True", JobReason.NO_DATA, "No data comes.")
+""",
+            "tests/unit/api/v1/test_reasons.py",
+            "NO_DATA",
+        ),
+    ),
+)
+
+CHANGES = (FIELD, OPTION, CONDITION)
