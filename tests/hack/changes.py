@@ -107,7 +107,7 @@ CONDITION = Change(
             "tfoperator/api/v1/reasons.py",
             """    LOSS_IS_A_NUMBER = "LossIsANumber", _of(ConditionType.DIVERGED, "The loss is a number again.")
 """,
-            '    NO_DATA = "NoData", _of(ConditionType.EXAMPLE, "No data comes.")\n',
+            '    NO_DATA = "NoData", _of(ConditionType.EXAMPLE, "Data comes.")\n',
             "tests/unit/controller/plan/test_divergence.py",
             "NO_DATA",
         ),
@@ -115,8 +115,7 @@ CONDITION = Change(
             "tfoperator/controller/plan/divergence.py",
             """        draft.conditions.set(ConditionType.DIVERGED, "False", JobReason.LOSS_IS_A_NUMBER, message)
 """,
-            """    if reported.step == 0:
-        draft.conditions.set(ConditionType.EXAMPLE, "True", JobReason.NO_DATA, "No data comes.")
+            """    draft.conditions.set(ConditionType.EXAMPLE, "False", JobReason.NO_DATA, "Data comes.")
 """,
             "tests/unit/api/v1/test_reasons.py",
             "NO_DATA",
