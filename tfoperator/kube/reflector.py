@@ -107,6 +107,7 @@ class Reflector(Generic[T]):
         self._watch_lock = threading.Lock()
         self._watch: MeasuredWatch[T] | None = None
         self._relist_wanted = False
+        self._reads_newest = False  # whether a list, or initial events, of the newest state are being read
 
     def stop(self) -> None:
         """End the iteration soon: close the watch's socket, cut waits short. Idempotent, thread-safe, never blocks."""
@@ -115,8 +116,14 @@ class Reflector(Generic[T]):
         self._list_watch.cancel()
 
     def relist(self) -> None:
-        """Read the newest state soon, since the watch has missed a change. Thread-safe, does not block."""
+        """Read the newest state soon, since the watch has missed a change. Thread-safe, does not block.
+
+        While the newest state is being read that goes on: begun anew at each request, a list that takes longer than the
+        time between two requests would never end.
+        """
         with self._watch_lock:
+            if self._reads_newest:
+                return
             self._relist_wanted = True
         self._close_watch()
 
@@ -139,7 +146,12 @@ class Reflector(Generic[T]):
                 yield from self._list()
             yield from self._follow(watch)
         finally:
+            self._read(newest=False)
             self._forget_watch()
+
+    def _read(self, *, newest: bool) -> None:
+        with self._watch_lock:
+            self._reads_newest = newest
 
     def _follow(self, watch: MeasuredWatch[T] | None) -> Generator[News[T], None, None]:
         while not self._interrupted():
@@ -188,6 +200,7 @@ class Reflector(Generic[T]):
         while True:
             self._take_relist_request()
             version = "" if self._version_unavailable or self._newest else self._last_version or "0"
+            self._read(newest=not version)
             # A limit would make a server read etcd instead of its watch cache, except at versions "0" and "".
             limit = None if self._server_pages_from_cache or version in ("", "0") else 0
             started = self._clock.monotonic()
@@ -213,6 +226,7 @@ class Reflector(Generic[T]):
         while not self._stop.is_set():
             self._take_relist_request()
             version = "" if self._version_unavailable else self._last_version
+            self._read(newest=not version)
             started = self._clock.monotonic()
             try:
                 watch = self._open_watch(version, initial_events=True)
@@ -244,6 +258,7 @@ class Reflector(Generic[T]):
         yield Listed(objects, version)
         self._last_version = version
         self._version_unavailable = False
+        self._read(newest=False)
         self._metrics.list_finished(self._name, self._clock.monotonic() - started, len(objects))
         logger.debug("%s: %d objects at version %s", self._name, len(objects), version)
 

@@ -307,15 +307,31 @@ def test_a_stream_that_ends_before_its_initial_events_do_is_tried_again_and_then
     assert run.script.watched_versions == ["", "", "5"]
 
 
-def test_a_relist_on_request_amid_initial_events_starts_them_over_without_a_wait() -> None:
-    script = Script(watches=[[added(pod("a", 1)), lambda: reflector.relist()], [synced(5)]])
-    clock, reader = ImpatientClock(), Reader()
+def relisted_amid(watches: list[list[Any]]) -> tuple[Script, Reader, ImpatientClock]:
+    """Read watches, of which the steps named "relist" ask for another list."""
+    steps = [[(lambda: reflector.relist()) if step == "relist" else step for step in watch] for watch in watches]
+    script, clock, reader = Script(watches=steps), ImpatientClock(), Reader()
     reflector: Reflector[Any] = Reflector(script, name="pods", clock=clock)
     script.at_end = reflector.stop
     read(reflector, reader)
-    assert reader.calls == [("replace", [])]
     assert script.list_calls == []
-    assert clock.waits == []
+    return script, reader, clock
+
+
+def test_a_relist_on_request_lets_initial_events_of_the_newest_state_end() -> None:
+    """A list that takes longer than the time between two requests was begun anew for ever (2026-11-29)."""
+    first = [added(pod("a", 1)), "relist", added(pod("b", 2)), "relist", synced(5), bookmark(6)]
+    script, reader, clock = relisted_amid([first])
+    assert reader.calls == [("replace", ["a", "b"])]
+    assert (script.watched_versions, clock.waits) == ([""], [])
+
+
+def test_a_relist_on_request_amid_older_initial_events_starts_them_over_without_a_wait() -> None:
+    older = [added(pod("a", 1)), "relist"]
+    script, reader, clock = relisted_amid([[synced(3), api_error(410)], older, [added(pod("b", 4)), synced(5)]])
+    assert reader.calls == [("replace", []), ("replace", ["b"])]
+    assert script.watched_versions == ["", "3", ""]
+    assert len(clock.waits) <= 1, "after the error alone"
 
 
 @pytest.mark.parametrize("code", [400, 405, 422, 500])
