@@ -53,7 +53,7 @@ PROGRAM = textwrap.dedent(
 
 
 def test_a_suspended_chief_saves_the_step_and_goes_on_after_it(cluster: ControlPlane, tmp_path: Path) -> None:
-    kubectl = Kubectl(write_kubeconfig(tmp_path / "kubeconfig", cluster.server.kubeconfig(), "default"), "default")
+    kubectl = Kubectl(write_kubeconfig(tmp_path / "kubeconfig", cluster.endpoint.kubeconfig(), "default"), "default")
     trains = {
         "name": "tensorflow",
         "image": "x",

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(120 + 20 * ENDS)
 def test_what_is_announced_costs_no_step_and_what_is_not_one_interval_at_most(
     cluster: ControlPlane, tmp_path: Path
 ) -> None:
-    kubectl = Kubectl(write_kubeconfig(tmp_path / "kubeconfig", cluster.server.kubeconfig(), "default"), "default")
+    kubectl = Kubectl(write_kubeconfig(tmp_path / "kubeconfig", cluster.endpoint.kubeconfig(), "default"), "default")
 
     def begin(name: str) -> Training:
         training = Training(kubectl, "default", tmp_path, name)

@@ -28,5 +28,5 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def cli(cluster: ControlPlane, tmp_path: Path) -> Cli:
-    kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", cluster.server.kubeconfig(), "default")
+    kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", cluster.endpoint.kubeconfig(), "default")
     return Cli(tmp_path, KUBECONFIG=str(kubeconfig))
