@@ -246,4 +246,4 @@ class Parts:
 
     def _tell(self, job: ObjectMeta, reason: JobReason, message: str) -> None:
         about = ObjectReference.to(TFJOBS.api_version, TFJOBS.kind, job)
-        self.recorder.event(about, reason.event_type, reason, message)
+        self.recorder.event(about, reason.event_type, reason.value, message)

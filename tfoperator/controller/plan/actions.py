@@ -157,7 +157,10 @@ class Phase(msgspec.Struct, frozen=True):
 
 
 class PlannedEvent(msgspec.Struct, frozen=True):
-    """An event about the job, emitted once the plan's status write (if any) has succeeded."""
+    """An event about the job, emitted once the plan's status write (if any) has succeeded.
+
+    `reason` is plain text: what remembers events would else hold objects that the garbage collector has to visit.
+    """
 
     type: EventType
     reason: str
@@ -166,7 +169,7 @@ class PlannedEvent(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, reason: JobReason, message: str) -> Self:
         """Return the event with this reason. Raises TypeError for a reason that conditions alone have."""
-        return cls(reason.event_type, reason, message)
+        return cls(reason.event_type, reason.value, message)
 
 
 class Plan(msgspec.Struct, frozen=True):

@@ -86,7 +86,7 @@ class Draft:
 
     def event(self, reason: JobReason, message: str, *, kind: EventType | None = None) -> None:
         """Add an event about the job; `kind` is its type where that is not the reason's own."""
-        self._events.append(PlannedEvent(kind or reason.event_type, reason, message))
+        self._events.append(PlannedEvent(kind or reason.event_type, reason.value, message))
 
     def requeue_in(self, seconds: float) -> None:
         """Plan again after at most this long."""
