@@ -98,7 +98,8 @@ def test_a_restart_is_seen_in_the_log(shown: Shown) -> None:
         page.get_by_role("tab", name="Overview").click()
         lane = page.get_by_role("row").filter(has_text="worker-0").get_by_role("img")
         expect(lane).to_have_attribute(
-            "aria-label", re.compile("failed from .*exit code 137, OOMKilled; restarted in place; waiting from .*; running")
+            "aria-label",
+            re.compile("failed from .*exit code 137, OOMKilled; restarted in place; waiting from .*; running"),
         )
 
 
