@@ -14,6 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tfoperator.api.v1.types import ReplicaType
+
+PROCESS_TYPES = (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER)
+"""The types whose replicas are processes of Keras and JAX, in the order of their numbers."""
+
 KERAS_ADDRESSES = "KERAS_DISTRIBUTION_JOB_ADDRESSES"
 KERAS_COUNT = "KERAS_DISTRIBUTION_NUM_PROCESSES"
 KERAS_INDEX = "KERAS_DISTRIBUTION_PROCESS_ID"

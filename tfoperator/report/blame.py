@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from tfoperator.api.process_variables import PROCESS_TYPES
 from tfoperator.report.facts import FinalState, ReplicaFacts, RunFacts
 from tfoperator.report.traceback_text import Traceback, last_traceback
 
@@ -40,8 +41,8 @@ _VARIABLE_PARTS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 _TASK_PATTERN = re.compile(r"/job:(?P<type>[a-z_]+)(?:/replica:\d+)?/task:(?P<index>\d+)")
 """A replica, as TensorFlow's errors name it; JAX's have `jax_worker` and the number of the process."""
 
-_PROCESSES = ("chief", "master", "worker")
-"""The types whose replicas are processes of JAX, in the order of their numbers (`tfoperator.api.process_variables`)."""
+_PROCESSES = tuple(kind.lower() for kind in PROCESS_TYPES)
+"""The types of the processes of JAX, as names of replicas have them."""
 
 
 class FailedRun(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from tfoperator.api.names import (
     replica_labels,
 )
 from tfoperator.api.parameter_server import parameter_server_template
-from tfoperator.api.process_variables import ProcessVariables
+from tfoperator.api.process_variables import PROCESS_TYPES, ProcessVariables
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RestartMode, RestartPolicy, RestartScope, TFJob
 from tfoperator.controller.pods.additions import add_accelerators, add_restart_rule, give_access, mount_checkpoint
@@ -38,9 +38,6 @@ from tfoperator.controller.pods.template import PodTemplateError, Template
 
 CHIEF_TYPES = (ReplicaType.CHIEF, ReplicaType.MASTER)
 """The types that lead a job; with neither, worker 0 does."""
-
-_PROCESS_TYPES = (*CHIEF_TYPES, ReplicaType.WORKER)
-"""The types whose replicas are processes of Keras and JAX, in the order of their numbers."""
 
 _REFERENCE = re.compile(r"\$\((_[A-Z_]*)\)")
 
@@ -190,8 +187,7 @@ class ReplicaManifests:
 
     def overrules_tf_config(self, group: DesiredReplicas) -> bool:
         """Return whether the template sets TF_CONFIG itself, and the pods get another."""
-        own = any(variable.get("name") == TF_CONFIG for variable in self.template(group).env)
-        return own and self._cluster.tf_config is not None
+        return TF_CONFIG in self._own_variables(group) and self._cluster.tf_config is not None
 
     def _own_variables(self, group: DesiredReplicas) -> frozenset[str]:
         return frozenset(str(variable.get("name")) for variable in self.template(group).env)
@@ -239,7 +235,7 @@ class ReplicaManifests:
             return None, {}
         addresses: list[str] = []
         first: dict[ReplicaType, int] = {}
-        for replica_type in _PROCESS_TYPES:
+        for replica_type in PROCESS_TYPES:
             hosts = self._hosts.get(replica_type, ())
             if hosts:
                 first[replica_type] = len(addresses)
