@@ -4,7 +4,8 @@
 
 A plan is a queue of 4 CPUs, some jobs, and steps in random order: pods begin, end, fail and linger; people submit,
 suspend, change and delete jobs, delete and deactivate Workloads, drain the queue; Kueue and the operator are killed,
-and start again some steps later. In the end nothing disturbs the jobs any more, and all must come to their end.
+each at least once, and start again some steps later. In the end nothing disturbs the jobs any more, and all must come
+to their end.
 
 What is judged is every state that the API server had, by watches, not samples: pods that have not ended never need more
 CPUs than the queue has, and a job never has two Workloads.
@@ -178,7 +179,11 @@ class Plan:
             (4, self._change_policies),
             (3, lambda: self._kill("operator")), (3, lambda: self._kill("kueue")),
         ]  # fmt: skip
+        # The course of a cluster is another each time, and so are the random moves: these two kills are certain.
+        certain = dict(zip(rng.sample(range(STEPS // 4, STEPS), 2), ("operator", "kueue"), strict=True))
         for step in range(STEPS):
+            if step in certain:
+                self._kill(certain[step])
             for due in [one for one in self._later if one[0] <= step]:
                 self._later.remove(due)
                 due[1]()

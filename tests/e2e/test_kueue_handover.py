@@ -45,11 +45,13 @@ def wait_compared(queues: Queues, job: JobOnCluster) -> None:
 
 
 def running_and_waiting(queues: Queues, queue: str) -> list[JobOnCluster]:
-    """Two jobs of two workers; the queue has room for the first."""
+    """Two jobs of two workers; the queue has room for the first. Each has the Workload that Kueue makes for it."""
     runs = queues.submit("runs", queue, Worker=2)
     queues.wait_running(runs, "worker-0", "worker-1")
     waits = queues.submit("waits", queue, Worker=2)
     queues.wait_held(waits)
+    for job in (runs, waits):
+        queues.workload(job)
     return [runs, waits]
 
 
@@ -107,6 +109,7 @@ def test_the_documented_steps_keep_jobs_running_and_their_places_and_no_quota_is
         queues.wait_running(waits, "worker-0", "worker-1")
         last = queues.submit("last", queue, Worker=2)
         queues.wait_held(last)
+        queues.workload(last)
         before = identities(queues, waits, last)
         queues.operator.stop()
         follow(queues, "annotate workloads.kueue.x-k8s.io -n team --all", last)
