@@ -64,8 +64,10 @@ class Together(ABC):
 class InformerGroup(Together, Generic[T]):
     """Informers of disjoint collections (one resource, different namespaces) as one. Thread-safe."""
 
-    def __init__(self, informers: Sequence[SharedInformer[T]], *, name: str, clock: Clock | None = None) -> None:
-        self.informers = tuple(informers)
+    def __init__(self, informers: Mapping[str, SharedInformer[T]], *, name: str, clock: Clock | None = None) -> None:
+        """`informers` are by namespace; "" is all."""
+        self._by_namespace = dict(informers)
+        self.informers = tuple(informers.values())
         self.name = name
         self._clock = clock or SystemClock()
         self.lister = Lister(*(informer.indexer for informer in self.informers))
@@ -84,6 +86,11 @@ class InformerGroup(Together, Generic[T]):
     def versions(self) -> Sequence[str]:
         """The version that each member has reached; empty before its first list."""
         return [informer.last_sync_resource_version for informer in self.informers]
+
+    def version_of(self, namespace: str) -> str:
+        """Return the version that the member with this namespace has reached. Raises KeyError if there is none."""
+        member = namespace if namespace in self._by_namespace else ""  # the member of all namespaces
+        return self._by_namespace[member].last_sync_resource_version
 
     def add_handler(self, handler: ResourceEventHandler[T], *, resync_period: float = 0, name: str = "") -> None:
         """Call `SharedInformer.add_handler` of every member. One thread each: calls are in order per namespace only."""
@@ -140,8 +147,8 @@ class SharedInformerFactory(Together):
         with self._lock:
             if collection in self._groups:
                 raise ValueError(f"there are informers of these {name}: share them")
-            members = [
-                SharedInformer(
+            members = {
+                namespace: SharedInformer(
                     self._client.list_watch(resource, namespace, decode, selection),
                     name=f"{name}/{namespace}" if namespace else name,
                     indexers=indexers,
@@ -150,7 +157,7 @@ class SharedInformerFactory(Together):
                     metrics=self._metrics,
                 )
                 for namespace in (self._namespaces if resource.namespaced else ("",))
-            ]
+            }
             group = self._groups[collection] = InformerGroup(members, name=name, clock=self._clock)
             return group
 

@@ -1,10 +1,13 @@
 """Finds the changes that a cache has missed, from the API server's answers at two looks. Pure.
 
 One difference between the server and the cache proves nothing: the cache may be a moment behind, or already ahead. It
-is certain when neither has moved between two looks: had the watch been alive, the cache would have followed. Where
-resourceVersions can be compared, a cache that is ahead is recognised at the first look: it shows a version that is
-younger than the whole list, not only than the object in it. For a server that was restored from a backup has objects
-that are older than in the cache, and no watch reports that.
+is certain when two looks show it and the cache stands still between them, or has passed the change without showing it.
+A cache that moves and has not reached the change yet is late, however long that takes: another list would delay it
+more. Where resourceVersions can't be compared, the second look decides alone.
+
+Where they can be compared, a cache that is ahead is recognised at the first look: it shows a version that is younger
+than the whole list, not only than the object in it. For a server that was restored from a backup has objects that are
+older than in the cache, and no watch reports that.
 
 The server's answer comes in pieces (pages of a list, events of a watch). Each is compared with the cache at once, and
 only differences are kept, so that a look at a hundred thousand objects holds one page of them at a time.
@@ -32,10 +35,23 @@ class Version(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """An object that the server and the cache show differently; None where it is missing."""
+    """An object that the server and the cache show differently; None where it is missing.
+
+    `as_of` is the version of the server's answer, and `reached` the version that the cache had reached at this look.
+    """
 
     live: Version | None
     cached: Version | None
+    as_of: str
+    reached: str
+
+    def proves_a_loss(self, now: Difference) -> bool:
+        """Return whether the cache has missed a change, if it differs at the next look as `now` shows."""
+        if (self.live, self.cached) != (now.live, now.cached):
+            return False
+        stands_still = now.reached == self.reached
+        change = self.as_of if self.live is None else self.live.resource_version
+        return stands_still or not is_older(now.reached, change)
 
 
 class Sighting(NamedTuple):
@@ -59,7 +75,7 @@ class Suspicion(msgspec.Struct):
     waiting: bool = False  # for expected events, although the caches are right
 
     def confirmed(self, found: Mapping[str, Mapping[str, Difference]]) -> dict[str, set[str]]:
-        """Return the keys by resource whose difference was there at the last look and is exactly the same now."""
+        """Return the keys by resource whose difference is certain, after this look."""
         before = self.found
         return {kind: confirmed(before.get(kind, {}), differences) for kind, differences in found.items()}
 
@@ -100,12 +116,15 @@ class Collation:
         meta = item.metadata
         self._odd[meta.key] = Sighting(None if deleted else _version(item), _owner(item), meta.resource_version)
 
-    def differences(self) -> Differences:
-        """Return the current differences. Objects that the cache shows as the server does, or newer, are forgotten."""
+    def differences(self, reached: str) -> Differences:
+        """Return the current differences; `reached` is a version that the cache has reached by now.
+
+        Objects that the cache shows as the server does, or newer, are forgotten.
+        """
         found: dict[str, dict[str, Difference]] = {}
         odd = {}
         for (key, sighting), cached in zip(self._odd.items(), self._lookup(list(self._odd)), strict=True):
-            difference = Difference(sighting.live, _version(cached))
+            difference = Difference(sighting.live, _version(cached), sighting.as_of, reached)
             if difference.live == difference.cached or _is_ahead(sighting, difference.cached):
                 continue
             odd[key] = sighting
@@ -116,21 +135,21 @@ class Collation:
 
 
 def confirmed(before: Mapping[str, Difference], now: Mapping[str, Difference]) -> set[str]:
-    """Return the keys whose difference was there at the last look and is exactly the same now."""
-    return {key for key, difference in now.items() if before.get(key) == difference}
+    """Return the keys of which the cache has missed a change, as two looks in a row show."""
+    return {key for key, difference in now.items() if key in before and before[key].proves_a_loss(difference)}
 
 
 def merged(groups: Iterable[Mapping[str, Difference]]) -> Mapping[str, Difference]:
     """Return the members of all groups."""
-    return {key: one for group in groups for key, one in group.items()}
+    return {key: difference for group in groups for key, difference in group.items()}
 
 
-def _version(one: HasMetadata | None) -> Version | None:
-    return None if one is None else Version(one.metadata.uid, one.metadata.resource_version)
+def _version(obj: HasMetadata | None) -> Version | None:
+    return None if obj is None else Version(obj.metadata.uid, obj.metadata.resource_version)
 
 
-def _owner(one: HasMetadata | None) -> str:
-    controller = None if one is None else one.metadata.controller
+def _owner(obj: HasMetadata | None) -> str:
+    controller = None if obj is None else obj.metadata.controller
     return "" if controller is None else controller.uid
 
 

@@ -95,6 +95,10 @@ class _Collection:
         self.fruitless = 0  # watches in a row that were ended early, or fewer if the last one was long ago
         self.went_back = False  # whether the last whole list was older than the cache's version
 
+    def differences(self) -> Differences:
+        """Return the current differences. The cache may move on meanwhile, never back."""
+        return self.collation.differences(self.group.version_of(self.namespace))
+
 
 class Looker:
     """Looks at the live state repeatedly. Call `look` from one thread, `close` from any."""
@@ -147,7 +151,7 @@ class Looker:
                     closed[namespace] = updated
                     continue
                 for one in updated:
-                    found[one.resource].append(one.collation.differences())
+                    found[one.resource].append(one.differences())
                     went_back = went_back or one.went_back
             if self._closed:
                 return None

@@ -22,8 +22,10 @@ def marks(obj: Pod) -> list[str]:
 @pytest.fixture
 def group(servers: tuple[Server, Server]) -> Iterator[InformerGroup[Pod]]:
     clock, indexers = FakeClock(), {CONTROLLER_UID_INDEX: index_by_controller_uid, "marks": marks}
-    names = zip(servers, ("pods/n1", "pods/n2"), strict=True)
-    members = [SharedInformer[Pod](server, name=name, clock=clock, indexers=indexers) for server, name in names]
+    members = {
+        namespace: SharedInformer[Pod](server, name=f"pods/{namespace}", clock=clock, indexers=indexers)
+        for server, namespace in zip(servers, ("n1", "n2"), strict=True)
+    }
     group = InformerGroup(members, name="pods", clock=clock)
     yield group
     assert group.stop(60)
@@ -42,6 +44,7 @@ def test_a_group_reads_tells_and_relists_as_one(group: InformerGroup[Pod], serve
     assert len(group.lister.list()) == 2
     assert [obj.metadata.key for obj in group.lister.list("n1")] == ["n1/a"]
     assert group.lister.find("n2/a") is None
+    assert [group.version_of("n1"), group.version_of("n2")] == group.versions
     assert [obj.metadata.key for obj in group.lister.by_index(CONTROLLER_UID_INDEX, "u1")] == ["n1/a", "n2/b"]
     for server, namespace in zip(servers, ("n1", "n2"), strict=True):
         server.api.mute("pods")

@@ -25,6 +25,11 @@ from tfoperator.reconciler.live import Looker
 OURS = {"training.kubeflow.org/operator-name": "tfjob-controller"}
 
 
+def group_of(cache: Indexer[Any]) -> Any:
+    """A cache as a group of informers shows it, which has not listed anything itself."""
+    return SimpleNamespace(lister=Lister(cache), versions=[], version_of=lambda namespace: "")
+
+
 class Looking:
     """A looker on jobs and pods, and caches that change only when a test says so."""
 
@@ -48,7 +53,7 @@ class Looking:
 
     def look(self) -> dict[str, set[str]]:
         """The keys that look different, by resource."""
-        groups: list[Any] = [SimpleNamespace(lister=Lister(one), versions=[]) for one in (self.jobs, self.pods)]
+        groups = [group_of(self.jobs), group_of(self.pods)]
         look = self.looker.look(groups[0], {PODS: groups[1]})
         pods = {key for found in look.owned["pods"].values() for key in found}
         return {kind: keys for kind, keys in (("tfjobs", set(look.jobs)), ("pods", pods)) if keys}
@@ -208,7 +213,7 @@ def test_closing_ends_a_look_that_waits_and_none_follows(looking: Looking, monke
         return opened[-1]
 
     monkeypatch.setattr(looking.api, "watch", endless)
-    group: Any = SimpleNamespace(lister=Lister(looking.jobs), versions=[])
+    group = group_of(looking.jobs)
     waiting = InThread(lambda: looking.looker.look(group, {}))
     eventually(lambda: len(opened) == 1, what="it waits for news")
     looking.looker.close()

@@ -314,6 +314,23 @@ def test_a_difference_that_the_watch_makes_good_by_itself_causes_no_new_list(wor
     assert [call for call in world.api.calls if call.verb == "watch"] == []
 
 
+def test_a_watch_that_is_late_but_goes_on_causes_no_new_list(world: World) -> None:
+    world.run_job(Worker=2)
+    (watch,) = [watch for resource, *_, watch in world.api._watches if resource == PODS]
+    seen = len(world.api._history)
+    with world.unwatched("pods"):
+        for name in ("job-worker-0", "job-worker-0", "job-worker-0", "job-worker-1"):
+            world.api.edit(PODS, "ns", name, {"metadata": {"annotations": {"at": str(len(world.api._history))}}})
+    world.forget_calls()
+    for version, _, kind, pod in world.api._history[seen:]:
+        world.look()
+        watch.push(kind, pod)
+        eventually(lambda version=version: world.informers.pods.versions == [str(version)], what="the cache goes on")
+    world.look()
+    assert world.api.count("watch", "pods") == 0
+    assert world.reconciler._suspicions == {}
+
+
 def test_a_repair_brings_the_job_back_to_the_shortest_interval(world: World) -> None:
     world.run_job(Worker=1)
     for _ in range(6):
