@@ -1,5 +1,6 @@
 """Quota is never overdrawn, by whatever happens and whoever is killed, and no right to Kueue's objects is too many."""
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -72,3 +73,43 @@ def test_replicas_that_gave_their_quota_back_have_it_again_before_they_start_aga
     judge.end()
     assert judge.broken == []
     ours.wait_reserved(queue, CPUS)
+
+
+def test_jobs_run_end_and_restart_without_kueue_and_are_queued_in_their_order_when_it_is_back(ours: Queues) -> None:
+    ours.move_to(Cluster(ours.client, "kueue-away"))
+    queue = ours.queue(CPUS)
+    ends, restarts, late = (
+        ours.submit("ends", queue, Worker=1),
+        ours.submit("restarts", queue, restart_policy="ExitCode", Worker=1),
+        ours.submit("late", queue, policy={"activeDeadlineSeconds": 20}, Worker=1),
+    )
+    for job in (ends, restarts, late):
+        ours.wait_running(job, "worker-0")
+    ours.kueue.kill()
+    try:
+        ends.play("Succeeded", "worker-0", leads_to="Succeeded")
+        before = restarts.pods()["worker-0"]["metadata"]["uid"]
+        restarts.play("Failed", "worker-0", exit_code=137)
+        eventually(
+            lambda: restarts.pods().get("worker-0", {"metadata": {"uid": before}})["metadata"]["uid"] != before,
+            within=10,
+            what="it starts again",
+        )
+        late.wait("Failed", within=30)
+        waiting = [ours.submit(f"waits-{number}", queue, Worker=1) for number in (2, 1, 3)]
+
+        def says_so() -> None:
+            for job in waiting:
+                assert job.conditions().get("Admitted", {}).get("reason") == "NoAnswer", job.conditions()
+
+        eventually_holds(says_so, within=20, what="the jobs that wait say that Kueue does not answer")
+    finally:
+        ours.kueue.start()
+    began = time.monotonic()
+    found = [ours.workload(job) for job in waiting]
+    assert time.monotonic() - began < 10
+    times = [one["metadata"]["creationTimestamp"] for one in found]
+    assert times == sorted(times)
+    ours.wait_reserved(queue, CPUS)  # `ends` and `late` have given theirs back, and the three have it
+    for job in waiting:
+        ours.wait_running(job, "worker-0")

@@ -19,7 +19,7 @@ from tfoperator.controller.collaborators import Collaborators
 from tfoperator.controller.execute.executor import PlanExecutor
 from tfoperator.controller.execute.outcome import AlreadyReported, Requeue, requeue_after, requeue_after_errors
 from tfoperator.controller.kinds import RESOURCES
-from tfoperator.controller.kueue.keeper import QueueKeeper
+from tfoperator.controller.kueue.keeper import Looked, QueueKeeper
 from tfoperator.controller.ledger import Ledger
 from tfoperator.controller.observe.handlers import JobHandler, connect
 from tfoperator.controller.observe.informers import ControllerInformers
@@ -193,12 +193,15 @@ class TFJobController:
     def _sync(self, cached: TFJob) -> Requeue:
         observed = self._observer.observe(cached)
         try:
-            observed, decided = self._planned(observed)
+            looked, decided = self._planned(observed)
         except NotKept:
-            observed, decided = self._planned(self._observer.with_templates(observed))
+            looked, decided = self._planned(self._observer.with_templates(observed))
+        observed = looked.observed
         self._ledger.cache_lag.verify(observed, decided)
         self._ledger.memory.used(cached.metadata.uid, decided.status.usage)
         outcome = self._executor.execute(observed.job, decided, observed.refused)
+        if looked.error is not None:
+            outcome.errors.append(looked.error)
         if outcome.gone:
             # The cache shows the job for a while. Its pods may have gone since this sync looked at them.
             self._release(cached.metadata.key)
@@ -213,11 +216,12 @@ class TFJobController:
         owned = (*observed.pods, *observed.services, *observed.deployments, *group)
         return versions_of(self._ledger.cache_lag.version(observed.job), owned)
 
-    def _planned(self, observed: Observed) -> tuple[Observed, Plan]:
-        """Return the plan, and what it is made from: what its queue lets a job have. Raises NotKept, KubeError."""
+    def _planned(self, observed: Observed) -> tuple[Looked, Plan]:
+        """Return the plan, and what it is made from: what its queue lets a job have. Raises NotKept, StaleCache."""
+        looked = Looked(observed)
         if self._keeper is not None:
-            observed = self._keeper.look(observed, self._plan_options.default_ps_image)
-        return observed, plan(observed, self._clock.now(), self._plan_options)
+            looked = self._keeper.look(observed, self._plan_options.default_ps_image)
+        return looked, plan(looked.observed, self._clock.now(), self._plan_options)
 
     def _look_again(self, key: str, requeue: Requeue) -> None:
         if requeue.errors:
@@ -268,7 +272,7 @@ class TFJobController:
         self._ledger.forget(job.uid)
         self._witnesses.forget(job.uid)
         if self._keeper is not None:
-            self._keeper.forget(job.uid)
+            self._keeper.forget(job)
         if self._leading and self._left is not None and self._left.has(job.key):
             self._queue.add(job.key)
 

@@ -125,7 +125,7 @@ def _with_workload(facts: Facts, workload: Workload, now: datetime, *, occupied:
     # One without quota has nothing to keep for the pods.
     gone = () if occupied and workload.is_true("QuotaReserved") else removal(workload)
     if workload.metadata.deletion_timestamp is not None:
-        closed = _closed("WorkloadDeleted", f"Workload {workload.metadata.name} is being deleted")
+        closed = closed_gate("WorkloadDeleted", f"Workload {workload.metadata.name} is being deleted")
         return Decision(closed if wanted else None, gone)
     if not wanted:
         # One that waited with Kueue's own framework keeps its place until an administrator resumes its job.
@@ -136,13 +136,13 @@ def _with_workload(facts: Facts, workload: Workload, now: datetime, *, occupied:
         status = _reported(facts, workload, now, admitted=False, reserved=occupied)
         if not occupied:
             status.give_back(evicted)
-        return Decision(_closed(evicted.reason, evicted.message), status.writes())
+        return Decision(closed_gate(evicted.reason, evicted.message), status.writes())
     if not facts.usable:
         return Decision()
     try:
         sets = pod_sets(job, facts.default_ps_image)
     except _UNREADABLE as error:
-        return Decision(_closed("Unusable", f"no quota can be asked for: {error}"), gone)
+        return Decision(closed_gate("Unusable", f"no quota can be asked for: {error}"), gone)
     return _with_pod_sets(facts, workload, sets, now, occupied=occupied, gone=gone)
 
 
@@ -158,21 +158,21 @@ def _with_pod_sets(
     """Return what to do about a job that needs these pod sets; `gone` are the writes by which its Workload goes."""
     asks = _asks_for(facts, workload, sets)
     if isinstance(asks, str):
-        return Decision(_closed(_FLAVOR_UNKNOWN, f"ResourceFlavor {asks} is not known"))
+        return Decision(closed_gate(_FLAVOR_UNKNOWN, f"ResourceFlavor {asks} is not known"))
     if not asks:
         if workload.is_true("QuotaReserved") or workload.is_true("Finished"):
-            return Decision(_closed("JobChanged", "the job was changed; it is queued anew without its pods"), gone)
+            return Decision(closed_gate("JobChanged", "the job was changed; it is queued anew without its pods"), gone)
         # What has ended of the old sets is no part of the new ones: first that is taken back.
         status = NextStatus(workload, now)
         status.reclaim({}, reserved=False)
         writes = status.writes() or (_renewed(workload, facts.job, sets),)
-        return Decision(_closed("JobChanged", "the job was changed"), writes)
+        return Decision(closed_gate("JobChanged", "the job was changed"), writes)
     if workload.is_true("Finished"):
         writes = () if occupied else unfinalized(workload)
-        return Decision(_closed("WorkloadFinished", workload.condition("Finished").message), writes)
+        return Decision(closed_gate("WorkloadFinished", workload.condition("Finished").message), writes)
     if workload.is_true("QuotaReserved") and _run_again(facts, workload):
         why = "replicas start again that had ended and given their quota back; the job is queued anew without its pods"
-        return Decision(_closed("QuotaGivenBack", why), gone)
+        return Decision(closed_gate("QuotaGivenBack", why), gone)
     driven = _driven(facts, workload, occupied=occupied, now=now)
     if is_to_be_compared(workload):
         # Alone: a second write to the same version would be refused.
@@ -183,14 +183,14 @@ def _with_pod_sets(
 def _asked(facts: Facts, occupied: bool) -> Decision:
     """Return what to do about a job without a Workload."""
     if occupied:
-        return Decision(_closed("NoWorkload", "it is asked for when the pods that ran without quota are gone"))
+        return Decision(closed_gate("NoWorkload", "it is asked for when the pods that ran without quota are gone"))
     try:
         sets = pod_sets(facts.job, facts.default_ps_image)
     except _UNREADABLE as error:
-        return Decision(_closed("Unusable", f"no quota can be asked for: {error}"))
+        return Decision(closed_gate("Unusable", f"no quota can be asked for: {error}"))
     body = workload_body(facts.job, sets)
     create = Write(Verb.CREATE, body["metadata"]["name"], body, prices=True)
-    return Decision(_closed("NoWorkload", "quota is being asked for"), (create,))
+    return Decision(closed_gate("NoWorkload", "quota is being asked for"), (create,))
 
 
 def occupies(pod: Pod) -> bool:
@@ -198,7 +198,8 @@ def occupies(pod: Pod) -> bool:
     return pod.status.phase not in ENDED_PHASES
 
 
-def _closed(reason: str, message: str) -> QueueGate:
+def closed_gate(reason: str, message: str) -> QueueGate:
+    """Return a gate that lets no pod be made, with Kueue's reason and message, or the operator's own."""
     text = " ".join(message.split())
     return QueueGate(reason or "Pending", text[:MAX_MESSAGE] or "Kueue has not looked at it yet")
 
@@ -274,12 +275,12 @@ def _driven(facts: Facts, workload: Workload, *, occupied: bool, now: datetime) 
     try:
         found = placements(workload, facts.flavors)
         if isinstance(found, str):
-            return Decision(_closed(_FLAVOR_UNKNOWN, f"ResourceFlavor {found} is not known"), status.writes())
+            return Decision(closed_gate(_FLAVOR_UNKNOWN, f"ResourceFlavor {found} is not known"), status.writes())
         copy = admitted_job(job, found, facts.default_ps_image)
     except PlacementError as error:
         if not occupied:
             status.set("Finished", "True", "FailedToStart", str(error))
-        return Decision(_closed("FailedToStart", str(error)), status.writes())
+        return Decision(closed_gate("FailedToStart", str(error)), status.writes())
     admission = workload.status.admission
     cluster_queue = "" if admission is None else admission.cluster_queue
     gate = QueueGate("Admitted", cluster_queue, admitted=True, quota=_quota(facts, workload, status))
@@ -290,13 +291,13 @@ def _why_closed(workload: Workload) -> QueueGate:
     """Return why a Workload isn't admitted: it is inactive, a check has not passed, or Kueue's word about its quota."""
     quota, evicted = workload.condition("QuotaReserved"), workload.condition("Evicted")
     if workload.spec.active is False:
-        return _closed("Inactive", f"Workload {workload.metadata.name} is not active. {evicted.message}")
+        return closed_gate("Inactive", f"Workload {workload.metadata.name} is not active. {evicted.message}")
     if quota.status == "True":
         checks = (one for one in workload.status.admission_checks if one.state != "Ready")
         waits = ", ".join(f"admission check {one.name} is {one.state} {one.message}".rstrip() for one in checks)
-        return _closed("Checking", waits or quota.message)
+        return closed_gate("Checking", waits or quota.message)
     before = f"; evicted before ({evicted.reason})" if evicted.status == "True" else ""
-    return _closed(quota.reason, (quota.message or "Kueue has not looked at it yet") + before)
+    return closed_gate(quota.reason, (quota.message or "Kueue has not looked at it yet") + before)
 
 
 def _reprice(job: TFJob, workload: Workload) -> tuple[Write, ...]:

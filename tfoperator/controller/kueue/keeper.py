@@ -1,10 +1,14 @@
-"""The shell around `decide`: reads the caches, looks up a priority, and writes Workloads."""
+"""The shell around `decide`: reads the caches, looks up a priority, and writes Workloads.
+
+A queue never stops a job that runs. Where Kueue, or its webhook, does not answer, the plan is made from what the caches
+show, and the writes follow when Kueue answers again (`outage`).
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -15,7 +19,14 @@ from tfoperator.api.v1.types import SchedulingPolicy, TFJob
 from tfoperator.api.workloads import WORKLOADS, Workload
 from tfoperator.base.clock import Clock
 from tfoperator.controller.kueue.cached import decode_flavor_for_cache, decode_workload_for_cache
-from tfoperator.controller.kueue.decide import Facts, decide, is_driven_by_kueue, is_to_be_compared
+from tfoperator.controller.kueue.decide import (
+    Decision,
+    Facts,
+    closed_gate,
+    decide,
+    is_driven_by_kueue,
+    is_to_be_compared,
+)
 from tfoperator.controller.kueue.lag import TRY_AGAIN, WorkloadLag, missing_flavors
 from tfoperator.controller.kueue.left import JOB_INDEX, WorkloadsLeft, index_by_job, key_of
 from tfoperator.controller.kueue.objects import (
@@ -25,8 +36,10 @@ from tfoperator.controller.kueue.objects import (
     Flavor,
     decode_priority,
 )
+from tfoperator.controller.kueue.outage import Outage, is_outage
 from tfoperator.controller.kueue.requests import send
 from tfoperator.controller.kueue.writes import Verb, Write, frees_quota, frees_some_quota, is_reported_by_kueue
+from tfoperator.controller.ledger import StaleCache
 from tfoperator.controller.plan.observed import Observed, QueueGate
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
@@ -36,9 +49,9 @@ from tfoperator.informers import (
     SharedInformerFactory,
     index_by_controller_uid,
 )
-from tfoperator.kube.errors import NotFoundError
+from tfoperator.kube.errors import KubeError, NotFoundError
 from tfoperator.kube.listing import list_all
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.kube.resources import PRIORITY_CLASSES
 from tfoperator.kube.verbs import ApiClient, ListWatch
 
@@ -72,8 +85,18 @@ class KueueInformers(msgspec.Struct, frozen=True):
         self.workloads.add_handler(Callbacks(changed=changed, gone=changed), resync_period=0, name="controller")
 
 
+_NO_ANSWER = QueueGate("NoAnswer", "Kueue does not answer; quota is asked for when it does")
+
+
 class _NoSuchClass(Exception):
     """The priority class that a job names doesn't exist."""
+
+
+class Looked(NamedTuple):
+    """What the plan is made from, and the error that kept the job's Workload from becoming as it should be."""
+
+    observed: Observed
+    error: KubeError | None = None
 
 
 class QueueKeeper:
@@ -94,31 +117,94 @@ class QueueKeeper:
         """The Workloads that may have outlived their jobs."""
         self._clock = clock
         self._enqueue_after = enqueue_after
+        self._outage = Outage(clock, enqueue_after)
         self._told = False
 
-    def forget(self, uid: str) -> None:
+    def forget(self, job: ObjectMeta) -> None:
         """Forget a job that is gone. Its Workload is not: that is `left`."""
-        self._lag.forget(uid)
+        self._lag.forget(job.uid)
+        self._outage.leave(job.key)
 
-    def look(self, observed: Observed, default_ps_image: str) -> Observed:
+    def look(self, observed: Observed, default_ps_image: str) -> Looked:
         """Bring the job's Workload to what the job owes Kueue, and return what the plan is made from.
 
-        Costs no request while nothing is owed, but one of a new leader. Raises KubeError if a write fails or would free
-        quota that a pod uses, or the cache is behind; the job is to be synced again then.
+        Costs no request while nothing is owed, but one of a new leader. Raises StaleCache if the cache is behind, or a
+        write would free quota that a pod uses; the job is to be synced again then. Any other error is returned with
+        what can be planned without Kueue: the job goes on, and gets no pod for which its quota is not certain.
         """
+        job = observed.job
+        error: KubeError | _NoSuchClass | None = None
+        may_write = self._outage.may_write(job)
+        try:
+            if may_write:
+                self.left.release(job.metadata.key, job.metadata.uid)
+            facts = self._facts(observed, default_ps_image)
+        except StaleCache:
+            raise
+        except KubeError as failure:
+            self._note(job, failure)
+            return Looked(self._undecided(observed), failure)
+        if facts is None:
+            self._outage.leave(job.metadata.key)
+            return Looked(observed)
+        if facts.workload is not None and final_condition(job) is None:
+            self._tell_of_kueue(job, facts.workload)
+        decision = decide(facts, self._clock.now())
+        if not decision.writes:
+            self._outage.leave(job.metadata.key)
+        elif may_write:
+            error = self._carry_out(facts, decision)
+        gate = self._why_not_asked(facts, decision, error) or decision.gate
+        failed = None if isinstance(error, _NoSuchClass) else error
+        return Looked(msgspec.structs.replace(observed, job=decision.admitted or job, gate=gate), failed)
+
+    def _carry_out(self, facts: Facts, decision: Decision) -> KubeError | _NoSuchClass | None:
+        """Make the writes, and return the error that prevented one. Raises StaleCache."""
+        try:
+            self._write_all(facts, decision)
+        except StaleCache:
+            raise
+        except KubeError as failure:
+            self._note(facts.job, failure)
+            return failure
+        except _NoSuchClass as missing:
+            self._enqueue_after(facts.job.metadata.key, TRY_AGAIN)
+            return missing
+        self._outage.answered(facts.job)
+        return None
+
+    def _why_not_asked(
+        self, facts: Facts, decision: Decision, error: KubeError | _NoSuchClass | None
+    ) -> QueueGate | None:
+        """Return why quota could not be asked for, or a priority not be found; None if that is not so."""
+        if isinstance(error, _NoSuchClass):
+            return QueueGate("NoPriorityClass", str(error))
+        if facts.workload is not None or not decision.writes:
+            return None
+        if error is not None and not is_outage(error):
+            return closed_gate("Refused", f"quota can't be asked for: {error}")
+        return _NO_ANSWER if self._outage.is_shown(facts.job) else None
+
+    def _note(self, job: TFJob, error: KubeError) -> None:
+        if is_outage(error):
+            self._outage.failed(job, error)
+        else:
+            self._outage.answered(job)
+
+    def _facts(self, observed: Observed, default_ps_image: str) -> Facts | None:
+        """Return the facts about the job's Workload; None if it has none and needs none. Raises KubeError."""
         job, lag = observed.job, self._lag
-        self.left.release(job.metadata.key, job.metadata.uid)
         found, ends = lag.shown(job), final_condition(job) is not None
         queued = bool(queue_name(job.metadata.labels))
         depends = observed.pods or observed.services if queued else lag.is_asked_for(job)
         if (found or depends) and not ends:
             lag.verify_workloads(job, found)
         if not found and not queued:
-            return observed
+            return None
         # A Workload that is going makes room for its successor; two at a time can't have one name.
-        workload = min(found, key=lambda one: one.metadata.name, default=None)
+        workload = min(found, key=lambda each: each.metadata.name, default=None)
         runs = queued and not ends and not job.spec.suspended
-        facts = Facts(
+        return Facts(
             job=job,
             workload=workload,
             pods=observed.pods,
@@ -129,24 +215,37 @@ class QueueKeeper:
             given_back={} if workload is None else lag.given_back(workload),
             asked=lag.asked_for(workload) if workload is not None and runs and is_to_be_compared(workload) else (),
         )
-        if workload is not None and not ends:
-            self._tell_of_kueue(job, workload)
-        decision = decide(facts, self._clock.now())
-        gate = decision.gate
-        try:
-            frees, some = (any(map(one, decision.writes)) for one in (frees_quota, frees_some_quota))
-            if workload is not None and (frees or some) and workload.is_true("QuotaReserved"):
-                lag.verify_pods(workload, observed.pods, once=not frees)
-            # One that is being deleted has no place in a queue to lose, and its job may be gone already.
-            going = workload is not None and workload.metadata.deletion_timestamp is not None
-            if not (ends or going) and any(write.verb is not Verb.STATUS for write in decision.writes):
-                lag.verify_job(job)
-            for write in decision.writes:
-                self._write(job, write)
-        except _NoSuchClass as error:
-            gate = QueueGate("NoPriorityClass", str(error))
-            self._enqueue_after(job.metadata.key, TRY_AGAIN)
-        return msgspec.structs.replace(observed, job=decision.admitted or job, gate=gate)
+
+    def _undecided(self, observed: Observed) -> Observed:
+        """Return what the plan is made from while the job's Workload can't be read: no pod goes, and none is made."""
+        job = observed.job
+        if final_condition(job) is not None or job.spec.suspended or not queue_name(job.metadata.labels):
+            return observed
+        workload = min(self._lag.shown(job), key=lambda each: each.metadata.name, default=None)
+        if workload is not None and is_driven_by_kueue(workload):
+            return observed
+        if not observed.pods:
+            return msgspec.structs.replace(observed, gate=_NO_ANSWER)
+        admission = None if workload is None else workload.status.admission
+        cluster_queue = "" if admission is None else admission.cluster_queue
+        no_more = {key.lower(): 0 for key in job.spec.tf_replica_specs}
+        return msgspec.structs.replace(
+            observed, gate=QueueGate("Admitted", cluster_queue, admitted=True, quota=no_more)
+        )
+
+    def _write_all(self, facts: Facts, decision: Decision) -> None:
+        """Make the writes, if the caches show what they rest on. Raises KubeError, _NoSuchClass."""
+        job, workload, lag = facts.job, facts.workload, self._lag
+        frees, some = (any(map(frees_it, decision.writes)) for frees_it in (frees_quota, frees_some_quota))
+        if workload is not None and (frees or some) and workload.is_true("QuotaReserved"):
+            lag.verify_pods(workload, facts.pods, once=not frees)
+        # One that is being deleted has no place in a queue to lose, and its job may be gone already.
+        going = workload is not None and workload.metadata.deletion_timestamp is not None
+        ends = final_condition(job) is not None
+        if not (ends or going) and any(write.verb is not Verb.STATUS for write in decision.writes):
+            lag.verify_job(job)
+        for write in decision.writes:
+            self._write(job, write)
 
     def _tell_of_kueue(self, job: TFJob, workload: Workload) -> None:
         """Say once that Kueue's own framework drives Workloads, too."""

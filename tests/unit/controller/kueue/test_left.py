@@ -29,6 +29,8 @@ class QueueWorld(World):
         self.lose_events = False
         self.refuses = False
         """Whether the API server refuses all that the operator writes."""
+        self.refused = 0
+        """How many writes the API server has refused."""
         self.lists: list[str] = []
         """The resources that the operator has listed live, in order."""
         self._start(leads=True)
@@ -55,6 +57,7 @@ class QueueWorld(World):
     def _before_write(self, who: list[SteppedOperator]) -> None:
         super()._before_write(who)
         if self.refuses:
+            self.refused += 1
             raise api_error(500)
 
     @property
@@ -129,7 +132,10 @@ def test_what_was_refused_for_long_is_tried_again_as_soon_as_the_deletion_is_hea
     world.refuses = True
     for what in ("Workload", "TFJob", "Pod"):
         world.delete(what)
-        world.run_for(3)  # in all less than the second check takes
+        world.run_for(2)  # in all less than the second check takes
+    refused = world.refused
+    while world.refused == refused:
+        world.run_for(0.1)
     world.refuses = False
     world.run_for(0.1)
     assert world.left() != [], "the operator waits before it tries again"
