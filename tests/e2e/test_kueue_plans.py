@@ -78,11 +78,11 @@ def test_replicas_that_gave_their_quota_back_have_it_again_before_they_start_aga
 def test_jobs_run_end_and_restart_without_kueue_and_are_queued_in_their_order_when_it_is_back(ours: Queues) -> None:
     ours.move_to(Cluster(ours.client, "kueue-away"))
     queue = ours.queue(CPUS)
-    ends, restarts, late = (
-        ours.submit("ends", queue, Worker=1),
-        ours.submit("restarts", queue, restart_policy="ExitCode", Worker=1),
-        ours.submit("late", queue, policy={"activeDeadlineSeconds": 20}, Worker=1),
-    )
+    with_deadline = ours.manifest("late", queue, Worker=1)
+    with_deadline["spec"]["runPolicy"]["activeDeadlineSeconds"] = 20
+    ends = ours.submit("ends", queue, Worker=1)
+    restarts = ours.submit("restarts", queue, restart_policy="ExitCode", Worker=1)
+    late = ours.submit_manifest(with_deadline)
     for job in (ends, restarts, late):
         ours.wait_running(job, "worker-0")
     ours.kueue.kill()

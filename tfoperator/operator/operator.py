@@ -25,7 +25,13 @@ from tfoperator.kube.verbs import ApiClient
 from tfoperator.leaderelection import LeaderElector, LeaseLock
 from tfoperator.operator.metrics.operator_metrics import OperatorMetrics
 from tfoperator.operator.options.settings import Options
-from tfoperator.operator.preflight import await_resources, has_restart_rules, needed_resources
+from tfoperator.operator.preflight import (
+    KUEUE_NEEDS,
+    await_resources,
+    has_restart_rules,
+    needed_resources,
+    warn_of_missing,
+)
 from tfoperator.operator.wiring import Parts, Reach
 
 if TYPE_CHECKING:
@@ -44,6 +50,9 @@ that are created without it can't report."""
 
 _EVENT_FLUSH_SECONDS = 5.0
 _IDLE_STOP_SECONDS = 2.0
+
+_QUEUES_SECONDS = 10.0
+"""Seconds to wait for the caches of Kueue's objects before work begins without them."""
 
 
 class Operator:
@@ -176,13 +185,15 @@ class Operator:
             self._fail(f"{type(error).__name__}: {error}")
 
     def _live(self) -> None:
-        needs = needed_resources(self._parts.gang, kueue=self._options.kueue)
+        needs = needed_resources(self._parts.gang)
         if not await_resources(self._client, self._parts.namespaces, self._stop, self._clock, needs):
             return
+        if self._options.kueue:
+            warn_of_missing(self._client, self._parts.namespaces, KUEUE_NEEDS)
         if self._fetch is not None and not has_restart_rules(self._fetch):
             self._parts.plan_with(restart_rules=False)
         self._parts.factory.start()
-        self._parts.factory.wait_for_sync(None)
+        self._parts.informers.wait_for_sync(queues_within=_QUEUES_SECONDS)
         if self._stop.is_set():
             return
         if self._parts.factory.failure is not None:

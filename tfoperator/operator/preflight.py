@@ -62,10 +62,11 @@ _TFJOBS_NEED = Need(
 
 _KUEUE_RIGHTS = "manifests/components/kueue/rbac.yaml"
 _KUEUE_MISSING = "Kueue 0.15 or later is not installed: install it, or start without --kueue"
-_KUEUE_NEEDS = (
+KUEUE_NEEDS = (
     Need(WORKLOADS, f"Workloads ({WORKLOADS.group})", _KUEUE_MISSING, _KUEUE_RIGHTS),
     Need(FLAVORS, f"ResourceFlavors ({FLAVORS.group})", _KUEUE_MISSING, _KUEUE_RIGHTS),
 )
+"""The resources without which jobs in queues wait; all others are worked on."""
 
 
 _KUBERNETES_GANGS_NEED = Need(
@@ -78,13 +79,12 @@ _KUBERNETES_GANGS_NEED = Need(
 )
 
 
-def needed_resources(gang: GangScheduler | None = None, *, kueue: bool = False) -> tuple[Need, ...]:
-    """Return the resources that an operator lists and watches besides pods and services, which every server has."""
-    queues = _KUEUE_NEEDS if kueue else ()
+def needed_resources(gang: GangScheduler | None = None) -> tuple[Need, ...]:
+    """Return the resources without which an operator can't work, besides pods and services, which every server has."""
     if gang is None:
-        return (_TFJOBS_NEED, *queues)
+        return (_TFJOBS_NEED,)
     if gang.is_kubernetes:
-        return (_TFJOBS_NEED, _KUBERNETES_GANGS_NEED, *queues)
+        return (_TFJOBS_NEED, _KUBERNETES_GANGS_NEED)
     rights = f"manifests/components/{gang.kind}/rbac.yaml"
     product = "Volcano" if gang.admits else "scheduler-plugins (coscheduling)"
     group = gang.pod_groups.group
@@ -96,7 +96,6 @@ def needed_resources(gang: GangScheduler | None = None, *, kueue: bool = False) 
         _TFJOBS_NEED,
         Need(gang.pod_groups, f"PodGroups ({group})", install, rights),
         Need(PRIORITY_CLASSES, "PriorityClasses", "this API server has no PriorityClasses", rights),
-        *queues,
     )
 
 
@@ -115,13 +114,9 @@ def await_resources(
     pause = _FIRST_PAUSE
     said, said_at = "", float("-inf")
     while not stop.is_set():
-        need = needs[0]
-        try:
-            for need in needs:
-                for namespace in namespaces if need.resource.namespaced else ("",):
-                    client.list(need.resource, namespace, decode_nothing, ListOptions(limit=1))
-        except KubeError as error:
-            message = _explain(error, need)
+        missing = _first_missing(client, namespaces, needs)
+        if missing is not None:
+            message, error = missing
             now = clock.monotonic()
             if message != said or now - said_at >= _REPEAT_SECONDS:
                 logger.warning("%s; trying again until that is mended", message)
@@ -134,6 +129,24 @@ def await_resources(
                 logger.info("all that is needed can be listed now")
             return True
     return False
+
+
+def warn_of_missing(client: ApiClient, namespaces: Sequence[str], needs: Sequence[Need]) -> None:
+    """Log the first of these resources that can't be listed, with the remedy."""
+    missing = _first_missing(client, namespaces, needs)
+    if missing is not None:
+        logger.warning("%s", missing[0])
+
+
+def _first_missing(client: ApiClient, namespaces: Sequence[str], needs: Sequence[Need]) -> tuple[str, KubeError] | None:
+    """Return the problem of the first resource that can't be listed, in words and as an error; None if all can be."""
+    for need in needs:
+        for namespace in namespaces if need.resource.namespaced else ("",):
+            try:
+                client.list(need.resource, namespace, decode_nothing, ListOptions(limit=1))
+            except KubeError as error:
+                return _explain(error, need), error
+    return None
 
 
 class _Version(msgspec.Struct, frozen=True):

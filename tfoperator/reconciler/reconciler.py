@@ -60,8 +60,6 @@ class Reconciler:
         self._owned: dict[Resource, InformerGroup[Any]] = {PODS: informers.pods, SERVICES: informers.services}
         if informers.gang is not None and informers.pod_groups is not None:
             self._owned[informers.gang.pod_groups] = informers.pod_groups
-        self._outliving = {} if informers.kueue is None else {WORKLOADS: informers.kueue.workloads}
-        self._owned |= self._outliving
         self._jobs: Lister[TFJob] = informers.jobs.lister
         self._controller = controller
         self._expectations = expectations
@@ -187,7 +185,7 @@ class Reconciler:
         left = self._controller.look_at_left()
         # When only the set of jobs is due, that costs one list of them, and one of what outlives them.
         all_due = bool(left) or due != {_JOBS_KEY} or _JOBS_KEY in self._suspicions
-        owned = self._caches_to_compare() if all_due else self._outliving
+        owned = self._caches_to_compare() if all_due else self._outliving()
         look = self._looker.look(self._informers.jobs, owned)
         if look is None:
             return 0
@@ -228,7 +226,8 @@ class Reconciler:
         self._suspicions.clear()
         self._controller.forget_writes()
         caches = self._informers
-        for group in (caches.jobs, *self._owned.values(), caches.deployments, caches.priority_classes):
+        queues = self._outliving().values()
+        for group in (caches.jobs, *self._owned.values(), *queues, caches.deployments, caches.priority_classes):
             if group is not None:
                 group.relist()
         now = self._clock.monotonic()
@@ -240,7 +239,12 @@ class Reconciler:
         """The caches to compare: that of deployments only where a job has a TensorBoard, or once had."""
         boards = self._informers.deployments
         wanted = any(job.spec.tensor_board is not None for job in self._jobs.list()) or bool(boards.lister.list())
-        return self._owned | {DEPLOYMENTS: boards} if wanted else self._owned
+        return {**self._owned, **self._outliving(), **({DEPLOYMENTS: boards} if wanted else {})}
+
+    def _outliving(self) -> dict[Resource, InformerGroup[Any]]:
+        """The cache of what outlives jobs, once it has been filled: until then Kueue may not be installed."""
+        kueue = self._informers.kueue
+        return {} if kueue is None or not kueue.are_complete else {WORKLOADS: kueue.workloads}
 
     def _compare_jobs(self, look: Look, uids: Set[str], lost: Counter[str], *, outlived: bool) -> None:
         """Compare the set of jobs as such, which alone finds a job that the cache lacks.

@@ -6,12 +6,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from hack.faults.oracle.history import conditions_in
 from tests.support.cluster import tfjob
 from tests.support.controller_harness import namespaced
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, api_error
 from tests.support.operator_process import ask, free_port
+from tfoperator.api.queues import QUEUE_LABEL
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.api.workloads import WORKLOADS
 from tfoperator.kube.resources import LEASES, PODS
 from tfoperator.operator import Operator, Options, process
 from tfoperator.servers.http.limits import Address
@@ -184,3 +187,28 @@ def test_an_operator_that_has_failed_is_not_healthy(api: FakeApi) -> None:
         operator._fail("the lease was lost")
         assert ask(port, "/healthz") == (503, "the lease was lost\n")
     assert operator.stop(60)
+
+
+def test_without_kueues_objects_jobs_without_a_queue_run_and_those_in_queues_wait(
+    api: FakeApi, start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("tfoperator.operator.operator._QUEUES_SECONDS", 0.2)
+    for verb in ("list", "watch"):
+        api.fail(verb, "workloads", api_error(404, "NotFound"), times=100_000)
+    submit(api, Worker=1)
+    waits = namespaced(tfjob("queued", Worker=1))
+    waits["metadata"]["labels"] = {QUEUE_LABEL: "team"}
+    api.put(TFJOBS, waits)
+    start(Options(kueue=True))
+    eventually(lambda: api.names(PODS) == ["job-worker-0"], what="the pod of the job without a queue")
+
+    def reason() -> str:
+        (job,) = [job for job in api.objects(TFJOBS) if job["metadata"]["name"] == "queued"]
+        found = [each for each in conditions_in(job.get("status", {})) if each["type"] == "Admitted"]
+        return str(found[0]["reason"]) if found else ""
+
+    eventually(lambda: reason() == "NoAnswer", what="the other says that Kueue does not answer")
+    assert "Kueue 0.15 or later is not installed" in caplog.text
+    api.behave()
+    eventually(lambda: api.names(WORKLOADS), within=60, what="its Workload, once Kueue is installed")
+    assert api.names(PODS) == ["job-worker-0"]

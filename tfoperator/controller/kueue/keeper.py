@@ -75,6 +75,16 @@ class KueueInformers(msgspec.Struct, frozen=True):
             factory.informer(FLAVORS, decode_flavor_for_cache),
         )
 
+    @property
+    def are_complete(self) -> bool:
+        """Whether both caches show what there is."""
+        return self.workloads.has_synced and self.flavors.has_synced
+
+    def wait_for_sync(self, seconds: float) -> None:
+        """Wait until both caches are complete, so many seconds at most."""
+        if not self.workloads.wait_for_sync(seconds) or not self.flavors.wait_for_sync(seconds):
+            logger.warning("Kueue's objects can't be listed: jobs in queues wait, and all others are worked on")
+
     def queue_jobs(self, enqueue: Callable[[str], None]) -> None:
         """Call `enqueue` with the key of the job of each Workload that changes."""
 
@@ -84,6 +94,9 @@ class KueueInformers(msgspec.Struct, frozen=True):
 
         self.workloads.add_handler(Callbacks(changed=changed, gone=changed), resync_period=0, name="controller")
 
+
+_UNTIL_COMPLETE = 5.0
+"""Seconds until a job is looked at again while the caches of Kueue's objects are not complete."""
 
 _NO_ANSWER = QueueGate("NoAnswer", "Kueue does not answer; quota is asked for when it does")
 
@@ -112,6 +125,7 @@ class QueueKeeper:
     ) -> None:
         """Initialize; `enqueue_after` queues a job's key for a sync in some seconds."""
         self._client = client
+        self._caches = informers
         self._lag = WorkloadLag(client, informers.workloads.lister, informers.flavors.lister, clock)
         self.left = WorkloadsLeft(client, informers.workloads.lister, pods, self._lag)
         """The Workloads that may have outlived their jobs."""
@@ -133,6 +147,9 @@ class QueueKeeper:
         what can be planned without Kueue: the job goes on, and gets no pod for which its quota is not certain.
         """
         job = observed.job
+        if not self._caches.are_complete:
+            self._enqueue_after(job.metadata.key, _UNTIL_COMPLETE)
+            return Looked(self._undecided(observed))
         error: KubeError | _NoSuchClass | None = None
         may_write = self._outage.may_write(job)
         try:

@@ -35,7 +35,7 @@ _FAILURES_SHOWN = 3
 """Failures in a row of a job's writes, after which people see it."""
 
 _OVERDUE = 10.0
-"""Seconds after which any job may make an attempt that the job in turn has not made."""
+"""Seconds after which any job takes the turn of a job that has not made its attempt."""
 
 
 def is_outage(error: KubeError) -> bool:
@@ -82,7 +82,14 @@ class Outage:
             if not self._turn:
                 return True
             self._waiting[key] = _place(job)
-            return now >= (self._due if key == self._turn else self._due + _OVERDUE)
+            if now >= self._due + _OVERDUE:
+                self._turn = key
+            left = self._due - now if key == self._turn else None
+        if left is None or left <= 0:
+            return left is not None
+        # Another reason for a sync may have come before the attempt was due: the queue keeps the earliest time only.
+        self._enqueue_after(key, left)
+        return False
 
     def failed(self, job: TFJob, error: KubeError) -> None:
         """Note that a job's write has failed in a way that `is_outage`: it, or another job, tries again in a while."""

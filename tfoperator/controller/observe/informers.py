@@ -89,12 +89,17 @@ class ControllerInformers(msgspec.Struct, frozen=True):
         }
         return {kind: group.lister for kind, group in groups.items() if group is not None}
 
-    @property
-    def synced(self) -> bool:
-        """Whether every cache is complete."""
-        caches = (self.jobs, self.pods, self.services, self.deployments, self.pod_groups, self.priority_classes)
-        queues = self.kueue is None or (self.kueue.workloads.has_synced and self.kueue.flavors.has_synced)
-        return queues and all(cache.has_synced for cache in caches if cache is not None)
+    def wait_for_sync(self, queues_within: float) -> None:
+        """Wait until every cache is complete, or has failed, or is stopped; for those of Kueue so many seconds at most.
+
+        Without Kueue's objects jobs in queues wait, and all other jobs can be worked on.
+        """
+        owned = (self.jobs, self.pods, self.services, self.deployments, self.pod_groups, self.priority_classes)
+        for group in owned:
+            if group is not None:
+                group.wait_for_sync(None)
+        if self.kueue is not None:
+            self.kueue.wait_for_sync(queues_within)
 
 
 def priorities_of(classes: Sequence[Priority]) -> dict[str, int]:

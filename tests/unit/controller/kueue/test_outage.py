@@ -123,13 +123,24 @@ def test_a_job_that_leaves_gives_its_turn_away() -> None:
     assert not line.outage.is_on
 
 
-def test_an_attempt_that_is_overdue_is_made_by_any_job() -> None:
-    line = Line(3)
+def test_a_job_in_turn_that_comes_early_comes_again_when_its_attempt_is_due() -> None:
+    line = Line(2)
+    line.begin()
+    line.clock.advance(0.05)
+    line.syncs.clear()
+    assert not line.outage.may_write(line.jobs[0])
+    assert [(round(when, 3), name) for when, name in line.syncs] == [(0.2, "job-9")]
+
+
+def test_an_attempt_that_is_overdue_is_made_by_another_job_and_by_one_only() -> None:
+    line = Line(4)
     line.begin()
     line.clock.advance(10.1)
     assert not line.outage.may_write(line.jobs[2])
     line.clock.advance(0.2)
     assert line.outage.may_write(line.jobs[2])
+    line.outage.failed(line.jobs[2], REFUSED)
+    assert not any(map(line.outage.may_write, line.jobs))
 
 
 @pytest.mark.parametrize(("code", "is_one"), [(500, True), (504, True), (429, True), (403, False), (422, False)])
