@@ -85,7 +85,11 @@ def test_jobs_run_end_and_restart_without_kueue_and_are_queued_in_their_order_wh
     late = ours.submit_manifest(with_deadline)
     for job in (ends, restarts, late):
         ours.wait_running(job, "worker-0")
+    # Kueue's webhook for jobs lets none be submitted without it: the operator sees these when Kueue is away.
+    ours.operator.kill()
+    waiting = [ours.submit(f"waits-{number}", queue, Worker=1) for number in (2, 1, 3)]
     ours.kueue.kill()
+    ours.operator.start().wait_ready()
     try:
         ends.play("Succeeded", "worker-0", leads_to="Succeeded")
         before = restarts.pods()["worker-0"]["metadata"]["uid"]
@@ -96,7 +100,6 @@ def test_jobs_run_end_and_restart_without_kueue_and_are_queued_in_their_order_wh
             what="it starts again",
         )
         late.wait("Failed", within=30)
-        waiting = [ours.submit(f"waits-{number}", queue, Worker=1) for number in (2, 1, 3)]
 
         def says_so() -> None:
             for job in waiting:

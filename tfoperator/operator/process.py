@@ -34,6 +34,7 @@ from tfoperator.operator.operator import WATCH_BATCH_PERIOD, Operator
 from tfoperator.operator.options.config_watcher import ConfigWatcher
 from tfoperator.operator.options.reading import parse_options
 from tfoperator.operator.options.settings import Options, OptionsError
+from tfoperator.operator.refusals import Refusals
 from tfoperator.operator.signal_queue import next_item
 from tfoperator.operator.wiring import Reach
 from tfoperator.operator.witnesses.log_looks import newest_line_from
@@ -124,7 +125,8 @@ def _assemble(
     config.check()
     metrics = OperatorMetrics()
     agent = f"tfoperator/{tfoperator.__version__}"
-    connect = partial(Client, config, observer=metrics.client)
+    refusals = Refusals(metrics.client)
+    connect = partial(Client, config, observer=refusals)
     limited = partial(connect, qps=options.kube_api_qps, burst=options.kube_api_burst)
     client = cleanup.enter_context(
         limited(user_agent=agent, watch_batch_period=WATCH_BATCH_PERIOD, parallelism=options.create_parallelism)
@@ -168,7 +170,7 @@ def _assemble(
         reviewer = cleanup.enter_context(
             connect(user_agent=f"{agent} access-review", request_timeout=ACCESS_REVIEW_SECONDS)
         )
-    _serve(options, operator, cleanup, webhook, reviewer)
+    _serve(options, operator, refusals, cleanup, webhook, reviewer)
     if webhook is not None:
         webhook.start()
     if options.config:
@@ -203,6 +205,7 @@ def _make_webhook(
 def _serve(
     options: Options,
     operator: Operator,
+    refusals: Refusals,
     cleanup: ExitStack,
     webhook: ConversionWebhook | None = None,
     reviewer: Client | None = None,
@@ -212,7 +215,9 @@ def _serve(
 
     def ready() -> Answer:
         if not operator.is_ready:
-            return _unavailable(operator.failure or "the caches are not complete")
+            return _unavailable(operator.failure or refusals.problem or "the caches are not complete")
+        if refusals.problem:
+            return _unavailable(refusals.problem)
         if webhook is not None and not webhook.is_ready:
             return _unavailable("the webhook has no certificate yet")
         if not operator.takes_reports:

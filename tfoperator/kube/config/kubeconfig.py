@@ -16,9 +16,17 @@ from urllib.parse import urlsplit
 from tfoperator.base.clock import Clock
 from tfoperator.base.yamldata.reader import YamlBoundsError, YamlError, read_value_of_file
 from tfoperator.kube.config.cluster import ClusterConfig, check_server, is_loopback, is_plain
-from tfoperator.kube.config.credentials import Credentials, IssuedCredentials, StaticCredentials, TokenFile, bearer
+from tfoperator.kube.config.credentials import (
+    Credentials,
+    IssuedCredential,
+    IssuedCredentials,
+    StaticCredentials,
+    TokenFile,
+    bearer,
+)
 from tfoperator.kube.config.plugins import auth_provider, exec_plugin
 from tfoperator.kube.config.tls import ClientCertificate, TlsOptions
+from tfoperator.kube.config.written import Written, WrittenCredentials, WrittenParts
 from tfoperator.kube.errors import ConfigError
 
 _Sections = dict[str, list[tuple[dict[str, Any], Path]]]
@@ -35,8 +43,13 @@ def read_kubeconfig(paths: list[Path], context: str | None = None, clock: Clock 
             f"kubeconfig {names} has no current-context: choose one with --context or `kubectl config use-context` "
             f"({_known(merged, 'contexts')})"
         )
-    entry = _Entry.find(merged, "contexts", chosen, f"kubeconfig {names}")
-    return _Loader(merged, entry, clock).config()
+
+    def loader() -> _Loader:
+        merged, _ = _merge(paths)
+        return _Loader(merged, _Entry.find(merged, "contexts", chosen, f"kubeconfig {names}"), clock)
+
+    parts = WrittenParts(paths, lambda: loader().written(), clock=clock)
+    return loader().config(parts)
 
 
 def _merge(paths: list[Path]) -> tuple[_Sections, str]:
@@ -153,15 +166,27 @@ class _Loader:
         user = context.text("user")
         self._user = _Entry.find(merged, "users", user, context.where) if user else None
 
-    def config(self) -> ClusterConfig:
+    def written(self) -> Written:
+        """Return what the kubeconfig holds of the user's credentials, and the CA."""
+        user, authorization = self._user, ""
+        if user is not None and (token := user.text("token")):
+            authorization = bearer(token, f"{user.where}: token")
+        elif user is not None and (name := user.text("username")):
+            pair = f"{name}:{user.text('password')}".encode()
+            authorization = "Basic " + base64.b64encode(pair).decode("ascii")
+        return Written(
+            IssuedCredential(authorization, self._certificate()), self._cluster.material("certificate-authority")
+        )
+
+    def config(self, parts: WrittenParts) -> ClusterConfig:
         cluster, source = self._cluster, self._context.where
         server = cluster.text("server").rstrip("/")
         check_server(server, cluster.where)
         config = ClusterConfig(
             server=server,
             namespace=self._context.text("namespace") or "default",
-            tls=self._tls(),
-            credentials=self._credentials(server),
+            tls=self._tls(parts),
+            credentials=self._credentials(server, parts),
             headers=_impersonation(self._user) if self._user else (),
             proxy_url=cluster.text("proxy-url"),
             source=source,
@@ -169,25 +194,31 @@ class _Loader:
         config.check()
         return config
 
-    def _tls(self) -> TlsOptions:
-        cluster, user, certificate = self._cluster, self._user, None
-        if user is not None:
-            chain, key = user.material("client-certificate"), user.material("client-key")
-            if bool(chain) != bool(key):
-                given, missing = ("client-certificate", "client-key") if chain else ("client-key", "client-certificate")
-                raise ConfigError(f"{user.where}: there is a {given}, but no {missing}")
-            certificate = ClientCertificate(chain, key) if chain else None
+    def _certificate(self) -> ClientCertificate | None:
+        user = self._user
+        if user is None:
+            return None
+        chain, key = user.material("client-certificate"), user.material("client-key")
+        if bool(chain) != bool(key):
+            given, missing = ("client-certificate", "client-key") if chain else ("client-key", "client-certificate")
+            raise ConfigError(f"{user.where}: there is a {given}, but no {missing}")
+        return ClientCertificate(chain, key) if chain else None
+
+    def _tls(self, parts: WrittenParts) -> TlsOptions:
+        cluster = self._cluster
         insecure = cluster.fields.get("insecure-skip-tls-verify", False)
         if not isinstance(insecure, bool):
             raise ConfigError(f"{cluster.where}: insecure-skip-tls-verify must be true or false")
+        written = parts.now()
         return TlsOptions(
-            ca=cluster.material("certificate-authority"),
+            ca=written.ca,
+            latest_ca=(lambda: parts.now().ca) if written.ca else None,
             verify=not insecure,
             server_name=cluster.text("tls-server-name"),
-            client_certificate=certificate,
+            client_certificate=written.credential.certificate,
         )
 
-    def _credentials(self, server: str) -> Credentials:
+    def _credentials(self, server: str, parts: WrittenParts) -> Credentials:
         user = self._user
         # At http:// on this machine is `kubectl proxy`, or another program on its port: it needs no credentials and, as
         # with kubectl, gets none. For other http:// servers ClusterConfig raises the error.
@@ -195,18 +226,17 @@ class _Loader:
             return StaticCredentials()
         if path := user.file("tokenFile"):
             return TokenFile(path, clock=self._clock)
-        if token := user.text("token"):
-            return StaticCredentials(bearer(token, f"{user.where}: token"))
+        if user.text("token"):
+            return WrittenCredentials(parts)
         if user.fields.get("exec") is not None:
             issue = exec_plugin(user.fields["exec"], user.where, user.path.parent, self._cluster.fields)
             return IssuedCredentials(issue, clock=self._clock)
         if user.fields.get("auth-provider") is not None:
             issue = auth_provider(user.fields["auth-provider"], user.where)
             return IssuedCredentials(issue, clock=self._clock)
-        if name := user.text("username"):
-            pair = f"{name}:{user.text('password')}".encode()
-            return StaticCredentials("Basic " + base64.b64encode(pair).decode("ascii"))
-        return StaticCredentials()
+        if parts.now().credential == IssuedCredential():
+            return StaticCredentials()
+        return WrittenCredentials(parts)
 
 
 def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:

@@ -11,6 +11,7 @@ import os
 import ssl
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ class TlsOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How to check the server and how to authenticate to it. Without a CA the system's certificates are trusted."""
 
     ca: str | bytes = ""  # path of a PEM file, or the PEM itself
+    latest_ca: Callable[[], str | bytes] | None = None  # the same as it is now, if it may change
     verify: bool = True
     server_name: str = ""  # checked against the certificate (and sent as SNI) instead of the host's name
     client_certificate: ClientCertificate | None = None
@@ -90,29 +92,31 @@ class TlsContexts:
 
         Raises ConfigError naming the unusable file or field.
         """
-        certificate = certificate or self._options.client_certificate
-        version: list[object] = [_stamp(self._options.ca)]
+        options = self._options
+        certificate = certificate or options.client_certificate
+        ca = options.ca if options.latest_ca is None else options.latest_ca()
+        version: list[object] = [ca, _stamp(ca)]
         if certificate is not None:
             version += [certificate, _stamp(certificate.certificate), _stamp(certificate.key)]
         with self._lock:
             if self._cached is not None and self._cached[0] == version:
                 return self._cached[1]
-        context = _build(self._options, certificate)
+        context = _build(options, ca, certificate)
         with self._lock:
             self._cached = (version, context)
             self._latest = None  # a cached context must not close a connection made with this one
         return context
 
 
-def _build(options: TlsOptions, certificate: ClientCertificate | None) -> ssl.SSLContext:
+def _build(options: TlsOptions, ca: str | bytes, certificate: ClientCertificate | None) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     if not options.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    elif options.ca:
-        _load_ca(context, options.ca)
+    elif ca:
+        _load_ca(context, ca)
     else:
         context.load_default_certs()
     if certificate is not None:

@@ -1,0 +1,115 @@
+"""The credentials and the certificate authority that a kubeconfig holds itself, read again when its files change.
+
+A tool that logs a user in writes a new token or certificate into the kubeconfig. A process that had read the old one
+would get 401 for ever. Files that a kubeconfig names (`tokenFile`, `client-certificate`) are followed elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from tfoperator.base.clock import Clock, SystemClock
+from tfoperator.kube.config.credentials import Credentials, IssuedCredential
+from tfoperator.kube.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+_RECHECK_SECONDS = 1.0
+"""Seconds between two looks at the files: a client sends hundreds of requests in this time."""
+
+_Stamps = tuple[tuple[float, int, int], ...]
+
+
+class Written(NamedTuple):
+    """The parts of a kubeconfig that may change while a process uses it."""
+
+    credential: IssuedCredential
+    ca: str | bytes
+
+
+class WrittenParts:
+    """Reads the files again when they have changed. Thread-safe."""
+
+    def __init__(self, paths: Sequence[Path], read: Callable[[], Written], *, clock: Clock | None = None) -> None:
+        """Read the files now; raises ConfigError if they can't be used."""
+        self._paths = tuple(paths)
+        self._read = read
+        self._clock: Clock = clock or SystemClock()
+        # Guards the fields below, and the reading of the files: a thread that needs what they hold now waits for it.
+        self._lock = threading.Lock()
+        self._stamps = self._stamps_now()
+        self._written = read()
+        self._looked = self._clock.monotonic()
+        self._problem = ""
+
+    @property
+    def latest(self) -> Written:
+        """What was read last. Never blocks."""
+        return self._written
+
+    def held(self) -> Written | None:
+        """Return what was read if the files were looked at a moment ago. Never blocks."""
+        return self._written if self._clock.monotonic() - self._looked < _RECHECK_SECONDS else None
+
+    def now(self, *, at_once: bool = False) -> Written:
+        """Return what the files hold: looked at now if the last look is old, or `at_once`.
+
+        If they can't be used, which is logged, what was read last stays in use.
+        """
+        held = None if at_once else self.held()
+        if held is not None:
+            return held
+        with self._lock:
+            self._looked = self._clock.monotonic()
+            stamps = self._stamps_now()
+            if stamps == self._stamps:
+                return self._written
+            try:
+                self._written = self._read()
+            except ConfigError as error:
+                # Not noted as read: it may be half written, and complete with the next look.
+                if str(error) != self._problem:
+                    logger.warning("going on with the credentials so far: %s", error)
+                self._problem = str(error)
+            else:
+                logger.info("%s has changed: its credentials are read again", " and ".join(map(str, self._paths)))
+                self._stamps, self._problem = stamps, ""
+            return self._written
+
+    def _stamps_now(self) -> _Stamps:
+        """Return time, size and inode of each file; zeros for a file that is missing."""
+        return tuple(map(_stamp, self._paths))
+
+
+def _stamp(path: Path) -> tuple[float, int, int]:
+    try:
+        found = path.stat()
+    except OSError:
+        return (0.0, 0, 0)
+    return (found.st_mtime, found.st_size, found.st_ino)
+
+
+class WrittenCredentials(Credentials):
+    """The token, password or client certificate in a kubeconfig. Thread-safe."""
+
+    def __init__(self, parts: WrittenParts) -> None:
+        self._parts = parts
+
+    def current(self) -> IssuedCredential:
+        """Return the credential that the files hold."""
+        return self._parts.now().credential
+
+    def held(self) -> IssuedCredential | None:
+        """Return the same if the files were looked at a moment ago."""
+        held = self._parts.held()
+        return None if held is None else held.credential
+
+    def refused(self, authorization: str) -> bool:
+        """Look at the files at once; return whether they hold another credential than the refused one."""
+        before = self._parts.latest.credential
+        fresh = self._parts.now(at_once=True).credential
+        return fresh.authorization != authorization or fresh.certificate != before.certificate

@@ -1,0 +1,47 @@
+"""Notes for how long the API server has refused the process's credentials, so that its readiness shows it.
+
+A standby makes few requests. Without this it would look ready for ever while it could not take over.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tfoperator.base.clock import Clock, SystemClock
+from tfoperator.kube.observer import RequestObserver
+
+REFUSED_SECONDS = 120.0
+"""Seconds of refusals after which a process is not ready: a token file is read again each minute, so one may occur."""
+
+
+class Refusals(RequestObserver):
+    """Passes what a client reports on to another observer, and notes answers with 401. Thread-safe."""
+
+    def __init__(self, observer: RequestObserver, *, clock: Clock | None = None) -> None:
+        self._observer = observer
+        self._clock: Clock = clock or SystemClock()
+        self._since = math.inf  # of the monotonic clock; replaced as a whole
+
+    def request(self, method: str, host: str, code: str, seconds: float) -> None:
+        """Note the answer: another one than 401 shows that the server accepts the credentials."""
+        if code == "401":
+            self._since = min(self._since, self._clock.monotonic())
+        elif self._since != math.inf and code.isdigit() and int(code) < 500:
+            self._since = math.inf
+        self._observer.request(method, host, code, seconds)
+
+    def rate_limiter_wait(self, method: str, host: str, seconds: float) -> None:
+        """Pass it on."""
+        self._observer.rate_limiter_wait(method, host, seconds)
+
+    def retry(self, method: str, host: str, code: str) -> None:
+        """Pass it on."""
+        self._observer.retry(method, host, code)
+
+    @property
+    def problem(self) -> str:
+        """Why the process can't work, in words; empty if the server has not refused its credentials for long."""
+        seconds = self._clock.monotonic() - self._since
+        if seconds < REFUSED_SECONDS:
+            return ""
+        return f"the API server has refused the credentials (401) for {seconds / 60:.0f} minutes: replace them"
