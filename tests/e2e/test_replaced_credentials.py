@@ -1,4 +1,4 @@
-"""Credentials that are replaced under a leader and its standby, on a real API server: both go on, and one takes over."""
+"""Credentials that are replaced under a leader and its standby, on a real API server: both go on with the new ones."""
 
 import json
 from collections.abc import Callable
