@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tfoperator.progress.reporting import flush, keep_reporting, report
-from tfoperator.progress.saving import Announcement, end
+from tfoperator.progress.saving import Announcement, end, jax_processes
 
 if TYPE_CHECKING:
     BackupAndRestore: Any = object
@@ -107,6 +108,9 @@ class SavingCallback(BackupAndRestore):  # type: ignore[misc] # Keras is no depe
     It restores and saves as that does, with two copies, since a kill can spoil one; `backup_dir` is a folder in
     `TFOPERATOR_CHECKPOINT_DIR` by default. Keras begins an interrupted epoch again, with the weights as saved. Call
     `fit` in the main thread, else NotInMainThread is raised.
+
+    With the JAX backend on several processes all of them save, since Keras does so by operations in which all take
+    part, and the files of process 0 are kept. The end of one is announced to all: they save and exit after one batch.
     """
 
     def __init__(self, backup_dir: str | None = None, double_checkpoint: bool = True, **options: Any) -> None:
@@ -117,15 +121,25 @@ class SavingCallback(BackupAndRestore):  # type: ignore[misc] # Keras is no depe
             **options,
         )
         self._end = Announcement()
+        self._batches = 0  # of this fit
+        self._thrown_away: tempfile.TemporaryDirectory[str] | None = None
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         """Restore, and begin to listen."""
         super().on_train_begin(logs)
+        self._batches = 0
+        if jax_processes() > 1 and sys.modules["jax"].process_index() > 0:
+            self._thrown_away = tempfile.TemporaryDirectory(prefix="tfoperator-backup-")
+            model, params = self.model, self.params  # Keras forgets them when a callback is initialized again
+            super().__init__(self._thrown_away.name, save_freq=self.save_freq, delete_checkpoint=False)
+            self.set_model(model)
+            self.set_params(params)
         self._end.listen()
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Save if it is time, or the end was announced; then end the program."""
-        last = self._end.heard
+        self._batches += 1
+        last = self._end.ends_after(self._batches)
         if last:
             self.save_freq = 1
         super().on_train_batch_end(batch, logs)
@@ -142,3 +156,5 @@ class SavingCallback(BackupAndRestore):  # type: ignore[misc] # Keras is no depe
         """Remove the backup, as BackupAndRestore does, and listen no more."""
         self._end.stop()
         super().on_train_end(logs)
+        if self._thrown_away is not None:
+            self._thrown_away.cleanup()

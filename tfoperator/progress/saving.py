@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -27,24 +28,48 @@ class NotInMainThread(RuntimeError):
 
 
 class Announcement:
-    """Whether the end was announced. Use it in the main thread."""
+    """Whether the end was announced. Use it in the main thread.
+
+    The processes of a JAX job compute each step together. A process that left alone would stop the others in the next
+    step. So where JAX's processes are connected (`jax.distributed.initialize`), its preemption service hears SIGTERM in
+    any process, and all agree on the step after which they end.
+    """
 
     def __init__(self) -> None:
         self.heard = False
         self._before: Any = None
+        self._agrees: Callable[[int], bool] | None = None  # whether all JAX processes end after a step
 
     def listen(self) -> None:
         """Have SIGTERM announce the end, instead of ending the program. Raises NotInMainThread."""
+        if jax_processes() > 1:
+            from jax.experimental.multihost_utils import reached_preemption_sync_point
+
+            self._agrees = reached_preemption_sync_point
+            return
         if threading.current_thread() is not threading.main_thread():
             raise NotInMainThread("only a program's main thread can be told of SIGTERM: begin the training there")
         self._before = signal.signal(signal.SIGTERM, self._hear)
 
+    def ends_after(self, step: int) -> bool:
+        """Return whether the training ends after this step. Call it once for each step, in each process."""
+        if self._agrees is not None:
+            self.heard = self._agrees(step)
+        return self.heard
+
     def stop(self) -> None:
         """Give SIGTERM back to what had it before."""
-        signal.signal(signal.SIGTERM, signal.SIG_DFL if self._before is None else self._before)
+        if self._agrees is None:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL if self._before is None else self._before)
 
     def _hear(self, *_: object) -> None:
         self.heard = True
+
+
+def jax_processes() -> int:
+    """Return the number of JAX processes that compute together; 1 without JAX, or before they are connected."""
+    jax = sys.modules.get("jax")
+    return jax.process_count() if jax is not None and jax.distributed.is_initialized() else 1
 
 
 def end(step: int) -> NoReturn:
@@ -60,6 +85,9 @@ class Saving:
     `save` is called with the number of completed steps, and returns when they are saved. Once the end is announced,
     the next `after_step` saves, reports the step, and raises SystemExit with `EXIT_CODE`. Where the loop ends before,
     the program goes on: nothing is left to be saved. Enter it in the main thread. Not thread-safe.
+
+    The processes of a JAX job enter it after `jax.distributed.initialize`, begin at the same step, and each call
+    `after_step` for every step: all of them save and end after the same one, whichever is announced its end.
     """
 
     def __init__(self, save: Callable[[int], object], *, every: int = 0) -> None:
@@ -85,7 +113,7 @@ class Saving:
         """Save if it is time, or the end was announced; then end the program. What `save` raises ends the loop."""
         if self._last is None:
             self._last = step - 1
-        if not (self._end.heard or (self._every and step - self._last >= self._every)):
+        if not (self._end.ends_after(step) or (self._every and step - self._last >= self._every)):
             return
         began = time.monotonic()
         self._save(step)

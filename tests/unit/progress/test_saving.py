@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -38,6 +39,39 @@ def test_an_announced_end_is_saved_after_the_step_and_ends_the_program() -> None
         with pytest.raises(SystemExit) as ended:
             saving.after_step(2)
     assert (saves, ended.value.code) == ([2], EXIT_CODE)
+
+
+def test_connected_jax_processes_end_after_the_step_that_jax_has_them_agree_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def reached_preemption_sync_point(step: int) -> bool:
+        asked.append(step)
+        return step == 7
+
+    utils = SimpleNamespace(reached_preemption_sync_point=reached_preemption_sync_point)
+    jax = SimpleNamespace(process_count=lambda: 2, distributed=SimpleNamespace(is_initialized=lambda: True))
+    for name, module in (("jax", jax), ("jax.experimental", utils), ("jax.experimental.multihost_utils", utils)):
+        monkeypatch.setitem(sys.modules, name, module)
+    before = signal.getsignal(signal.SIGTERM)
+    saves: list[int] = []
+    with Saving(saves.append) as saving:
+        assert signal.getsignal(signal.SIGTERM) is before, "JAX hears it, in whatever process"
+        saving.after_step(5)
+        saving.after_step(6)
+        with pytest.raises(SystemExit) as ended:
+            saving.after_step(7)
+    assert (saves, asked, ended.value.code) == ([7], [5, 6, 7], EXIT_CODE)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize(("processes", "connected"), [(1, True), (2, False)])
+def test_one_jax_process_hears_by_itself(monkeypatch: pytest.MonkeyPatch, processes: int, connected: bool) -> None:
+    distributed = SimpleNamespace(is_initialized=lambda: connected)
+    jax = SimpleNamespace(process_count=lambda: processes, distributed=distributed)
+    monkeypatch.setitem(sys.modules, "jax", jax)
+    with Saving(print) as saving:
+        signal.raise_signal(signal.SIGTERM)
+        assert saving.end_announced
 
 
 @pytest.mark.parametrize(("failure", "ends"), [(None, SystemExit), (OSError("disk full"), OSError)])
