@@ -26,6 +26,8 @@ from tfoperator.launcher import (
     TFJobComponentLauncher,
 )
 from tfoperator.launcher.platforms.kubernetes.launcher import ObjectComponentLauncher
+from tfoperator.pipeline.graph import Step
+from tfoperator.pipeline.kfp.resources import with_resources
 
 _PRIVATE = frozenset({"configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "projected", "secret"})
 """Volumes that are a pod's own, or that are no storage."""
@@ -53,6 +55,17 @@ def with_root(info: ComponentLaunchInfo, root: str) -> ComponentLaunchInfo:
     config = info.platform_config
     known = config if isinstance(config, DockerPlatformConfig) else DockerPlatformConfig()
     return msgspec.structs.replace(info, platform_config=known.with_volume(str(path)))
+
+
+def with_late_resources(info: ComponentLaunchInfo, step: Step) -> ComponentLaunchInfo:
+    """Return the info with the resources of a step that are known since its inputs are. Raises ComponentError."""
+    if not isinstance(step.resources, Mapping):
+        return info
+    spec = info.component.executor_spec
+    for config in with_resources(f"step {step.name}: resources", dict(step.resources), info.platform_config):
+        if info.launcher.can_launch(spec, config):
+            return msgspec.structs.replace(info, platform_config=config)
+    return info
 
 
 def check_records_are_hidden(step: str, launcher: BaseComponentLauncher, place: str) -> None:

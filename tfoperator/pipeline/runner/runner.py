@@ -28,7 +28,12 @@ from tfoperator.pipeline.graph import Graph, Step, check_fixed
 from tfoperator.pipeline.home import DEFAULT_HOME, ORCHESTRATOR, Home, is_run_id
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease
 from tfoperator.pipeline.runner.leftovers import stop_dead_runs
-from tfoperator.pipeline.runner.platforms import ON_DOCKER, check_records_are_hidden, with_root
+from tfoperator.pipeline.runner.platforms import (
+    ON_DOCKER,
+    check_records_are_hidden,
+    with_late_resources,
+    with_root,
+)
 from tfoperator.pipeline.runner.progress import (
     Listener,
     PipelineCancelled,
@@ -244,7 +249,7 @@ class PipelineRunner:
 
     def _chosen(self, graph: Graph, step: Step, run_id: str, context: LaunchContext | None) -> BaseComponentLauncher:
         info = self._chooser.launch_info(graph.component(step, run_id), step.pattern)
-        launcher = with_root(info, graph.root).make(context)
+        launcher = with_root(with_late_resources(info, step), graph.root).make(context)
         check_records_are_hidden(step.name, launcher, str(self._place))
         return launcher
 

@@ -140,7 +140,7 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         r"deploymentSpec\.executors\.exec-add\.resolver: pipelines here have no such thing",
     ),
     "cache key": (task("numbers", cachingOptions={"cacheKey": "x"}), r"numbers\.cachingOptions\.cacheKey"),
-    "artifact iterator": (task("numbers", artifactIterator={}), r"root\.dag\.tasks\.numbers\.artifactIterator"),
+    "artifact iterator": (task("numbers", artifactIterator={}), r"numbers\.artifactIterator\.items: there is no"),
     "a number": (task("numbers", iteratorPolicy={"parallelismLimit": "2"}), r"parallelismLimit: '2' is no int"),
     "no component": (task("numbers", componentRef={"name": "gone"}), "numbers: there is no component 'gone'"),
     "no task": (task("numbers", dependentTasks=["gone"]), "numbers: there is no task 'gone'"),
