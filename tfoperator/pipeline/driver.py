@@ -43,8 +43,8 @@ _UNKNOWN = 2
 """The code of google.rpc for an error of which no more is known than its message."""
 _MAX_STATUS = 20_000
 """Maximum number of characters of the message of a status: it becomes an argument of a program."""
-_WORKSPACE = ".workspace"
-"""The folder of workspaces below `pipeline_root`. No step has such a name."""
+_WORKSPACE, _TMP = ".workspace", ".tmp"
+"""The folders of workspaces and of `tmp_path` below `pipeline_root`. No step has such a name."""
 
 
 class MetadataDriver:
@@ -163,6 +163,11 @@ def workspace_of(run: RunRecord) -> str:
     if (root := local_path(run.root)) is None:
         raise ComponentError(f"a workspace is a folder of pipeline_root, which is no directory: {shown_url(run.root)}")
     return f"{root}/{_WORKSPACE}/{run.id}"
+
+
+def tmp_of(run: RunRecord) -> str:
+    """Return the folder below which each step of a run may write output.json, if its pod mounts `pipeline_root`."""
+    return f"{run.root}/{_TMP}/{run.id}"
 
 
 def _resolved(source: Source, lookup: Callable[..., Any]) -> tuple[ArtifactRecord, ...]:

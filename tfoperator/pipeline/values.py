@@ -79,7 +79,7 @@ class Value(msgspec.Struct, frozen=True):
         return Value("==", (self, other))
 
 
-def evaluate(what: Any, lookup: Callable[[Value], Any]) -> Any:
+def evaluate(what: Any, lookup: Callable[..., Any]) -> Any:
     """Return what a value is; a constant is itself. `lookup` knows outputs, and may raise LeftOut and NotYet.
 
     Raises ComponentError for an operation that makes no sense.

@@ -64,7 +64,8 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         output_dict: ArtifactDict,
         exec_properties: Mapping[str, Any],
     ) -> Output | None:
-        del execution_id, input_dict, output_dict, exec_properties  # they are in the container already
+        del execution_id
+        self._runs_with(input_dict, output_dict, exec_properties)
         with self._connected() as backend:
             return self._repeated(lambda: self._attempt(backend))
 

@@ -81,10 +81,14 @@ def find_cluster(
     The TFX design has this order, and not kubectl's: a pipeline's step in a pod launches into
     its own cluster.
     """
-    in_cluster = environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists()
-    if in_cluster and not kubeconfig and not context:
+    if in_cluster(environ, service_account) and not kubeconfig and not context:
         return load_in_cluster_config(environ=environ, service_account=service_account)
     return load_config(kubeconfig, context, environ=environ, service_account=service_account)
+
+
+def in_cluster(environ: Mapping[str, str] = os.environ, service_account: Path = SERVICE_ACCOUNT) -> bool:
+    """Return whether this process runs in a pod of a cluster."""
+    return bool(environ.get("KUBERNETES_SERVICE_HOST")) and (service_account / "token").exists()
 
 
 class CleanUp(StrEnum):

@@ -23,11 +23,13 @@ from tfoperator.launcher import (
     PlatformUnavailable,
     RetryableFailure,
 )
-from tfoperator.pipeline.driver import MetadataDriver, looked_up
+from tfoperator.launcher.core.context import in_cluster
+from tfoperator.pipeline.driver import MetadataDriver, looked_up, tmp_of
 from tfoperator.pipeline.graph import Graph, Step, Unfolded, ready
 from tfoperator.pipeline.home import Home
 from tfoperator.pipeline.kfp.resources import resources_of
 from tfoperator.pipeline.lease import RunLease
+from tfoperator.pipeline.runner.platforms import on_volume, shares_root
 from tfoperator.pipeline.runner.progress import Listener, StepState, StepView
 from tfoperator.pipeline.store.database import StoreError
 from tfoperator.pipeline.store.metadata_store import MetadataStore
@@ -70,10 +72,11 @@ class StepLaunch:
         """The step as it begins."""
         self._keep_line = home.logs.append_to(run.id, step.name)
         metadata = MetadataDriver(parts.store, run, step)
+        tmp_path = f"{pattern.tmp_path}/{run.id}/{step.name}" if pattern.tmp_path else ""
         self.context = dataclasses.replace(
             pattern,
             work_dir=home.step_folder(run.id, step.name),
-            tmp_path=f"{pattern.tmp_path}/{run.id}/{step.name}" if pattern.tmp_path else "",
+            tmp_path=tmp_path,
             cache=parts.graph.enable_cache and step.cache,
             retry=step.retry or pattern.retry,
             resume=True,
@@ -85,6 +88,10 @@ class StepLaunch:
             tell=lambda message: listener.tell(step.name, message),
         )
         self.launcher = parts.choose(parts.graph, step, run.id, self.context)
+        if not tmp_path and in_cluster() and on_volume(run.root) and shares_root(self.launcher, run.root):
+            # The volume cuts no output.json, as a termination message does.
+            self.context = dataclasses.replace(self.context, tmp_path=f"{tmp_of(run)}/{step.name}")
+            self.launcher = parts.choose(parts.graph, step, run.id, self.context)
 
     def run(self) -> StepView:
         """Launch it; return the outcome. Raises nothing but what a signal's handler raises in the main thread."""
@@ -92,7 +99,10 @@ class StepLaunch:
             self.result = result = self.launcher.launch()
         except LaunchCancelled as error:
             return self._ended(StepState.CANCELLED, str(error))
-        except (PlatformUnavailable, OwnershipLost, StoreError) as error:
+        except PlatformUnavailable as error:
+            self.unfinished = self.launcher.may_run
+            return self._ended(StepState.RETRYABLE, str(error))
+        except (OwnershipLost, StoreError) as error:
             self.unfinished = True
             return self._ended(StepState.RETRYABLE, str(error))
         except (RetryableFailure, LaunchInProgress) as error:

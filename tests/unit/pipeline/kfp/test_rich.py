@@ -108,7 +108,7 @@ def test_resources_that_another_step_decides_are_known_once_it_has_ended(tmp_pat
         launchers = ON_DOCKER if isinstance(config, DockerPlatformConfig) else ON_KUBERNETES
         chooser = PipelineRunner(launchers, {"default": [config]}, home=tmp_path / "other")
         step: Step = msgspec.structs.replace(say, resources=resources)
-        info = chooser._chooser.launch_info(graph.component(step, "RUN"), "")
+        info = chooser.launch_info(graph.component(step, "RUN"), "")
         return with_late_resources(info, step).platform_config
 
     docker = made(DockerPlatformConfig(mem_limit=5), resourceCpuLimit="500m", resourceMemoryLimit="2G")
