@@ -17,7 +17,8 @@ import inspect
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, Self
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol, Self
 
 import msgspec
 
@@ -53,6 +54,9 @@ class ExecutorContainerSpec(ExecutorSpec, frozen=True):
     args: Sequence[str] = ()
     container_image: str = ""
 
+    knows_files_only: ClassVar[bool] = False
+    """Whether its artifacts have to be files for it, wherever they are."""
+
     def __post_init__(self) -> None:
         if self.container_image:
             if self.image:
@@ -66,10 +70,17 @@ class ExecutorContainerSpec(ExecutorSpec, frozen=True):
                 raise ComponentError(f"{field} is a list of strings, but is {words!r}")
 
     def words(
-        self, inputs: ArtifactDict, outputs: ArtifactDict, properties: Mapping[str, Any]
+        self,
+        inputs: ArtifactDict,
+        outputs: ArtifactDict,
+        properties: Mapping[str, Any],
+        places: Mapping[str, str] = MappingProxyType({}),
     ) -> tuple[list[str], list[str]] | None:
-        """Return command and arguments, if the spec has placeholders of its own and replaces them; else None."""
-        del inputs, outputs, properties
+        """Return command and arguments, if the spec has placeholders of its own and replaces them; else None.
+
+        `places` has, by their URLs, the paths of artifacts that are files for the program.
+        """
+        del inputs, outputs, properties, places
         return None
 
 

@@ -134,7 +134,8 @@ class LaunchContext:
     output.json back as the termination message. `cache` uses the outputs of an earlier, equal execution. Without
     `resume`, a launch that has ended is restarted, and any other is refused. `log` gets the component's lines, `tell`
     the launcher's own messages; both are called from any thread, `log` from one at a time. `keeper` keeps the record
-    instead of the working directory, and `still_ours` raises OwnershipLost once another launcher has taken over; it is
+    instead of the working directory, `objects` is the URL below which artifacts of programs that know no object store
+    are downloaded and uploaded, and `still_ours` raises OwnershipLost once another launcher has taken over; it is
     called before anything is created or stopped.
     """
 
@@ -150,6 +151,7 @@ class LaunchContext:
     driver: Driver | None = None
     publisher: Publisher | None = None
     keeper: RecordKeeper | None = None
+    objects: str = ""
     still_ours: Callable[[], object] = lambda: None  # no other can resume a launch that only one machine knows
     namespace: str = ""
     kube: Callable[[], Client] = connect

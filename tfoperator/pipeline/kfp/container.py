@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -64,6 +65,8 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
     artifacts: Mapping[str, Json] = {}
     values: tuple[str, ...] = ()
 
+    knows_files_only: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         for word in (*self.command, *self.args):
@@ -73,9 +76,21 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
                 self._value(match, _NOTHING)
 
     def words(
-        self, inputs: ArtifactDict, outputs: ArtifactDict, properties: Mapping[str, Any]
+        self,
+        inputs: ArtifactDict,
+        outputs: ArtifactDict,
+        properties: Mapping[str, Any],
+        places: Mapping[str, str] = MappingProxyType({}),
     ) -> tuple[list[str], list[str]]:
         """Return command and arguments, every placeholder replaced once."""
+        remote = {path: uri for uri, path in places.items()}
+        inputs, outputs = (
+            {
+                name: [msgspec.structs.replace(one, uri=places.get(one.uri, one.uri)) for one in these]
+                for name, these in side.items()
+            }
+            for side in (inputs, outputs)
+        )
         known = {"parameterValues": {k: v for k, v in properties.items() if k != TMP_PATH}}
         place = f"{properties[TMP_PATH]}/{OUTPUT_FILE}"
         files = {name: {"outputFile": outputs[name][0].uri} for name in self.values}
@@ -85,7 +100,8 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
         }
 
         def replaced(match: re.Match[str]) -> str:
-            return rendered_value(self._value(match, whole))
+            value = self._value(match, whole)
+            return rendered_value(remote.get(value, value) if match["path"].endswith("].uri") else value)
 
         def words(given: str | Sequence[str | _Structure] | _Structure) -> Iterator[str]:
             if isinstance(given, str):

@@ -10,12 +10,14 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.base.files import local_path
 from tfoperator.base.urls import shown_url
 from tfoperator.base.yamldata.reader import MAX_BYTES, YamlError, read_documents
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher import ComponentError, ExecutorSpec, PlatformConfig
 from tfoperator.launcher.component_file import parameter_values
 from tfoperator.launcher.core.component import Json
+from tfoperator.object_store import is_object_url
 from tfoperator.pipeline.graph import Graph, Loop, Source, Step, made_graph
 from tfoperator.pipeline.kfp.container import IRContainerSpec, configs_of, retry_of
 from tfoperator.pipeline.kfp.parts import (
@@ -97,9 +99,9 @@ class _Reading:
         self._dag(root, Step("", "", ExecutorSpec(), inputs=artifacts, exec_properties=values))
         place = self._pipeline.get("defaultPipelineRoot") or f"{name}-root"
         graph = made_graph(name, place, self._steps, enable_cache=True)
-        if "://" in place.removeprefix("file://"):
+        if local_path(place) is None and not is_object_url(place):
             raise ComponentError(
-                f"defaultPipelineRoot {shown_url(place)}: these components read and write files; give a directory"
+                f"defaultPipelineRoot {shown_url(place)}: outputs go to a directory, or below s3://, gs:// or az://"
             )
         return graph, {**values, **{key: given[key] for key in artifacts}}, self._configs
 

@@ -22,6 +22,7 @@ from tfoperator.launcher import (
     LaunchContext,
     PlatformConfig,
 )
+from tfoperator.object_store import is_object_url
 from tfoperator.pipeline.dsl.pipeline import Pipeline
 from tfoperator.pipeline.graph import Graph, Step, check_fixed
 from tfoperator.pipeline.home import DEFAULT_HOME, ORCHESTRATOR, Home, is_run_id
@@ -269,6 +270,8 @@ class PipelineRunner(TfxRunner):
     ) -> BaseComponentLauncher:
         """Return the launcher of a step, which may be an iteration of the one that was chosen for."""
         info = msgspec.structs.replace(infos[step.pattern or step.name], component=graph.component(step, run_id))
+        if is_object_url(graph.root):
+            context = dataclasses.replace(context or LaunchContext(), objects=graph.root)
         launcher = with_root(with_late_resources(info, step), graph.root).make(context)
         check_records_are_hidden(step.name, launcher, str(self._place))
         return launcher

@@ -169,7 +169,7 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         put("deploymentSpec/executors/exec-importer/importer", artifactUri={"constant": ""}),
         "artifactUri: it has no value",
     ),
-    "objects": (put("", defaultPipelineRoot="s3://bucket/x"), "defaultPipelineRoot"),
+    "other objects": (put("", defaultPipelineRoot="minio://bucket/x"), "defaultPipelineRoot minio://bucket/x"),
     "a missing parameter": (put("root/inputDefinitions/parameters", n={}), "'n' is missing"),
     "depth": (lambda d: nested(d, 1), "more than 30 deep"),
     "many tasks": (lambda d: nested(d, 3), "deep|more than 2000 tasks"),
