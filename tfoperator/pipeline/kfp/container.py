@@ -139,7 +139,7 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
             case ["inputs", "parameters", name] if name in self.parameters:
                 return whole["inputs"]["parameterValues"].get(name)
             case ["inputs" | "outputs" as side, "artifacts", name] if name in self.artifacts:
-                return whole[side]["artifacts"].get(name, {"artifacts": []})
+                return whole[side]["artifacts"].get(name, {"artifacts": []})["artifacts"]
             case ["outputs", "parameters", name, "output_file"] if name in self.values:
                 return whole["outputs"]["parameters"].get(name, {}).get("outputFile")
             case ["inputs" | "outputs" as side, "artifacts", name, field, *key] if (

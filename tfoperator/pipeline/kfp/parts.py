@@ -65,8 +65,6 @@ def imported(where: str, importer: Json, parameters: Mapping[str, Any]) -> Made:
     metadata = with_inputs(f"{where}.importer.metadata", importer.get("metadata", {}), parameters)
     name = uri.get("runtimeParameter")
     place = with_inputs(where, uri.get("constant"), parameters) if name is None else member(where, parameters, name)
-    if isinstance(place, list | dict):
-        raise ComponentError(f"{where}.importer.artifactUri: it is no text")
     if place is None or place == "":
         raise ComponentError(f"{where}.importer.artifactUri: it has no value")
     properties = metadata if isinstance(metadata, dict) else {}

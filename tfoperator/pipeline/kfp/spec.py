@@ -19,7 +19,7 @@ _PARAMETER = {
 }
 _ARTIFACT = {"artifactType": _TYPE, "isArtifactList": bool, "isOptional": bool, "description": str, "metadata": dict}
 _INTERFACE = {"parameters": {_EACH: _PARAMETER}, "artifacts": {_EACH: _ARTIFACT}}
-_CONSTANT = {"constant": object, "runtimeParameter": str}
+_CONSTANT = {"constant": str, "runtimeParameter": str}
 _FROM_TASK = {"producerTask": str, "outputParameterKey": str, "outputArtifactKey": str}
 _GIVEN = {
     "taskOutputParameter": _FROM_TASK,

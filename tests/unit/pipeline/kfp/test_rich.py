@@ -1,15 +1,32 @@
 """What a file of Kubeflow Pipelines may have beside steps, run to its right end as processes."""
 
+import copy
 import json
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from tests.unit.pipeline.kfp.test_ir import ODD, paths
 from tests.unit.pipeline.samples import home_of, runner, states
 from tfoperator.launcher import ComponentError, DockerPlatformConfig, KubernetesPodPlatformConfig
-from tfoperator.pipeline import AS_PROCESSES, PipelineFailed, PipelineResult
+from tfoperator.pipeline import (
+    AS_PROCESSES,
+    ON_DOCKER,
+    ON_KUBERNETES,
+    PipelineFailed,
+    PipelineResult,
+    PipelineRunner,
+    RunRecord,
+)
+from tfoperator.pipeline.driver import workspace_of
 from tfoperator.pipeline.graph import Graph, Step, check_fixed
 from tfoperator.pipeline.kfp.reading import read_ir
 from tfoperator.pipeline.runner.platforms import with_late_resources
@@ -18,8 +35,8 @@ from tfoperator.pipeline.values import Value
 HERE = Path(__file__).parent
 
 
-def read(folder: Path, name: str, **given: str) -> Graph:
-    graph, _, _ = read_ir(str(HERE / f"{name}.yaml"), given)
+def read(folder: Path, name: str, **parameters: str) -> Graph:
+    graph, _, _ = read_ir(str(HERE / f"{name}.yaml"), parameters)
     return msgspec.structs.replace(graph, root=str(folder / "root"))
 
 
@@ -85,7 +102,7 @@ def test_a_pipeline_of_all_that_a_file_may_have_beside_steps(tmp_path: Path) -> 
     looked = [lines(tmp_path, result, f"for-loop-1.look.{at}") for at in range(2)]
     assert looked == [['1 {"hue":"red"}'], ['2 {"hue":"red"}']]
     (all_of_them,) = lines(tmp_path, result, "look-at-all")
-    found = json.loads(all_of_them)["artifacts"]
+    found = json.loads(all_of_them)
     assert [Path(one["uri"]).read_text() for one in found] == ["0\n", "0\n1\n"]
     assert lines(tmp_path, result, "look-2") == ["3 {}"]
     assert lines(tmp_path, result, "look-3") == ['1 {"2G":1.0,"hue":"green"}']
@@ -103,8 +120,6 @@ def test_resources_that_another_step_decides_are_known_once_it_has_ended(tmp_pat
     assert read_now.resources is None
 
     def made(config: Any, **resources: Any) -> Any:
-        from tfoperator.pipeline import ON_DOCKER, ON_KUBERNETES, PipelineRunner
-
         launchers = ON_DOCKER if isinstance(config, DockerPlatformConfig) else ON_KUBERNETES
         chooser = PipelineRunner(launchers, {"default": [config]}, home=tmp_path / "other")
         step: Step = msgspec.structs.replace(say, resources=resources)
@@ -135,3 +150,97 @@ def test_an_artifact_is_given_to_a_pipeline_by_its_uri(tmp_path: Path) -> None:
         read(tmp_path, "rich", known="")
     _, recorded, _ = read_ir(str(HERE / "rich.yaml"), {"known": "/data/x"})
     assert recorded == {"known": "/data/x", "cpus": "500m", "hue": "green"}
+
+
+RICH, WORKSPACE = yaml.safe_load_all((HERE / "rich.yaml").read_text())
+TASKS = "root/dag/tasks"
+RUN_ID = "{{$.pipeline_job_uuid}}"
+REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "an unknown fact": (
+        f"{TASKS}/keep/inputs/parameters/folder/runtimeValue",
+        {"constant": "{{$.pipeline_x}}"},
+        "pipeline_x",
+    ),
+    "a fact deep in a list": (
+        f"{TASKS}/show/inputs/parameters/items/runtimeValue",
+        {"constant": [[["{{$.workspace_x}}"]]]},
+        "workspace_x",
+    ),
+    "an input that is not there": (
+        f"{TASKS}/show/inputs/parameters/what/runtimeValue",
+        {"constant": {"{{$.inputs.parameters['gone']}}": 1}},
+        "there is no 'gone'",
+    ),
+    "many facts": (
+        f"{TASKS}/show/inputs/parameters/items/runtimeValue",
+        {"constant": [RUN_ID] * 30_000},
+        "more than 20000 parts",
+    ),
+    "artifacts that no step makes": (
+        f"{TASKS}/for-loop-1/inputs/artifacts/pipelinechannel--paints-Output",
+        {"taskOutputArtifact": {"producerTask": "importer", "outputArtifactKey": "artifact"}},
+        "what an importer has can't be chosen from, and is no list",
+    ),
+    "a place of an importer": (
+        "deploymentSpec/executors/exec-importer/importer",
+        {"artifactUri": {"constant": [RUN_ID]}},
+        r"artifactUri\.constant: .* is no str",
+    ),
+    "resources": (
+        "deploymentSpec/executors/exec-say/container",
+        {"resources": {"resourceCpuLimit": "{{$.inputs.parameters['gone']}}"}},
+        "there is no 'gone'",
+    ),
+    "an amount": (
+        "deploymentSpec/executors/exec-say/container",
+        {"resources": {"accelerator": {"resourceType": "x", "resourceCount": "-1"}}},
+        r"accelerator: '-1' is no amount",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_can_not_be_is_refused_by_name_before_the_run(tmp_path: Path, what: str) -> None:
+    path, fields, words = REFUSED[what]
+    document = json.loads(json.dumps(RICH))
+    reduce(dict.__getitem__, path.split("/"), document).update(fields)
+    (tmp_path / "file.yaml").write_text(json.dumps(document))
+    with pytest.raises(ComponentError, match=words):
+        read_ir(str(tmp_path / "file.yaml"), {"known": "/x"})
+
+
+def test_a_workspace_needs_a_folder_and_its_place_is_not_the_file_s_to_choose(tmp_path: Path) -> None:
+    for change, words in (
+        ({"kubernetes": {"pvcSpecPatch": {}, "path": "/etc"}}, r"kubernetes\.path: pipelines here have no such"),
+        ({"size": 3}, "is no str"),
+    ):
+        second = json.loads(json.dumps(WORKSPACE))
+        second["platforms"]["kubernetes"]["pipelineConfig"]["workspace"].update(change)
+        (tmp_path / "file.yaml").write_text(f"{json.dumps(RICH)}\n---\n{json.dumps(second)}")
+        with pytest.raises(ComponentError, match=words):
+            read_ir(str(tmp_path / "file.yaml"), {"known": "/x"})
+    run = RunRecord("r", "p", "running", "s3://bucket/x", "", datetime.now(UTC))
+    with pytest.raises(ComponentError, match="a workspace is a folder of pipeline_root, which is no directory"):
+        workspace_of(run)
+
+
+PATHS = paths(RICH)[1:]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(PATHS), ODD | st.just(...)), min_size=1, max_size=3))
+def test_whatever_is_wrong_with_such_a_file_the_error_is_one_of_ours(tmp_path_factory: Any, changes: list[Any]) -> None:
+    document = json.loads(json.dumps(RICH))
+    for path, value in changes:
+        place: Any = document
+        with suppress(KeyError, IndexError, TypeError):
+            for key in path[:-1]:
+                place = place[key]
+            if value is ...:
+                del place[path[-1]]
+            else:
+                place[path[-1]] = copy.deepcopy(value)
+    file = tmp_path_factory.mktemp("ir") / "pipeline.yaml"
+    file.write_text(json.dumps(document))
+    with suppress(ComponentError):
+        read_ir(str(file), {"known": "/x"})
