@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.base.files import local_path
 from tfoperator.launcher import (
     BaseComponentLauncher,
@@ -102,17 +101,18 @@ def on_volume(root: str) -> bool:
 def shares_root(launcher: BaseComponentLauncher, root: str) -> bool:
     """Return whether the component's container mounts a volume, not its pod's own, on `pipeline_root`, to write there.
 
-    In a cluster that is the volume of this process, at the same path, since outputs are identified by path.
+    In a cluster that is the volume of this process, at the same path, since outputs are identified by path. This is
+    never so for a TFJob: all its replicas would write one output.json, of which the leader's counts.
     """
     path = local_path(root)
-    if path is None or not isinstance(launcher, ObjectComponentLauncher):
+    if path is None or not isinstance(launcher, KubernetesPodComponentLauncher):
         return False
     pods = [*_pod_specs(launcher.manifest)]
     own = [
         _shared_mount(pod, one, path)
         for pod in pods
         for one in _objects(pod.get("containers"))
-        if one.get("name") in (MAIN, DEFAULT_CONTAINER_NAME)
+        if one.get("name") == MAIN
     ]
     return bool(own) and all(own)
 
