@@ -86,7 +86,10 @@ class MetadataDriver:
             for path in filter(None, map(local_path, () if earlier else planned.values())):
                 path.parent.mkdir(parents=True, exist_ok=True)
             if any(names_fact(one, WORKSPACE) for one in step.exec_properties.values()):
-                Path(workspace_of(self._run)).mkdir(parents=True, exist_ok=True)
+                workspace = workspace_of(self._run)
+                if leads_out(self._run.root, workspace):
+                    raise ComponentError(f"the workspace {workspace} leads out of pipeline_root by a link")
+                Path(workspace).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             where = f"pipeline_root: {error.filename}: {error.strerror}"
             raise ComponentError(f"{where}; outputs can't go there") from error
@@ -165,9 +168,15 @@ def workspace_of(run: RunRecord) -> str:
     return f"{root}/{_WORKSPACE}/{run.id}"
 
 
+def leads_out(root: str, path: str) -> bool:
+    """Return whether a path below a local root is elsewhere, by a link that a program has left there."""
+    top = str(local_path(root) or root)
+    return os.path.realpath(path) != os.path.join(os.path.realpath(top), os.path.relpath(path, top))
+
+
 def tmp_of(run: RunRecord) -> str:
     """Return the folder below which each step of a run may write output.json, if its pod mounts `pipeline_root`."""
-    return f"{run.root}/{_TMP}/{run.id}"
+    return f"{local_path(run.root) or run.root}/{_TMP}/{run.id}"
 
 
 def _resolved(source: Source, lookup: Callable[..., Any]) -> tuple[ArtifactRecord, ...]:

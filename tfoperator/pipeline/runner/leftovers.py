@@ -17,7 +17,7 @@ from tfoperator.launcher.core.context import connect
 from tfoperator.launcher.core.record import recorded_execution
 from tfoperator.launcher.platforms.stopping import stop_recorded
 from tfoperator.object_store import is_object_url
-from tfoperator.pipeline.driver import publish, remove, tmp_of
+from tfoperator.pipeline.driver import leads_out, publish, remove, tmp_of
 from tfoperator.pipeline.home import Home, orchestrated
 from tfoperator.pipeline.lease import RunInProgress
 from tfoperator.pipeline.store.metadata_store import MetadataStore
@@ -151,7 +151,7 @@ def clean_run(home: Home, store: MetadataStore, run: RunRecord, *, outputs: bool
                         continue
                     removed += [record.uri] if remove(record.uri) else []
                     gone.append(record.uri)
-        if local_path(run.root) is not None:
+        if local_path(run.root) is not None and not leads_out(run.root, tmp_of(run)):
             remove(tmp_of(run))
         home.logs.remove(run.id)
         store.mark_deleted(gone)

@@ -24,7 +24,7 @@ from tfoperator.launcher import (
     RetryableFailure,
 )
 from tfoperator.launcher.core.context import in_cluster
-from tfoperator.pipeline.driver import MetadataDriver, looked_up, tmp_of
+from tfoperator.pipeline.driver import MetadataDriver, leads_out, looked_up, tmp_of
 from tfoperator.pipeline.graph import Graph, Step, Unfolded, ready
 from tfoperator.pipeline.home import Home
 from tfoperator.pipeline.kfp.resources import resources_of
@@ -88,9 +88,11 @@ class StepLaunch:
             tell=lambda message: listener.tell(step.name, message),
         )
         self.launcher = parts.choose(parts.graph, step, run.id, self.context)
-        if not tmp_path and in_cluster() and on_volume(run.root) and shares_root(self.launcher, run.root):
+        shared = f"{tmp_of(run)}/{step.name}"
+        sees_root = not tmp_path and in_cluster() and on_volume(run.root) and shares_root(self.launcher, run.root)
+        if sees_root and not leads_out(run.root, shared):
             # The volume cuts no output.json, as a termination message does.
-            self.context = dataclasses.replace(self.context, tmp_path=f"{tmp_of(run)}/{step.name}")
+            self.context = dataclasses.replace(self.context, tmp_path=shared)
             self.launcher = parts.choose(parts.graph, step, run.id, self.context)
 
     def run(self) -> StepView:

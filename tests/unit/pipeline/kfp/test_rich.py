@@ -26,7 +26,7 @@ from tfoperator.pipeline import (
     PipelineRunner,
     RunRecord,
 )
-from tfoperator.pipeline.driver import workspace_of
+from tfoperator.pipeline.driver import leads_out, workspace_of
 from tfoperator.pipeline.graph import Graph, Step, check_fixed
 from tfoperator.pipeline.kfp.reading import read_ir
 from tfoperator.pipeline.runner.platforms import with_late_resources
@@ -222,6 +222,20 @@ def test_a_workspace_needs_a_folder_and_its_place_is_not_the_file_s_to_choose(tm
     run = RunRecord("r", "p", "running", "s3://bucket/x", "", datetime.now(UTC))
     with pytest.raises(ComponentError, match="a workspace is a folder of pipeline_root, which is no directory"):
         workspace_of(run)
+
+
+def test_a_link_that_a_program_has_left_does_not_lead_a_workspace_out_of_the_root(tmp_path: Path) -> None:
+    graph = read(tmp_path, "rich", known="/x")
+    (keep,) = [step for step in graph.steps if step.name == "keep"]
+    (tmp_path / "root").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "root/.workspace").symlink_to(tmp_path / "elsewhere")
+    result = run(tmp_path, msgspec.structs.replace(graph, steps=(keep,)))
+    assert "leads out of pipeline_root by a link" in result.message
+    assert not [*(tmp_path / "elsewhere").iterdir()]
+    for root in (f"{tmp_path}/root", f"file://{tmp_path}/root"):
+        assert leads_out(root, f"{tmp_path}/root/.workspace/r")
+        assert not leads_out(root, f"{tmp_path}/root/.tmp/r")
 
 
 PATHS = paths(RICH)[1:]
