@@ -14,11 +14,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
+from tfoperator.base.beneath import LeadsOut, components
 from tfoperator.base.urls import shown_url
 
 SCHEMES = ("s3", "gs", "az")
@@ -30,6 +31,9 @@ _RETRIES, _RETRY_TIME = 4, timedelta(seconds=15)
 """A request that fails is not begun again after this time, so an outage is told within a minute at most."""
 _PART_BYTES, _PARTS = 5 << 20, 2
 """Of an upload in memory: its largest part, and how many at once."""
+
+_MAX_FILES = 100_000
+"""Maximum number of objects that are downloaded as one directory."""
 
 _STATUS = re.compile(r"status code: (\d+)")
 _CODE = re.compile(r"<Code>(\w{1,80})</Code>")
@@ -191,6 +195,23 @@ class Objects:
         """Yield the object at the URL and those below it; none if there is nothing."""
         one = self.find() if self._path else None
         return chain(() if one is None else (one,), self.all())
+
+    def download(self, path: Path) -> None:
+        """Copy the object at the URL to a new file, or those below it into a new directory. Raises OSError."""
+        found = list(islice(self.here(), _MAX_FILES + 1))
+        if not found or len(found) > _MAX_FILES:
+            what = "nothing" if not found else f"more than {_MAX_FILES} objects"
+            raise ObjectStoreError(f"{self.url}: there is {what} to download")
+        below = [one.key for one in found if one.key and not one.key.endswith("/")]
+        for key in below or [""]:
+            try:
+                target = path.joinpath(*components(key)) if key else path
+            except LeadsOut as error:
+                raise ObjectStoreError(f"{self.url}: an object's name leads out of the directory: {error}") from None
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("xb") as stream, self._in_words():
+                for chunk in self._store.get(self._full(key)).stream(min_chunk_size=_PART_BYTES):
+                    stream.write(chunk)
 
     def upload(self, path: Path) -> None:
         """Copy a file, or all files of a directory, to the URL. Symbolic links are left out. Raises OSError."""

@@ -24,6 +24,8 @@ AIRFLOW = Path(__file__).with_name("airflow.txt")
 """Airflow and its provider for Kubernetes."""
 KFP = Path(__file__).with_name("kfp.txt")
 """The SDK of Kubeflow Pipelines: its compiler and its local runner."""
+KUBERNETES = Path(__file__).with_name("kubernetes.txt")
+"""The oldest `kubernetes` package that tfoperator runs with."""
 ML_METADATA = Path(__file__).with_name("ml_metadata.txt")
 """The library whose tables pipelines' records are in. It has files for Python up to 3.11."""
 MLFLOW = Path(__file__).with_name("mlflow.txt")
@@ -45,7 +47,7 @@ def find(requirements: Path = CLIENTS) -> Path:
 
 def install() -> list[Path]:
     """Make what `find` finds, once. Safe to call from several processes at once. Raises StrangersError."""
-    wanted = [CLIENTS, AIRFLOW, KFP, MLFLOW, *([ML_METADATA] if sys.version_info < (3, 12) else [])]
+    wanted = [CLIENTS, AIRFLOW, KFP, KUBERNETES, MLFLOW, *([ML_METADATA] if sys.version_info < (3, 12) else [])]
     return [_installed(requirements) for requirements in wanted]
 
 

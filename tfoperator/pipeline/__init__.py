@@ -17,6 +17,7 @@ from tfoperator.pipeline.dsl.component import (
 from tfoperator.pipeline.dsl.pipeline import Pipeline
 from tfoperator.pipeline.home import DEFAULT_HOME, Home, NoSuchRun
 from tfoperator.pipeline.lease import RunInProgress
+from tfoperator.pipeline.runner.base import TfxRunner
 from tfoperator.pipeline.runner.leftovers import CannotStop, finish_run, stop_run
 from tfoperator.pipeline.runner.platforms import AS_PROCESSES, IN_CLUSTER, ON_DOCKER, ON_KUBERNETES
 from tfoperator.pipeline.runner.progress import (
@@ -60,6 +61,7 @@ __all__ = [
     "StepState",
     "StepView",
     "StoreError",
+    "TfxRunner",
     "finish_run",
     "lineage_of",
     "make_spec_class",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from tfoperator.base.files import local_path, open_regular
+from tfoperator.base.urls import shown_url
 from tfoperator.launcher import Artifact, Component, ComponentError, Execution, PermanentFailure
 from tfoperator.launcher.core.metadata import cache_key, fingerprint
 from tfoperator.object_store import Objects, ObjectStoreError, is_object_url
@@ -27,7 +28,7 @@ from tfoperator.pipeline.dsl.standard_artifacts import VALUES, value_of
 from tfoperator.pipeline.graph import FromOutside, Source, Step
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, RunRecord
-from tfoperator.pipeline.values import STATUS, LeftOut, Value, evaluate
+from tfoperator.pipeline.values import RUN, STATUS, WORKSPACE, LeftOut, NotPutOut, Value, evaluate, flat, names_fact
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +39,12 @@ _MAX_VALUE = 1 << 18
 """Maximum size of a value in bytes."""
 _MAX_FILES = 10_000
 """Maximum number of files checked below a directory."""
+_UNKNOWN = 2
+"""The code of google.rpc for an error of which no more is known than its message."""
+_MAX_STATUS = 20_000
+"""Maximum number of characters of the message of a status: it becomes an argument of a program."""
+_WORKSPACE, _TMP = ".workspace", ".tmp"
+"""The folders of workspaces and of `tmp_path` below `pipeline_root`. No step has such a name."""
 
 
 class MetadataDriver:
@@ -55,8 +62,8 @@ class MetadataDriver:
         if (known := before.get(step.name)) and known.state == "CACHED":  # decided before a crash
             return _execution(known)
         try:
-            found = {name: _resolved(source, before) for name, source in step.inputs.items()}
-            lookup: Any = partial(looked_up, before=before)
+            lookup: Any = partial(looked_up, before=before, run=self._run, step=step.name)
+            found = {name: _resolved(source, lookup) for name, source in step.inputs.items()}
             values = {name: evaluate(one, lookup) for name, one in step.exec_properties.items()}
         except (ComponentError, LeftOut) as error:
             raise ComponentError(f"component {step.name}: {error}") from None
@@ -78,6 +85,11 @@ class MetadataDriver:
             # The component itself makes the output, a file or a folder, in one that is there.
             for path in filter(None, map(local_path, () if earlier else planned.values())):
                 path.parent.mkdir(parents=True, exist_ok=True)
+            if any(names_fact(one, WORKSPACE) for one in step.exec_properties.values()):
+                workspace = workspace_of(self._run)
+                if leads_out(self._run.root, workspace):
+                    raise ComponentError(f"the workspace {workspace} leads out of pipeline_root by a link")
+                Path(workspace).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             where = f"pipeline_root: {error.filename}: {error.strerror}"
             raise ComponentError(f"{where}; outputs can't go there") from error
@@ -101,38 +113,81 @@ class MetadataDriver:
         return fingerprint(step.name, cache_key(resolved, identity), versions)
 
 
-def looked_up(value: Value, before: Mapping[str, ExecutionRecord], *, content: bool = True) -> Any:
+def looked_up(
+    value: Value, before: Mapping[str, ExecutionRecord], *, run: RunRecord, step: str = "", content: bool = True
+) -> Any:
     """Return the output of a step, its artifacts or with `content` the value that they hold; or how steps ended.
 
-    Raises LeftOut if the step has not run, ComponentError if it has not succeeded or put that out.
+    Or a fact of the `run`, for the step of the name `step`. Raises NotPutOut if the step that is read from has not
+    succeeded, ComponentError if it has not put that out.
     """
+    if value.op == RUN:
+        return _fact(value.args[0], run, step)
     if value.op == STATUS:
-        failed = [one for name in value.args if (one := before.get(name)) and one.state in ("FAILED", "CANCELED")]
-        error = {"error": {"message": "; ".join(f"{one.step}: {one.message}" for one in failed)}} if failed else {}
-        return {"state": "FAILED" if failed else "SUCCEEDED", **error}
-    step, output = value.args
-    made = before.get(step)
-    if made is None:
-        raise LeftOut(f"{step}, which it reads from, has not succeeded")
-    if made.state not in ("COMPLETE", "CACHED"):
-        raise ComponentError(f"{step}, which it reads from, has not succeeded")
+        return _status([one for name in value.args if (one := before.get(name))])
+    maker, output = value.args
+    made = before.get(maker)
+    if made is None or made.state not in ("COMPLETE", "CACHED"):
+        raise NotPutOut(f"{maker}, which it reads from, has not succeeded")
     live = tuple([one for one in made.outputs.get(output, ()) if one.state == "LIVE"])
     if not live or (content and "value" not in live[0].properties):
-        raise ComponentError(f"{step} has succeeded, but put out nothing as {output}" + ", a value" * content)
+        raise ComponentError(f"{maker} has succeeded, but put out nothing as {output}" + ", a value" * content)
     return live[0].properties["value"] if content else live
 
 
-def _resolved(source: Source, before: Mapping[str, ExecutionRecord]) -> tuple[ArtifactRecord, ...]:
+def _status(ended: Sequence[ExecutionRecord]) -> Any:
+    """Return how steps ended, as a cluster of Kubeflow Pipelines reports it: in the words of ML Metadata."""
+    failed = [one for one in ended if one.state in ("FAILED", "CANCELED")]
+    if not failed:
+        return {"state": "COMPLETE", "error": {}}
+    message = "; ".join(f"{one.step}: {one.message}" for one in failed)
+    return {"state": "FAILED", "error": {"code": _UNKNOWN, "message": message[:_MAX_STATUS]}}
+
+
+def _fact(name: str, run: RunRecord, step: str) -> str:
+    """Return a fact of a run."""
+    if name == WORKSPACE:
+        return workspace_of(run)
+    facts = {
+        "id": run.id,
+        "root": run.root,
+        "name": f"{run.pipeline}-{run.id}",
+        "began": run.began.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "task": f"{run.id}.{step}",
+    }
+    return facts[name]
+
+
+def workspace_of(run: RunRecord) -> str:
+    """Return the folder that all steps of a run share, which is made when a step begins that names it.
+
+    Raises ComponentError if outputs go to objects.
+    """
+    if (root := local_path(run.root)) is None:
+        raise ComponentError(f"a workspace is a folder of pipeline_root, which is no directory: {shown_url(run.root)}")
+    return f"{root}/{_WORKSPACE}/{run.id}"
+
+
+def leads_out(root: str, path: str) -> bool:
+    """Return whether a path below a local root is elsewhere, by a link that a program has left there."""
+    top = str(local_path(root) or root)
+    return os.path.realpath(path) != os.path.join(os.path.realpath(top), os.path.relpath(path, top))
+
+
+def tmp_of(run: RunRecord) -> str:
+    """Return the folder below which each step of a run may write output.json, if its pod mounts `pipeline_root`."""
+    return f"{local_path(run.root) or run.root}/{_TMP}/{run.id}"
+
+
+def _resolved(source: Source, lookup: Callable[..., Any]) -> tuple[ArtifactRecord, ...]:
     """Return the artifacts of an input; those from outside have no id."""
     if isinstance(source, FromOutside):
         artifacts = source.artifacts
         if source.uri is not None:
-            uri = str(evaluate(source.uri, partial(looked_up, before=before)))
-            artifacts = (msgspec.structs.replace(artifacts[0], uri=uri),)
+            uri, properties = str(evaluate(source.uri, lookup)), evaluate(source.properties, lookup)
+            artifacts = (Artifact(uri, artifacts[0].properties if properties is None else properties),)
         return tuple([ArtifactRecord(0, source.type_name, one.uri, "LIVE", one.properties) for one in artifacts])
-    found: list[ArtifactRecord] = []  # of all steps that the value asks for, in its order
-    evaluate(source, lambda value: found.extend(looked_up(value, before, content=False)))
-    return tuple(found)
+    return tuple(flat(evaluate(source, partial(lookup, content=False))))
 
 
 def publish(store: MetadataStore, execution: Execution, run: RunRecord, types: Mapping[str, str]) -> str:

@@ -14,7 +14,19 @@ import msgspec
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher import Artifact, Component, ComponentError, ExecutorClassSpec, ExecutorSpec, RetryPolicy
 from tfoperator.launcher.core.metadata import fingerprint
-from tfoperator.pipeline.values import COLLECT, ITEM, OUTPUT, STATUS, LeftOut, NotYet, Value, evaluate, mapped, sources
+from tfoperator.pipeline.values import (
+    COLLECT,
+    ITEM,
+    OUTPUT,
+    STATUS,
+    LeftOut,
+    NotPutOut,
+    NotYet,
+    Value,
+    evaluate,
+    mapped,
+    sources,
+)
 
 MAX_ITEMS = 1000
 """Maximum number of items of a loop."""
@@ -24,11 +36,12 @@ _MAX_NAME = 255
 
 
 class FromOutside(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """Artifacts made by no step. With `uri`, a text or a value, it is one, of that URI."""
+    """Artifacts made by no step. With `uri`, a text or a value, it is one, of that URI, with these `properties`."""
 
     type_name: str
     artifacts: tuple[Artifact, ...]
     uri: Any = None
+    properties: Any = None
 
 
 Source = FromOutside | Value
@@ -48,7 +61,7 @@ class Step(msgspec.Struct, frozen=True):
 
     It is left out unless all of `when` hold. In `loops`, the outermost first, it is a pattern, of which
     `Unfolded` makes a step for each iteration: `pattern` and `at` are that one's. `always`: it runs
-    however the steps before it end.
+    however the steps before it end. `resources` are processors and memory that are known in its run only, as a value.
     """
 
     name: str
@@ -63,15 +76,20 @@ class Step(msgspec.Struct, frozen=True):
     always: bool = False
     retry: RetryPolicy | None = None
     cache: bool = True
+    resources: Any = None
     pattern: str = ""
     at: tuple[int, ...] = ()
 
     @property
     def after(self) -> frozenset[str]:
         """The steps that it waits for."""
-        inputs = [one.uri if isinstance(one, FromOutside) else one for one in self.inputs.values()]
+        inputs = [
+            value
+            for one in self.inputs.values()
+            for value in ((one.uri, one.properties) if isinstance(one, FromOutside) else (one,))
+        ]
         items = [] if self.at else [loop.items for loop in self.loops]
-        values = (*inputs, *self.exec_properties.values(), *self.when, *items)
+        values = (*inputs, *self.exec_properties.values(), *self.when, *items, self.resources)
         return frozenset([*self.behind, *(one for value in values for one in sources(value))])
 
 
@@ -110,10 +128,12 @@ class Graph(msgspec.Struct, frozen=True):
 
 def check_fixed(graph: Graph) -> None:
     """Raise ComponentError for a pipeline whose steps are only known in its run: an orchestrator has to know them."""
-    if step := next((one for one in graph.steps if one.when or one.loops or one.always), None):
+    steps = (one for one in graph.steps if one.when or one.loops or one.always or one.resources is not None)
+    if step := next(steps, None):
         raise ComponentError(
-            f"pipeline {graph.name}: step {step.name} has a condition or a loop, or runs after failures: such a "
-            "pipeline needs a runner of its own (tfoperator pipeline run), and can't be an orchestrator's"
+            f"pipeline {graph.name}: step {step.name} has a condition or a loop, has resources that another step "
+            "decides, or runs after failures: such a pipeline needs a runner of its own (tfoperator pipeline run), and "
+            "can't be an orchestrator's"
         )
 
 
@@ -216,6 +236,8 @@ class Unfolded:
         if (loop.name, path) not in self._items:
             try:
                 items = evaluate(self._placed(loop.items, outer, path), self._lookup)
+            except NotPutOut as error:
+                raise NotYet(str(error)) from None  # its steps are skipped, and not gone
             except LeftOut:
                 items = []
             if isinstance(items, str):
@@ -229,7 +251,9 @@ class Unfolded:
     def _made_at(self, step: Step, path: tuple[int, ...]) -> Step:
         placed = partial(self._placed, loops=step.loops, path=path)
         inputs = {
-            name: msgspec.structs.replace(one, uri=placed(one.uri)) if isinstance(one, FromOutside) else placed(one)
+            name: msgspec.structs.replace(one, uri=placed(one.uri), properties=placed(one.properties))
+            if isinstance(one, FromOutside)
+            else placed(one)
             for name, one in step.inputs.items()
         }
         return msgspec.structs.replace(
@@ -238,6 +262,7 @@ class Unfolded:
             inputs=inputs,
             exec_properties={name: placed(one) for name, one in step.exec_properties.items()},
             when=tuple([placed(one) for one in step.when]),
+            resources=placed(step.resources),
             behind=tuple([made for one in step.behind for made in self._names(one, step.loops, path)]),
             pattern=step.name,
             at=path,
@@ -284,4 +309,6 @@ def _described(step: Step) -> Any:
         if isinstance(source, Value) and source.op == OUTPUT:
             inputs[name] = {"type": "FromStep", "step": source.args[0], "output": source.args[1]}
     more = [step.when, step.loops, sorted(step.behind), step.always]
-    return [step.name, what, inputs, dict(step.outputs), dict(step.exec_properties), *([more] if any(more) else [])]
+    late = [] if step.resources is None else [step.resources]
+    described = [step.name, what, inputs, dict(step.outputs), dict(step.exec_properties)]
+    return [*described, *([[*more, *late]] if late or any(more) else [])]

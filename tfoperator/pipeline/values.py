@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,11 +19,17 @@ from tfoperator.launcher.container.templates import rendered_value
 
 _MAX_WEIGHT = 20_000
 _MAX_TEXT = 1 << 18
-OUTPUT, STATUS, ITEM, COLLECT = "output", "status", "item", "collect"
+OUTPUT, STATUS, ITEM, COLLECT, RUN = "output", "status", "item", "collect", "run"
+WORKSPACE = "workspace"
+"""A fact of a run: the folder that its steps share."""
 
 
 class LeftOut(Exception):
     """A step that this comes from was left out, for its condition did not hold; the text names it."""
+
+
+class NotPutOut(LeftOut):
+    """A step that this comes from has ended without success, and put out nothing; the text names it."""
 
 
 class NotYet(Exception):
@@ -39,7 +45,9 @@ class Value(msgspec.Struct, frozen=True):
     """An operation and its arguments: constants and other values. Raises ComponentError for one that is too large.
 
     `output` (step, output) is what a step puts out, `status` (steps) how steps ended, `item` (loop) the current item;
-    `collect` (depth, loop, value) a list with the value of each iteration of a loop in so many others.
+    `collect` (depth, loop, value) a list with the value of each iteration of a loop in so many others; `run` (fact) a
+    fact of the run, such as its id. `list` (values) and `object` (key, value, key, value ...) are made of values.
+    `artifacts` (source) are the artifacts of an input, and not what they hold; `at` (source, number) is one of them.
     """
 
     op: str
@@ -71,24 +79,30 @@ class Value(msgspec.Struct, frozen=True):
         return Value("==", (self, other))
 
 
-def evaluate(what: Any, lookup: Callable[[Value], Any]) -> Any:
+def evaluate(what: Any, lookup: Callable[..., Any]) -> Any:
     """Return what a value is; a constant is itself. `lookup` knows outputs, and may raise LeftOut and NotYet.
 
     Raises ComponentError for an operation that makes no sense.
     """
     if not isinstance(what, Value):
         return what
-    if what.op in (OUTPUT, STATUS):
+    if what.op in (OUTPUT, STATUS, RUN):
         return lookup(what)
+    if what.op == "artifacts":
+        return list(flat(evaluate(what.args[0], partial(lookup, content=False))))
     if what.op in ("first", "all"):
-        found = []
+        found, missing = [], LeftOut(str(what))
         for one in what.args:
-            with suppress(LeftOut):
+            try:
                 found.append(evaluate(one, lookup))
-                if what.op == "first":
-                    return found[0]
+            except NotPutOut as error:
+                missing = error
+            except LeftOut:
+                continue
+            if found and what.op == "first":
+                return found[0]
         if what.op == "first":
-            raise LeftOut(str(what))
+            raise missing
         return found
     args = [evaluate(one, lookup) for one in what.args]
     try:
@@ -109,12 +123,28 @@ def mapped(what: Any, change: Callable[[Value], Any]) -> Any:
     return Value(what.op, tuple([mapped(one, change) for one in what.args]))
 
 
+def flat(found: Any) -> Iterator[Any]:
+    """Yield the members of nested lists and tuples, in order; None is left out, and anything else is its own member."""
+    if isinstance(found, list | tuple):
+        for one in found:
+            yield from flat(one)
+    elif found is not None:
+        yield found
+
+
 def sources(what: Any) -> Iterator[Any]:
     """Yield the steps that a value comes from."""
     if isinstance(what, Value):
         yield from what.args[:1] if what.op == OUTPUT else what.args if what.op == STATUS else ()
         for one in what.args:
             yield from sources(one)
+
+
+def names_fact(what: Any, fact: str) -> bool:
+    """Return whether a value is made of this fact of the run."""
+    if not isinstance(what, Value):
+        return False
+    return (what.op == RUN and what.args == (fact,)) or any(names_fact(one, fact) for one in what.args)
 
 
 def _get(value: Any, key: Any) -> Any:
@@ -125,8 +155,16 @@ def _get(value: Any, key: Any) -> Any:
     return value[key]
 
 
+def _object(*parts: Any) -> dict[str, Any]:
+    return {rendered_value(key): value for key, value in zip(parts[::2], parts[1::2], strict=True)}
+
+
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "get": _get,
+    "at": lambda found, number: list(flat(found))[number],
+    "positions": lambda found: list(range(len(found))),
+    "list": lambda *parts: list(parts),
+    "object": _object,
     "text": lambda *parts: "".join(map(rendered_value, parts)),
     "int": int,
     "double": float,

@@ -7,6 +7,7 @@ quote the file, tokens included.
 from __future__ import annotations
 
 import base64
+import inspect
 import ssl
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -20,6 +21,8 @@ from tfoperator.kube.config.tls import ClientCertificate
 from tfoperator.kube.errors import ConfigError
 
 _STDERR_SHOWN = 500  # characters of a plugin's stderr in an error
+_OWN_EXTENSION = "client.authentication.k8s.io/exec"
+"""The extension of a cluster in a kubeconfig that is for plugins."""
 
 
 class LoaderTarget:
@@ -46,12 +49,9 @@ def exec_plugin(
 
     def issue() -> IssuedCredential:
         from kubernetes.config.config_exception import ConfigException
-        from kubernetes.config.exec_provider import ExecProvider
-        from kubernetes.config.kube_config import ConfigNode
 
         try:
-            node, about = ConfigNode("exec", settings), ConfigNode("cluster", dict(cluster))
-            status = ExecProvider(node, str(directory), about).run()
+            status = _provider(settings, directory, cluster).run()
         except FileNotFoundError:
             hint = settings.get("installHint") or "install it, or correct `command`"
             raise ConfigError(f"{where} was not found: {str(hint).strip()}") from None
@@ -65,6 +65,38 @@ def exec_plugin(
         return _issued(status, where)
 
     return issue
+
+
+def _provider(settings: dict[str, Any], directory: Path, cluster: Mapping[str, Any]) -> Any:
+    """Return the runner of a plugin. Releases of the package before 32 don't hand the cluster to it."""
+    from kubernetes.config.exec_provider import ExecProvider
+    from kubernetes.config.kube_config import ConfigNode
+
+    node = ConfigNode("exec", settings)
+    if "cluster" in inspect.signature(ExecProvider).parameters:
+        return ExecProvider(node, str(directory), ConfigNode("cluster", dict(cluster)))
+    provider = ExecProvider(node, str(directory))
+    if settings.get("provideClusterInfo"):
+        provider.env = _ClusterInfo(provider.env, cluster)
+    return provider
+
+
+class _ClusterInfo(dict[str, str]):
+    """The variables of a plugin, of which one has the cluster, too, in the form of client-go."""
+
+    def __init__(self, variables: Mapping[str, str], cluster: Mapping[str, Any]) -> None:
+        super().__init__(variables)
+        self._cluster = dict(cluster)
+
+    def __setitem__(self, name: str, value: str) -> None:
+        if name == "KUBERNETES_EXEC_INFO":
+            info = msgspec.json.decode(value)
+            own = [one for one in self._cluster.get("extensions") or () if one.get("name") == _OWN_EXTENSION]
+            config = {"config": own[0]["extension"]} if own else {}
+            value = msgspec.json.encode(
+                {**info, "spec": {**info["spec"], "cluster": {**self._cluster, **config}}}
+            ).decode()
+        super().__setitem__(name, value)
 
 
 def _issued(status: Any, where: str) -> IssuedCredential:

@@ -17,11 +17,13 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.base.urls import shown_url
 from tfoperator.launcher.container.backend import Backend, Launch, Mailbox, NeverStarted, object_name
+from tfoperator.launcher.container.staging import clear, download, staged_places
 from tfoperator.launcher.container.templates import Bindings, render_container
 from tfoperator.launcher.core.component import ArtifactDict, ExecutorContainerSpec
 from tfoperator.launcher.core.component_launcher import BaseComponentLauncher
-from tfoperator.launcher.core.errors import LaunchCancelled
+from tfoperator.launcher.core.errors import ComponentError, LaunchCancelled
 from tfoperator.launcher.core.output import ContainerEnd
 from tfoperator.launcher.core.output_document import Output
 
@@ -50,11 +52,37 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         self._mailbox.put(None)
 
     @property
+    def sees_files(self) -> bool:
+        """Whether its program sees the files of `tmp_path` as the launcher does."""
+        return True
+
+    @property
+    def _places(self) -> dict[str, str]:
+        """The paths of artifacts that are files for the program, by their URLs."""
+        spec, context = self.component.executor_spec, self.context
+        if not isinstance(spec, ExecutorContainerSpec) or not spec.knows_files_only or not self.sees_files:
+            return {}
+        return staged_places(self.component, self.tmp_path, context.objects)
+
+    def check(self) -> None:
+        """See the base class. A program that writes files needs a place for them, if its outputs are objects."""
+        super().check()
+        spec, url = self.component.executor_spec, self.context.objects
+        outputs = [one.uri for artifacts in self.component.outputs.values() for one in artifacts]
+        files = isinstance(spec, ExecutorContainerSpec) and spec.knows_files_only and not self.sees_files
+        if url and files and any(uri.startswith(f"{url}/") for uri in outputs):
+            raise ComponentError(
+                f"component {self.component.name}: its outputs go to {shown_url(url)}, and its program writes files, "
+                "which this launcher would not see: run it as a process or on Docker of this machine, give --tmp-path "
+                "of a volume that its pod mounts, too, or a pipeline_root that is a directory"
+            )
+
+    @property
     def container(self) -> ExecutorContainerSpec:
         """The component's container, every placeholder replaced. Raises TemplateError."""
         spec = self.component.executor_spec
         assert isinstance(spec, ExecutorContainerSpec)
-        bindings = Bindings(self.component.inputs, self.component.outputs, self.properties)
+        bindings = Bindings(self.component.inputs, self.component.outputs, self.properties, self._places)
         return render_container(self.component.name, spec, bindings, for_kubernetes=self.expanded_by_kubernetes)
 
     def _run_executor(
@@ -64,7 +92,8 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         output_dict: ArtifactDict,
         exec_properties: Mapping[str, Any],
     ) -> Output | None:
-        del execution_id, input_dict, output_dict, exec_properties  # they are in the container already
+        del execution_id
+        self._runs_with(input_dict, output_dict, exec_properties)
         with self._connected() as backend:
             return self._repeated(lambda: self._attempt(backend))
 
@@ -97,6 +126,8 @@ class ContainerComponentLauncher(BaseComponentLauncher):
             record = msgspec.structs.replace(record, attempt=record.attempt + 1, name="", uid="")
         if not record.name:
             self._clear_output()
+            if self._places:
+                download(self.component, self.tmp_path, self.context.objects)
             self._record = record
             name = object_name(record.component, record.run, record.attempt)
             self.work.forget_logs()
@@ -105,6 +136,8 @@ class ContainerComponentLauncher(BaseComponentLauncher):
     def _conclude(self, backend: Backend, end: ContainerEnd) -> Output | None:
         record, verdict = self.record, self._judged(end)
         self._advance(**msgspec.structs.asdict(verdict))
+        if self._places:
+            clear(self.tmp_path)
         if self.context.clean_up.removes(succeeded=verdict.state == "succeeded"):
             backend.remove(record.name, record.uid)
         verdict.raise_failure(f"component {self.component.name} failed ({record.name})")

@@ -36,6 +36,8 @@ class Bindings(msgspec.Struct, frozen=True):
     inputs: ArtifactDict = {}
     outputs: ArtifactDict = {}
     exec_properties: Mapping[str, Any] = {}
+    places: Mapping[str, str] = {}
+    """By their URLs, the paths of artifacts that are files for the program."""
 
 
 class _Problem(Exception):
@@ -50,7 +52,7 @@ def render_container(
     `for_kubernetes`: Kubernetes will expand command and arguments. A value reaches the program unchanged, and a
     reference `$(NAME)` is expanded only if all of it is in the template.
     """
-    ready = spec.words(bindings.inputs, bindings.outputs, bindings.exec_properties)
+    ready = spec.words(bindings.inputs, bindings.outputs, bindings.exec_properties, bindings.places)
     if ready is not None:
         command, args = (tuple([verbatim(word) if for_kubernetes else word for word in side]) for side in ready)
         return ExecutorContainerSpec(spec.image, command, args)

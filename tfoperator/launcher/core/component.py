@@ -11,10 +11,14 @@ from __future__ import annotations
 
 import abc
 import copy
+import hashlib
 import importlib
+import inspect
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, Self
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol, Self
 
 import msgspec
 
@@ -50,6 +54,9 @@ class ExecutorContainerSpec(ExecutorSpec, frozen=True):
     args: Sequence[str] = ()
     container_image: str = ""
 
+    knows_files_only: ClassVar[bool] = False
+    """Whether its artifacts have to be files for it, wherever they are."""
+
     def __post_init__(self) -> None:
         if self.container_image:
             if self.image:
@@ -63,15 +70,24 @@ class ExecutorContainerSpec(ExecutorSpec, frozen=True):
                 raise ComponentError(f"{field} is a list of strings, but is {words!r}")
 
     def words(
-        self, inputs: ArtifactDict, outputs: ArtifactDict, properties: Mapping[str, Any]
+        self,
+        inputs: ArtifactDict,
+        outputs: ArtifactDict,
+        properties: Mapping[str, Any],
+        places: Mapping[str, str] = MappingProxyType({}),
     ) -> tuple[list[str], list[str]] | None:
-        """Return command and arguments, if the spec has placeholders of its own and replaces them; else None."""
-        del inputs, outputs, properties
+        """Return command and arguments, if the spec has placeholders of its own and replaces them; else None.
+
+        `places` has, by their URLs, the paths of artifacts that are files for the program.
+        """
+        del inputs, outputs, properties, places
         return None
 
 
 class Executor(Protocol):
     """A Python class that does a component's work; instantiated without arguments for each execution.
+
+    TFX's spelling `Do` of the method is taken, too. Both mappings have lists of `ExecutorArtifact`.
 
     It may raise `PermanentFailure` or `RetryableFailure`; `sys.exit` has the same meaning as in a container. Any other
     error that it raises is permanent.
@@ -102,35 +118,55 @@ def imported(path: str) -> Any:
 
 
 class ExecutorClassSpec(ExecutorSpec, frozen=True):
-    """A class with a method `do` (see `Executor`), or its path `package.module:Class`.
+    """A class with a method `do`, or `Do` as in TFX (see `Executor`), or its path `package.module:Class`.
 
     A path is imported, and so its module's code run, by `load` and not before: a component file is read, and shown by
     a dry run, without running anything. Raises ComponentError for a path of another form.
     """
 
-    executor_class: type[Executor] | str
+    executor_class: type[Any] | str
 
     def __post_init__(self) -> None:
         if isinstance(self.executor_class, str) and not _PATH.fullmatch(self.executor_class):
             raise ComponentError(f"{self.executor_class!r} is no path of a class: write package.module:Class")
 
-    def load(self) -> type[Executor]:
+    def load(self) -> type[Any]:
         """Return the class, imported if necessary. Raises ComponentError if it doesn't exist or is no executor."""
-        if not isinstance(self.executor_class, str):
-            return self.executor_class
-        path = self.executor_class
-        found = imported(path)
-        if not isinstance(found, type) or not callable(getattr(found, "do", None)):
+        found = imported(self.executor_class) if isinstance(self.executor_class, str) else self.executor_class
+        if not isinstance(found, type) or not any(callable(getattr(found, name, None)) for name in ("do", "Do")):
             raise ComponentError(
-                f"{path} is no executor: that is a class with a method do(inputs, outputs, properties)"
+                f"{self.path} is no executor: that is a class with a method do(inputs, outputs, properties), or Do"
             )
+        if inspect.isabstract(found) or not _takes_nothing(found):
+            raise ComponentError(f"{self.path} is no executor: it can't be instantiated without arguments")
         return found
 
     @property
     def path(self) -> str:
         """`package.module:Class`."""
         known = self.executor_class
-        return known if isinstance(known, str) else f"{known.__module__}:{known.__qualname__}"
+        if isinstance(known, type):
+            return f"{known.__module__}:{known.__qualname__}"
+        return known if isinstance(known, str) else repr(known)
+
+
+def _takes_nothing(made: type[Any]) -> bool:
+    try:
+        inspect.signature(made).bind()
+    except TypeError:
+        return False
+    except ValueError:  # of a class that is not written in Python
+        return True
+    return True
+
+
+def source_digest(known: type[Any]) -> str:
+    """Return the digest of the file that a class is written in; "" if there is none."""
+    try:
+        source = inspect.getsourcefile(known)
+        return "" if source is None else "sha256:" + hashlib.sha256(Path(source).read_bytes()).hexdigest()
+    except (OSError, TypeError):
+        return ""
 
 
 class Artifact(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -141,6 +177,49 @@ class Artifact(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 ArtifactDict = Mapping[str, Sequence[Artifact]]
+
+
+class ExecutorArtifact:
+    """An artifact as an executor gets it. What it sets of an output is recorded, unless output.json has the output.
+
+    The methods are those of TFX's artifacts.
+    """
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.uri = artifact.uri
+        self.properties: dict[str, Any] = copy.deepcopy(artifact.properties)
+
+    def has_custom_property(self, key: str) -> bool:
+        """Return whether it has a property."""
+        return key in self.properties
+
+    def get_custom_property(self, key: str) -> Any:
+        """Return a property, None if there is none."""
+        return self.properties.get(key)
+
+    def set_string_custom_property(self, key: str, value: str) -> None:
+        """Set a property to a text."""
+        self.properties[key] = str(value)
+
+    def set_int_custom_property(self, key: str, value: int) -> None:
+        """Set a property to a whole number."""
+        self.properties[key] = int(value)
+
+    def set_float_custom_property(self, key: str, value: float) -> None:
+        """Set a property to a number."""
+        self.properties[key] = float(value)
+
+    def get_string_custom_property(self, key: str) -> str:
+        """Return a property as text, "" if there is none."""
+        return str(self.properties.get(key, ""))
+
+    def get_int_custom_property(self, key: str) -> int:
+        """Return a property as a whole number, 0 if there is none."""
+        return int(self.properties.get(key, 0))
+
+    def get_float_custom_property(self, key: str) -> float:
+        """Return a property as a number, 0 if there is none."""
+        return float(self.properties.get(key, 0.0))
 
 
 class Component(msgspec.Struct, frozen=True):

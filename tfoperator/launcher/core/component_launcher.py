@@ -8,6 +8,7 @@ resumed.
 from __future__ import annotations
 
 import abc
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
@@ -23,6 +24,7 @@ from tfoperator.launcher.core.component import (
     ExecutorSpec,
     LaunchResult,
     PlatformConfig,
+    source_digest,
 )
 from tfoperator.launcher.core.context import LaunchContext
 from tfoperator.launcher.core.errors import (
@@ -50,6 +52,8 @@ from tfoperator.launcher.core.record import (
     recorded_execution,
 )
 from tfoperator.object_store import ObjectStoreError
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -97,7 +101,8 @@ class BaseComponentLauncher(abc.ABC):
     ) -> Output | None:
         """Run the work to its end; return its output.json, None if there is none.
 
-        Raises PermanentFailure, RetryableFailure (after all tries), LaunchCancelled.
+        What is given is what runs and is recorded: an override may change it, and call `super()`. Raises
+        PermanentFailure, RetryableFailure (after all tries), LaunchCancelled.
         """
 
     def dry_run(self) -> str:
@@ -125,7 +130,7 @@ class BaseComponentLauncher(abc.ABC):
         with self.work:
             record = self.work.to_go_on(self.component.name, self._fingerprint(), resume=self.context.resume)
             if record is None:
-                identity = self._cache_identity() if self.context.cache else ""
+                identity = self._identity() if self.context.cache else ""
                 execution = driver.begin(self.component, identity, self.context.clock.now())
                 if execution.state == "succeeded":
                     self.context.tell("nothing to do: an earlier execution did the same, its outputs are used")
@@ -139,6 +144,12 @@ class BaseComponentLauncher(abc.ABC):
             execution = self._execute(publisher)
             publisher.publish(execution)
             return self._result(execution)
+
+    @property
+    def may_run(self) -> bool:
+        """Whether something that this launch has asked for may exist on its platform, and run without a launcher."""
+        record = self._record
+        return record is not None and record.name != "" and record.state in ("planned", "created")
 
     # For subclasses.
 
@@ -184,6 +195,37 @@ class BaseComponentLauncher(abc.ABC):
         if verdict.state == "failed" and self.context.retry.any_failure:
             return msgspec.structs.replace(verdict, state="retryable")
         return verdict
+
+    def _runs_with(
+        self, input_dict: ArtifactDict, output_dict: ArtifactDict, exec_properties: Mapping[str, Any]
+    ) -> None:
+        """Have what an executor is given run, and be recorded. Raises PermanentFailure if it can't be."""
+        what, properties = f"component {self.component.name}", dict(exec_properties)
+        if properties.pop(TMP_PATH, self.tmp_path) != self.tmp_path:
+            raise PermanentFailure(f"{what}: {TMP_PATH} is the launcher's: give another one by LaunchContext.tmp_path")
+        inputs, outputs = (
+            {name: tuple(artifacts) for name, artifacts in side.items()} for side in (input_dict, output_dict)
+        )
+        given = Decided(inputs, outputs, properties)
+        if given == self.record.decided:
+            return
+        try:
+            msgspec.json.encode(given)
+            self.component = msgspec.structs.replace(self._declared, **msgspec.structs.asdict(given))
+            self.check()
+        except (ComponentError, TypeError, ValueError) as error:
+            raise PermanentFailure(f"{what}: what its executor is given can't be run: {error}") from error
+        self._record = msgspec.structs.replace(self.record, decided=given)
+
+    def _identity(self) -> str:
+        """Return the digest of what runs, with that of a launcher of a user's, which may change what runs."""
+        identity, kind = self._cache_identity(), type(self)
+        if not identity or kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
+            return identity
+        digest = source_digest(kind)
+        if not digest:
+            logger.error("component %s: caching is disabled: %s has no source file", self.component.name, kind)
+        return digest and f"{identity} {digest}"
 
     def _clear_output(self) -> None:
         """Remove an output.json of an earlier attempt."""
@@ -236,7 +278,8 @@ class BaseComponentLauncher(abc.ABC):
                 output = self._run_executor(
                     self.record.execution_id, self.component.inputs, self.component.outputs, self.properties
                 )
-                self._advance("succeeded", output=output, message="")
+                # An override need not return what `super()` does.
+                self._advance("succeeded", output=self.record.output if output is None else output, message="")
         except PermanentFailure as error:
             self._fail("failed", str(error), publisher)
             raise

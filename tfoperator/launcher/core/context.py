@@ -81,10 +81,14 @@ def find_cluster(
     The TFX design has this order, and not kubectl's: a pipeline's step in a pod launches into
     its own cluster.
     """
-    in_cluster = environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists()
-    if in_cluster and not kubeconfig and not context:
+    if in_cluster(environ, service_account) and not kubeconfig and not context:
         return load_in_cluster_config(environ=environ, service_account=service_account)
     return load_config(kubeconfig, context, environ=environ, service_account=service_account)
+
+
+def in_cluster(environ: Mapping[str, str] = os.environ, service_account: Path = SERVICE_ACCOUNT) -> bool:
+    """Return whether this process runs in a pod of a cluster."""
+    return bool(environ.get("KUBERNETES_SERVICE_HOST")) and (service_account / "token").exists()
 
 
 class CleanUp(StrEnum):
@@ -130,7 +134,8 @@ class LaunchContext:
     output.json back as the termination message. `cache` uses the outputs of an earlier, equal execution. Without
     `resume`, a launch that has ended is restarted, and any other is refused. `log` gets the component's lines, `tell`
     the launcher's own messages; both are called from any thread, `log` from one at a time. `keeper` keeps the record
-    instead of the working directory, and `still_ours` raises OwnershipLost once another launcher has taken over; it is
+    instead of the working directory, `objects` is the URL below which artifacts of programs that know no object store
+    are downloaded and uploaded, and `still_ours` raises OwnershipLost once another launcher has taken over; it is
     called before anything is created or stopped.
     """
 
@@ -146,6 +151,7 @@ class LaunchContext:
     driver: Driver | None = None
     publisher: Publisher | None = None
     keeper: RecordKeeper | None = None
+    objects: str = ""
     still_ours: Callable[[], object] = lambda: None  # no other can resume a launch that only one machine knows
     namespace: str = ""
     kube: Callable[[], Client] = connect

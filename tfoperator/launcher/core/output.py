@@ -27,9 +27,13 @@ from tfoperator.launcher.core.output_document import (
     OUTPUT_FILE,
     MalformedOutput,
     Output,
+    OutputArtifact,
     parse_output,
 )
 from tfoperator.object_store import Objects, is_object_url
+
+OUTPUTS_FOLDER = "outputs"
+"""Below `tmp_path`, where a program that knows no object store may leave its outputs."""
 
 
 class OutputStore(Protocol):
@@ -135,7 +139,8 @@ def read_output(
     """Return a component's output.json: the file if there is one, else that of its container's end. Raises OSError.
 
     Of a success, outputs that are `planned` to be objects and lie below `tmp_path` are copied to where they are
-    planned, and returned so: a program that knows no object store may have its outputs there.
+    planned, and returned so: a program that knows no object store may have its outputs there. The one of the name NAME
+    may lie at `tmp_path/outputs/NAME`, and needs no output.json then.
     """
     try:
         data = store.read(tmp_path)
@@ -150,15 +155,31 @@ def read_output(
                 )
             data = end.output
         output = None if data is None else parse_output(data, frozenset(planned))
-        failed = output is None or output.error_status is not None or (end is not None and end.exit_code)
-        return output if output is None or failed else _copied(output, planned, tmp_path)
+        failed = output is not None and output.error_status is not None
+        if failed or (end is not None and (end.exit_code or (output is None and end.exit_code is None))):
+            return output
+        return _copied(output, planned, tmp_path)
     except MalformedOutput as error:
         return error
 
 
-def _copied(output: Output, planned: Mapping[str, Sequence[Artifact]], tmp_path: str) -> Output:
+def _copied(output: Output | None, planned: Mapping[str, Sequence[Artifact]], tmp_path: str) -> Output | None:
+    found = {} if output is None else output.artifacts()
+    for name, artifacts in planned.items():
+        left = f"{tmp_path}/{OUTPUTS_FOLDER}/{name}"
+        if not artifacts or not is_object_url(artifacts[0].uri) or is_object_url(tmp_path):
+            continue
+        if os.path.lexists(left):
+            said = found.get(name) or (Artifact(""),)
+            found[name] = tuple([msgspec.structs.replace(one, uri=one.uri or left) for one in said])
+        elif name in found:  # programs name the place of an output that they have not written, too
+            found[name] = tuple(
+                [msgspec.structs.replace(one, uri="") if one.uri == left else one for one in found[name]]
+            )
+    if output is None and not found:
+        return None
     outputs: dict[str, Any] = {}
-    for name, artifacts in output.artifacts().items():
+    for name, artifacts in found.items():
         place = planned[name][0].uri if planned[name] else ""
         outputs[name] = copies = list(artifacts)
         for number, one in enumerate(artifacts) if is_object_url(place) else ():
@@ -167,7 +188,8 @@ def _copied(output: Output, planned: Mapping[str, Sequence[Artifact]], tmp_path:
                 there.remove()  # of an earlier try
                 there.upload(path)
                 copies[number] = msgspec.structs.replace(one, uri=there.url)
-    return msgspec.structs.replace(output, outputs=outputs)
+    made = {name: [OutputArtifact(one.uri, one.properties) for one in copies] for name, copies in outputs.items()}
+    return msgspec.structs.replace(output or Output(), outputs=made)
 
 
 def _below(uri: str, tmp_path: str) -> Path | None:

@@ -20,9 +20,9 @@ class MalformedOutput(Exception):
 
 
 class ErrorStatus(msgspec.Struct, frozen=True):
-    """Reports that the component failed, and whether a retry could help."""
+    """Reports that the component failed, and whether a retry could help. Without a code it could not."""
 
-    code: Literal["PERMANENT_ERROR", "RETRYABLE_ERROR"]
+    code: Literal["PERMANENT_ERROR", "RETRYABLE_ERROR"] = "PERMANENT_ERROR"
     message: str = ""
 
     @property

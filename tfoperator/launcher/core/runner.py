@@ -8,8 +8,10 @@ to another platform would ignore it silently.
 from __future__ import annotations
 
 import abc
+import dataclasses
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -36,19 +38,26 @@ def named_launcher(path: str) -> type[BaseComponentLauncher]:
 
 
 class ComponentLaunchInfo(msgspec.Struct, frozen=True):
-    """The launcher for a component, and its config."""
+    """The launcher for a component, and its config. `work_dir` is that of the launch, unless a context has another."""
 
     component: Component
     launcher: type[BaseComponentLauncher]
     platform_config: PlatformConfig | None = None
+    work_dir: Path | None = None
 
     def make(self, context: LaunchContext | None = None) -> BaseComponentLauncher:
         """Return the launcher, ready to launch."""
+        context = context or LaunchContext()
+        if context.work_dir is None and self.work_dir is not None:
+            context = dataclasses.replace(context, work_dir=self.work_dir)
         return self.launcher(self.component, self.platform_config, context=context)
 
 
 class BaseComponentRunner(abc.ABC):
-    """Base of all runners. `platform_configs` has lists of configs by component name, and under `default` for all."""
+    """Base of all runners. `platform_configs` has lists of configs by component name, and under `default` for all.
+
+    A subclass decides in `_run` in what order, and where, the chosen launchers run.
+    """
 
     def __init__(
         self,
@@ -90,14 +99,20 @@ class BaseComponentRunner(abc.ABC):
             raise NoLauncherError(f"component {component.name}: no launcher here accepts its {spec}: {known}")
         return ComponentLaunchInfo(component, found)
 
-    def run(self, components: Iterable[Component]) -> Mapping[str, LaunchResult]:
+    def run(self, pipeline: Any) -> Any:
         """Choose launchers for all components, then run them: nothing runs if one of them can't be launched.
 
-        Raises ComponentError, and the errors of launching.
+        `pipeline` has `components`, or is an iterable of them. Raises ComponentError, and the errors of launching.
         """
-        pipeline = tuple(components)
-        self.check_names([component.name for component in pipeline])
-        return self._run([self.launch_info(component) for component in pipeline])
+        if (components := getattr(pipeline, "components", None)) is None:
+            pipeline = components = tuple(pipeline)
+        return self._run(pipeline, self.launch_infos(components))
+
+    def launch_infos(self, components: Iterable[Component]) -> dict[str, ComponentLaunchInfo]:
+        """Return by name, in their order, the launchers of components, and their configs. Raises ComponentError."""
+        known = tuple(components)
+        self.check_names([component.name for component in known])
+        return {component.name: self.launch_info(component) for component in known}
 
     def check_names(self, names: Sequence[str]) -> None:
         """Raise ComponentError for duplicate names, or for a config of a component that doesn't exist."""
@@ -107,8 +122,8 @@ class BaseComponentRunner(abc.ABC):
             raise ComponentError(f"there are configs for {', '.join(stray)}, but no such component")
 
     @abc.abstractmethod
-    def _run(self, infos: Sequence[ComponentLaunchInfo]) -> Mapping[str, LaunchResult]:
-        """Run the components, in the order of the pipeline."""
+    def _run(self, pipeline: Any, component_launcher_infos: Mapping[str, ComponentLaunchInfo]) -> Any:
+        """Run the components of a pipeline. The infos are by component, in an order in which they can run."""
 
     def _merged(self, name: str) -> list[PlatformConfig]:
         default, own = self._configs.get(DEFAULT, {}), self._configs.get(name, {})
@@ -123,8 +138,11 @@ class LocalComponentRunner(BaseComponentRunner):
         super().__init__(*arguments, **options)
         self._contexts = dict(contexts or {})
 
-    def _run(self, infos: Sequence[ComponentLaunchInfo]) -> Mapping[str, LaunchResult]:
-        launchers = [info.make(self._contexts.get(info.component.name)) for info in infos]
+    def _run(
+        self, pipeline: Any, component_launcher_infos: Mapping[str, ComponentLaunchInfo]
+    ) -> Mapping[str, LaunchResult]:
+        del pipeline
+        launchers = [info.make(self._contexts.get(name)) for name, info in component_launcher_infos.items()]
         for launcher in launchers:
             launcher.check()
         return {launcher.component.name: launcher.launch() for launcher in launchers}

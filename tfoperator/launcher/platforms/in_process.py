@@ -8,8 +8,6 @@ All other text, also of a thread that the class started without it, is unaffecte
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import inspect
 import logging
 import sys
 import threading
@@ -17,13 +15,19 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any, TextIO, cast
 
 import msgspec
 import yaml
 
-from tfoperator.launcher.core.component import ArtifactDict, ExecutorClassSpec, ExecutorSpec, PlatformConfig
+from tfoperator.launcher.core.component import (
+    ArtifactDict,
+    ExecutorArtifact,
+    ExecutorClassSpec,
+    ExecutorSpec,
+    PlatformConfig,
+    source_digest,
+)
 from tfoperator.launcher.core.component_launcher import BaseComponentLauncher
 from tfoperator.launcher.core.errors import (
     LaunchCancelled,
@@ -32,7 +36,7 @@ from tfoperator.launcher.core.errors import (
     RetryableFailure,
 )
 from tfoperator.launcher.core.output import ContainerEnd
-from tfoperator.launcher.core.output_document import Output
+from tfoperator.launcher.core.output_document import Output, OutputArtifact
 
 logger = logging.getLogger(__name__)
 
@@ -213,16 +217,21 @@ class InProcessComponentLauncher(BaseComponentLauncher):
             self._clear_output()
             self.context.still_ours()
             self._advance("planned", attempt=self.record.attempt + (not begun), name=self._spec.path)
-            return self._once(input_dict, output_dict, exec_properties)
+            return self._once()
 
         del execution_id
+        self._runs_with(input_dict, output_dict, exec_properties)
         return self._repeated(attempt)
 
-    def _once(self, inputs: ArtifactDict, outputs: ArtifactDict, properties: Mapping[str, Any]) -> Output | None:
+    def _once(self) -> Output | None:
         end = ContainerEnd(exit_code=0)
+        inputs, outputs = (
+            {name: list(map(ExecutorArtifact, artifacts)) for name, artifacts in side.items()}
+            for side in (self.component.inputs, self.component.outputs)
+        )
         try:
             with own_output(self.context.log):
-                self._interruptible(lambda: self._spec.load()().do(inputs, outputs, properties))
+                self._interruptible(lambda: _work_of(self._spec.load()())(inputs, outputs, self.properties))
         except PermanentFailure as error:
             if self.context.retry.any_failure:
                 raise RetryableFailure(str(error)) from error
@@ -243,9 +252,28 @@ class InProcessComponentLauncher(BaseComponentLauncher):
             end = ContainerEnd(exit_code=1, message=f"{type(error).__name__}: {error}")
         verdict = self._judged(end)
         verdict.raise_failure(f"component {self.component.name} failed")
-        return verdict.output
+        output = self._with_what_it_set(verdict.output, outputs)
+        self._record = msgspec.structs.replace(self.record, output=output)
+        return output
 
-    def _interruptible(self, work: Callable[[], None]) -> None:
+    def _with_what_it_set(self, output: Output | None, outputs: Mapping[str, list[ExecutorArtifact]]) -> Output | None:
+        """Return output.json with the outputs of which the class itself has set URI or properties, or their number."""
+        made: dict[str, Any] = {}
+        try:
+            for name, planned in self.component.outputs.items():
+                now = [OutputArtifact(one.uri, one.properties) for one in outputs.get(name, planned)]
+                if [(one.uri, one.properties) for one in now] != [(one.uri, one.properties) for one in planned]:
+                    made[name] = now
+            msgspec.json.encode(made)
+        except (AttributeError, TypeError, ValueError) as error:
+            what = "what its class has set of its outputs is no artifact, or no JSON"
+            raise PermanentFailure(f"component {self.component.name}: {what}: {error}") from error
+        if not made:
+            return output
+        output = output or Output()
+        return msgspec.structs.replace(output, outputs={**made, **output.outputs})
+
+    def _interruptible(self, work: Callable[[], object]) -> None:
         here = threading.current_thread()
         with self._lock:
             self._thread = None if here is threading.main_thread() else here.ident
@@ -261,11 +289,16 @@ class InProcessComponentLauncher(BaseComponentLauncher):
 
     def _cache_identity(self) -> str:
         """Return the digest of the class's file: other code is another executor."""
-        source = inspect.getsourcefile(self._spec.load())
-        if source is None:
+        digest = source_digest(self._spec.load())
+        if not digest:
             logger.error("component %s: caching is disabled: its class has no source file", self.component.name)
-            return ""
-        return "sha256:" + hashlib.sha256(Path(source).read_bytes()).hexdigest()
+        return digest
+
+
+def _work_of(executor: Any) -> Callable[..., object]:
+    """Return the method of an executor that does the work."""
+    work: Callable[..., object] = executor.do if callable(getattr(executor, "do", None)) else executor.Do
+    return work
 
 
 def _exited(error: SystemExit) -> ContainerEnd:

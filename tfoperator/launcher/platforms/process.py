@@ -210,6 +210,30 @@ class ProcessComponentLauncher(ContainerComponentLauncher):
         return f"process:{image}:{sys.implementation.cache_tag}"
 
 
+_INNER = "_environments_in_this_one"
+_INNER_IMPORT = f"import {_INNER}"
+_INNER_CODE = """\
+# An environment that `python3 -m venv --system-site-packages` makes has the packages of this one, too: venv gives it
+# those of the Python that this one was made of, and a program installs here before it makes one.
+import sys
+
+if "venv" in sys.orig_argv[1:3]:
+    import pathlib
+    import venv
+
+    HERE = str(pathlib.Path(__file__).parent)
+
+    class EnvBuilder(venv.EnvBuilder):
+        def create(self, env_dir):
+            super().create(env_dir)
+            if self.system_site_packages:
+                for library in pathlib.Path(env_dir).glob("lib/python*/site-packages"):
+                    (library / "shared.pth").write_text(f"import site; site.addsitedir({HERE!r})\\n", "utf-8")
+
+    venv.EnvBuilder = EnvBuilder
+"""
+
+
 def _own_python(folder: Path) -> dict[str, str]:
     """Make an environment of Python that has all packages of this one; return the variables that choose it."""
     place = folder / "python"
@@ -219,7 +243,8 @@ def _own_python(folder: Path) -> dict[str, str]:
         # Python brings pip as a wheel, which can be imported as it is; to install it takes seconds.
         packages += map(str, Path(source.origin).parent.glob("_bundled/pip-*.whl"))
     library = next(place.glob("lib/python*/site-packages"))
-    (library / "shared.pth").write_text("".join(f"{path}\n" for path in packages), "utf-8")
+    (library / "shared.pth").write_text("".join(f"{path}\n" for path in (*packages, _INNER_IMPORT)), "utf-8")
+    (library / f"{_INNER}.py").write_text(_INNER_CODE, "utf-8")
     for name in ("pip", "pip3"):  # the next ones on the PATH install for the launcher
         command = place / "bin" / name
         command.write_text('#!/bin/sh\nexec "${0%/*}/python3" -m pip "$@"\n', "utf-8")

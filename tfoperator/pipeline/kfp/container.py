@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import msgspec
 
-from tfoperator.api.quantity import parse_quantity
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.kube.pod_spec import verbatim
 from tfoperator.launcher import (
@@ -29,6 +29,7 @@ from tfoperator.launcher.component_file import Platforms, platform_configs
 from tfoperator.launcher.container.templates import rendered_value
 from tfoperator.launcher.core.component import TMP_PATH, ArtifactDict, Json
 from tfoperator.launcher.core.output_document import OUTPUT_FILE
+from tfoperator.pipeline.kfp.resources import resources_of
 
 PLACEHOLDER = re.compile(r"\{\{\$(?P<path>[^{}]*)\}\}")
 _KEY = re.compile(r"\.(\w+)|\['([^']+)'\]")
@@ -64,6 +65,8 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
     artifacts: Mapping[str, Json] = {}
     values: tuple[str, ...] = ()
 
+    knows_files_only: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         for word in (*self.command, *self.args):
@@ -73,9 +76,21 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
                 self._value(match, _NOTHING)
 
     def words(
-        self, inputs: ArtifactDict, outputs: ArtifactDict, properties: Mapping[str, Any]
+        self,
+        inputs: ArtifactDict,
+        outputs: ArtifactDict,
+        properties: Mapping[str, Any],
+        places: Mapping[str, str] = MappingProxyType({}),
     ) -> tuple[list[str], list[str]]:
         """Return command and arguments, every placeholder replaced once."""
+        remote = {path: uri for uri, path in places.items()}
+        inputs, outputs = (
+            {
+                name: [msgspec.structs.replace(one, uri=places.get(one.uri, one.uri)) for one in these]
+                for name, these in side.items()
+            }
+            for side in (inputs, outputs)
+        )
         known = {"parameterValues": {k: v for k, v in properties.items() if k != TMP_PATH}}
         place = f"{properties[TMP_PATH]}/{OUTPUT_FILE}"
         files = {name: {"outputFile": outputs[name][0].uri} for name in self.values}
@@ -85,7 +100,8 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
         }
 
         def replaced(match: re.Match[str]) -> str:
-            return rendered_value(self._value(match, whole))
+            value = self._value(match, whole)
+            return rendered_value(remote.get(value, value) if match["path"].endswith("].uri") else value)
 
         def words(given: str | Sequence[str | _Structure] | _Structure) -> Iterator[str]:
             if isinstance(given, str):
@@ -94,7 +110,8 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
                 for one in given:
                     yield from words(one)
             elif (choice := given.chosen) is not None:
-                yield from words(choice.then if choice.name in {**properties, **inputs} else choice.otherwise)
+                given_names = {*properties, *(name for name, artifacts in inputs.items() if artifacts)}
+                yield from words(choice.then if choice.name in given_names else choice.otherwise)
             else:
                 yield "".join(words(given.joined or ()))
 
@@ -121,6 +138,8 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
                 return whole["outputs"].get("outputFile")
             case ["inputs", "parameters", name] if name in self.parameters:
                 return whole["inputs"]["parameterValues"].get(name)
+            case ["inputs" | "outputs" as side, "artifacts", name] if name in self.artifacts:
+                return whole[side]["artifacts"].get(name, {"artifacts": []})["artifacts"]
             case ["outputs", "parameters", name, "output_file"] if name in self.values:
                 return whole["outputs"]["parameters"].get(name, {}).get("outputFile")
             case ["inputs" | "outputs" as side, "artifacts", name, field, *key] if (
@@ -148,23 +167,11 @@ def configs_of(label: str, container: Json, ours: Json) -> dict[str, PlatformCon
     `ours` is what the second document has for it: what component.yaml has as `platforms`.
     """
     variables = {one.get("name", ""): one.get("value", "") for one in container.get("env", ())}
-    resources = container.get("resources", {})
-    limits, requests = _amounts(label, resources, "Limit"), _amounts(label, resources, "Request")
-    accelerator = resources.get("accelerator", {})
-    if kind := accelerator.get("resourceType") or accelerator.get("type"):
-        limits[kind] = accelerator.get("resourceCount") or accelerator.get("count", "1")
-    main: Json = {"name": "main", "env": [{"name": name, "value": verbatim(one)} for name, one in variables.items()]}
-    pod = {"containers": [{**main, "resources": {"limits": limits, "requests": requests}}]}
-    docker: Json = {"environment": variables}
-    if "cpu" in limits:
-        docker["nano_cpus"] = int(_number(label, limits["cpu"]) * 1e9)
-    if "memory" in limits:
-        docker["mem_limit"] = int(_number(label, limits["memory"]))
-    if kind:
-        count = _number(f"executors.{label}.container.resources.accelerator", limits[kind])
-        docker["device_requests"] = [{"Count": int(count), "Capabilities": [["gpu"]]}]
+    resources = resources_of(f"executors.{label}.container.resources", container.get("resources", {}))
+    environment = [{"name": name, "value": verbatim(one)} for name, one in variables.items()]
+    pod = {"containers": [{**resources.pod, "env": environment}]}
     made: dict[str, PlatformConfig] = {
-        "docker": DockerPlatformConfig(**docker),
+        "docker": DockerPlatformConfig(environment=variables, **resources.docker),
         "process": ProcessPlatformConfig(variables),
         "kubernetes": KubernetesPodPlatformConfig(pod),
     }
@@ -191,21 +198,3 @@ def retry_of(where: str, given: Json | None) -> RetryPolicy | None:
         seconds.append(float(match[1]))
     attempts, factor = given.get("maxRetryCount", 0) + 1, given.get("backoffFactor") or 2.0
     return RetryPolicy(attempts, seconds[0], seconds[1], 0.0, factor=factor, any_failure=True)
-
-
-def _amounts(label: str, resources: Json, bound: str) -> dict[str, str]:
-    found = {}
-    for name, unit in (("cpu", 1.0), ("memory", 1e9)):
-        older = resources.get(f"{name}{bound}")
-        amount = resources.get(f"resource{name.capitalize()}{bound}") or (f"{older * unit:g}" if older else "")
-        if amount:
-            _number(f"executors.{label}.container.resources: {name}{bound}", amount)
-            found[name] = amount
-    return found
-
-
-def _number(where: str, amount: str) -> float:
-    try:
-        return float(parse_quantity(amount))
-    except ValueError:
-        raise ComponentError(f"{where}: {amount!r} is no amount") from None

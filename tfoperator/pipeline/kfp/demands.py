@@ -29,9 +29,12 @@ _HARMLESS = frozenset(
 
 
 def foreign_root(graph: Graph, here: Path) -> str:
-    """Return where the pipeline's outputs go, if that is on this machine and not below `here`; else ""."""
+    """Return where the pipeline's outputs go, if that is not below `here`; else "".
+
+    Objects would be read and written with the user's credentials.
+    """
     root = local_path(graph.root)
-    return "" if root is None or _is_below(root, here) else shown_url(graph.root)
+    return "" if root is not None and _is_below(root, here) else shown_url(graph.root)
 
 
 def privileges(platforms: Configs, platform: str, here: Path) -> list[str]:

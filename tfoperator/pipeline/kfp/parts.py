@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial, reduce
 from typing import Any
 
 import msgspec
 
+from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher import Artifact, ComponentError
+from tfoperator.launcher.container.templates import rendered_value
 from tfoperator.launcher.core.component import Json
 from tfoperator.pipeline.graph import FromOutside, Source, names_in_order
 from tfoperator.pipeline.kfp.container import PLACEHOLDER
-from tfoperator.pipeline.values import Value
+from tfoperator.pipeline.values import RUN, STATUS, WORKSPACE, Value
 
 _TYPES = {
     "NUMBER_INTEGER": ("Integer", 0),
@@ -35,6 +37,18 @@ _FOREIGN = re.compile(r"'[^']*'|&&|\|\||!(?!=)|\b(?:true|false)\b|[#~\\\"]")
 _SIGNS = {"&&": " and ", "||": " or ", "!": "~", "true": "True", "false": "False"}
 _OPERATIONS = {"And": "&&", "Or": "||", "Eq": "==", "NotEq": "!=", "Lt": "<", "LtE": "<=", "Gt": ">", "GtE": ">="}
 _MAX_TEXT = 20_000
+_FACTS = {
+    ".pipeline_job_name": "name",
+    ".pipeline_job_resource_name": "name",
+    ".pipeline_job_uuid": "id",
+    ".pipeline_task_uuid": "task",
+    ".pipeline_root": "root",
+    ".pipeline_job_create_time_utc": "began",
+    ".pipeline_job_schedule_time_utc": "began",
+    ".workspace_path": WORKSPACE,
+}
+"""By the path of a placeholder, the fact of a run that it stands for."""
+_TEXT = object()
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -47,15 +61,47 @@ class Made(msgspec.Struct, frozen=True):
 
 def imported(where: str, importer: Json, parameters: Mapping[str, Any]) -> Made:
     """Return what an importer does: an artifact that is there already, as from outside of the pipeline."""
-    uri, metadata = importer.get("artifactUri", {}), importer.get("metadata", {})
-    if "{{$" in str(metadata):
-        raise ComponentError(f"{where}.importer.metadata: a placeholder there is not known here")
+    uri = importer.get("artifactUri", {})
+    metadata = with_inputs(f"{where}.importer.metadata", importer.get("metadata", {}), parameters)
     name = uri.get("runtimeParameter")
-    place = uri.get("constant") if name is None else member(where, parameters, name)
+    place = with_inputs(where, uri.get("constant"), parameters) if name is None else member(where, parameters, name)
     if place is None or place == "":
         raise ComponentError(f"{where}.importer.artifactUri: it has no value")
-    kind = importer.get("typeSchema", {}).get("schemaTitle", "system.Artifact")
-    return Made((), {}, {"artifact": FromOutside(kind, (Artifact("", metadata),), place)})
+    properties = metadata if isinstance(metadata, dict) else {}
+    made = metadata if isinstance(metadata, Value) else None
+    return Made(
+        (), {}, {"artifact": FromOutside(kind_of(importer, "typeSchema"), (Artifact("", properties),), place, made)}
+    )
+
+
+def given_artifact(where: str, one: Json, text: str) -> FromOutside:
+    """Return an artifact that is given to a pipeline, by its URI; several of a list by a list of URIs, as JSON."""
+    uris = [text]
+    if one.get("isArtifactList"):
+        try:
+            uris = msgspec.json.decode(text, type=list[str])
+        except UNDECODABLE:
+            raise ComponentError(f"{where} is a list of artifacts: give a list of URIs, as JSON") from None
+    if "" in uris:
+        raise ComponentError(f"{where}: it has no URI")
+    return FromOutside(kind_of(one, "artifactType"), tuple(map(Artifact, uris)))
+
+
+def kind_of(one: Json, field: str) -> str:
+    """Return the type of an artifact."""
+    return str(one.get(field, {}).get("schemaTitle", "system.Artifact"))
+
+
+def final_status(task: str, steps: tuple[str, ...]) -> Value:
+    """Return how a task ended, as Kubeflow Pipelines gives it to an exit task."""
+    ended = Value(STATUS, steps)
+    fields = {
+        "state": Value("get", (ended, "state")),
+        "pipelineTaskName": task,
+        "pipelineJobResourceName": Value(RUN, ("name",)),
+        "error": Value("get", (ended, "error")),
+    }
+    return Value("object", tuple([part for field in fields.items() for part in field]))
 
 
 def in_turn(scope: str, tasks: Mapping[str, Json]) -> list[str]:
@@ -122,22 +168,48 @@ def typed(one: Json, value: Any) -> Any:
     return int(value) if whole else value
 
 
-def with_inputs(where: str, value: Any, known: Mapping[str, Any]) -> Any:
-    """Return a constant with the parameters that it names, in one pass."""
+def with_inputs(where: str, value: Any, known: Mapping[str, Any], task: str = "") -> Any:
+    """Return a constant with the parameters and the facts of the run that it names, in one pass.
+
+    Its lists and structures have theirs, too, as values, and as names of members.
+    """
+    of = partial(with_inputs, where, known=known, task=task)
+    if isinstance(value, list):
+        items = list(map(of, value))
+        return Value("list", tuple(items)) if _has_value(items) else items
+    if isinstance(value, dict):
+        members = [part for pair in value.items() for part in map(of, pair)]
+        if _has_value(members):
+            return Value("object", tuple(members))
+        return {rendered_value(key): one for key, one in zip(members[::2], members[1::2], strict=True)}
     if not isinstance(value, str):
-        if "{{$" in str(value):
-            raise ComponentError(f"{where}: a placeholder in a list or structure can't be replaced here")
         return value
     parts: list[Any] = []
     at = 0
     for match in PLACEHOLDER.finditer(value):
-        if re.match(r"\.(pipeline_|workspace)", match["path"]):
-            raise ComponentError(f"{where}: {match[0]} is not known here")
-        if (name := _INPUT.fullmatch(match["path"])) is not None:
-            parts += [value[at : match.start()], member(where, known, name[1])]
+        if (found := _named(where, match, known, task)) is not _TEXT:
+            parts += [value[at : match.start()], found]
             at = match.end()
     parts = [one for one in (*parts, value[at:]) if one != ""] if parts else [value]
     return parts[0] if len(parts) == 1 else Value("text", tuple(parts))
+
+
+def _named(where: str, placeholder: re.Match[str], known: Mapping[str, Any], task: str) -> Any:
+    """Return what a placeholder in a constant stands for; _TEXT for one that stays as it is."""
+    path = placeholder["path"]
+    if (name := _INPUT.fullmatch(path)) is not None:
+        return member(where, known, name[1])
+    if path == ".pipeline_task_name" and task:
+        return task
+    if (fact := _FACTS.get(path)) is not None:
+        return Value(RUN, (fact,))
+    if path.startswith((".pipeline_", ".workspace")):
+        raise ComponentError(f"{where}: {placeholder[0][:200]} is not known here")
+    return _TEXT
+
+
+def _has_value(parts: Iterable[Any]) -> bool:
+    return any(isinstance(one, Value) for one in parts)
 
 
 def read_condition(text: str, inputs: Callable[[str], Any]) -> Any:

@@ -10,12 +10,14 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.base.files import local_path
 from tfoperator.base.urls import shown_url
 from tfoperator.base.yamldata.reader import MAX_BYTES, YamlError, read_documents
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher import ComponentError, ExecutorSpec, PlatformConfig
 from tfoperator.launcher.component_file import parameter_values
 from tfoperator.launcher.core.component import Json
+from tfoperator.object_store import is_object_url
 from tfoperator.pipeline.graph import Graph, Loop, Source, Step, made_graph
 from tfoperator.pipeline.kfp.container import IRContainerSpec, configs_of, retry_of
 from tfoperator.pipeline.kfp.parts import (
@@ -23,8 +25,11 @@ from tfoperator.pipeline.kfp.parts import (
     as_value,
     chosen_output,
     definitions_of,
+    final_status,
+    given_artifact,
     imported,
     in_turn,
+    kind_of,
     member,
     output_of,
     read_condition,
@@ -33,7 +38,7 @@ from tfoperator.pipeline.kfp.parts import (
     with_inputs,
 )
 from tfoperator.pipeline.kfp.spec import PIPELINE, PLATFORMS, check
-from tfoperator.pipeline.values import COLLECT, ITEM, OUTPUT, STATUS, Value
+from tfoperator.pipeline.values import COLLECT, ITEM, OUTPUT, Value
 
 _MAX_DEPTH = 30
 _MAX_TASKS = 2000
@@ -78,27 +83,38 @@ class _Reading:
     def read(self, given: Mapping[str, str]) -> tuple[Graph, Json, Configs]:
         name, root = self._pipeline.get("pipelineInfo", {}).get("name", ""), self._pipeline.get("root", {})
         wanted, problems = definitions_of(root, "input", "parameters"), list[str]()
+        artifacts = self._given_artifacts(root, given, problems)
         examples = {key: type_of(f"root: {key}", one)[1] for key, one in wanted.items()}
-        values = parameter_values(examples, given, problems)
+        texts = {key: text for key, text in given.items() if key in wanted or key not in artifacts}
+        values = parameter_values(examples, texts, problems)
         for key, one in wanted.items():
             if key not in given:
                 values[key] = typed(one, one.get("defaultValue"))
                 if values[key] is None and not one.get("isOptional"):
                     problems.append(f"parameter {key!r} is missing: --param {key}=VALUE")
-        if definitions_of(root, "input", "artifacts"):
-            problems.append("root.inputDefinitions.artifacts: artifacts can't be given to a pipeline")
         if "dag" not in root:
             problems.append("root.dag is missing")
         if problems:
             raise ComponentError("\n".join(["its parameters are wrong:", *problems]))
-        self._dag(root, Step("", "", ExecutorSpec(), exec_properties=values))
+        self._dag(root, Step("", "", ExecutorSpec(), inputs=artifacts, exec_properties=values))
         place = self._pipeline.get("defaultPipelineRoot") or f"{name}-root"
         graph = made_graph(name, place, self._steps, enable_cache=True)
-        if "://" in place.removeprefix("file://"):
+        if local_path(place) is None and not is_object_url(place):
             raise ComponentError(
-                f"defaultPipelineRoot {shown_url(place)}: these components read and write files; give a directory"
+                f"defaultPipelineRoot {shown_url(place)}: outputs go to a directory, or below s3://, gs:// or az://"
             )
-        return graph, values, self._configs
+        return graph, {**values, **{key: given[key] for key in artifacts}}, self._configs
+
+    def _given_artifacts(self, root: Json, given: Mapping[str, str], problems: list[str]) -> dict[str, Source]:
+        found: dict[str, Source] = {}
+        for key, one in definitions_of(root, "input", "artifacts").items():
+            if key in definitions_of(root, "input", "parameters"):
+                problems.append(f"root.inputDefinitions: {key!r} is the name of a parameter and of an artifact")
+            elif key in given:
+                found[key] = given_artifact(f"artifact {key!r}", one, given[key])
+            elif not one.get("isOptional"):
+                problems.append(f"artifact {key!r} is missing: --param {key}=URI")
+        return found
 
     def _dag(self, component: Json, scope: Step) -> dict[str, Made]:
         """Read the tasks of a DAG, which is in the conditions and loops of `scope`, and has its inputs."""
@@ -119,29 +135,20 @@ class _Reading:
             raise ComponentError(f"{where[:200]}: there are more than {_MAX_TASKS} tasks")
         named = task.get("componentRef", {}).get("name", "")
         component = member(where, self._pipeline.get("components", {}), named, "component ")
-        trigger, iterator = task.get("triggerPolicy", {}), task.get("parameterIterator")
+        trigger = task.get("triggerPolicy", {})
         strategy = trigger.get("strategy", "ALL_UPSTREAM_TASKS_SUCCEEDED")
         always = member(f"{where}.triggerPolicy", _STRATEGIES, strategy, "strategy ")
         behind = [one for other in task.get("dependentTasks", ()) for one in made[other].steps]
-        parameters = self._parameters(where, task, component, scope, made)
-        loops = scope.loops
-        if iterator is not None:
-            items = iterator.get("items", {})
-            try:
-                plain = msgspec.json.decode(items.get("raw") or "null")
-            except UNDECODABLE as error:
-                raise ComponentError(f"{where}.parameterIterator.items.raw: {error}") from None
-            if plain is None and (plain := parameters.get(items.get("inputParameter", ""))) is None:
-                raise ComponentError(f"{where}.parameterIterator.items: there are none")
-            loop = Loop(where, plain, task.get("iteratorPolicy", {}).get("parallelismLimit", 0))
-            loops = (*loops, loop)
-            parameters[iterator.get("itemInput", "")] = Value(ITEM, (where,))
+        known = self._parameters(where, name, task, component, scope, made)
+        parameters = {key: known[key] for key in definitions_of(component, "input", "parameters")}
+        inputs = self._artifacts(where, task, component, scope, made)
+        loops = self._looped(where, task, scope, parameters, inputs)
         condition = trigger.get("condition")
         when = (*scope.when, read_condition(condition, partial(member, where, parameters))) if condition else scope.when
         inner = msgspec.structs.replace(
             scope,
             name=where,
-            inputs=self._artifacts(where, task, scope, made),
+            inputs=inputs,
             exec_properties=parameters,
             when=when,
             loops=loops,
@@ -157,8 +164,8 @@ class _Reading:
                 {key: chosen_output(where, one, found) for key, one in outputs.get("artifacts", {}).items()},
             )
         else:
-            result = self._executed(task, component, inner)
-        if iterator is None:
+            result = self._executed(task, component, inner, {**known, **parameters})
+        if loops == scope.loops:
             return result
         # Seen from outside, an output of a loop is a list.
         parameters, artifacts = (
@@ -167,7 +174,30 @@ class _Reading:
         )
         return Made(result.steps, parameters, artifacts)
 
-    def _executed(self, task: Json, component: Json, scope: Step) -> Made:
+    def _looped(
+        self, where: str, task: Json, scope: Step, parameters: dict[str, Any], inputs: dict[str, Source]
+    ) -> tuple[Loop, ...]:
+        """Return the loops that a task is in, its own last, whose item becomes one of its parameters or inputs."""
+        limit = task.get("iteratorPolicy", {}).get("parallelismLimit", 0)
+        if (iterator := task.get("parameterIterator")) is not None:
+            items = iterator.get("items", {})
+            try:
+                plain = msgspec.json.decode(items.get("raw") or "null")
+            except UNDECODABLE as error:
+                raise ComponentError(f"{where}.parameterIterator.items.raw: {error}") from None
+            if plain is None and (plain := parameters.get(items.get("inputParameter", ""))) is None:
+                raise ComponentError(f"{where}.parameterIterator.items: there are none")
+            parameters[iterator.get("itemInput", "")] = Value(ITEM, (where,))
+        elif (iterator := task.get("artifactIterator")) is not None:
+            place = f"{where}.artifactIterator.items"
+            listed = as_value(place, member(place, inputs, iterator.get("items", {}).get("inputArtifact", "")))
+            plain = Value("positions", (Value("artifacts", (listed,)),))
+            inputs[iterator.get("itemInput", "")] = Value("at", (listed, Value(ITEM, (where,))))
+        else:
+            return scope.loops
+        return (*scope.loops, Loop(where, plain, limit))
+
+    def _executed(self, task: Json, component: Json, scope: Step, known: Mapping[str, Any]) -> Made:
         where, label = scope.name, component.get("executorLabel", "")
         executor = member(where, self._executors, label, "executor ")
         if "importer" in executor:
@@ -187,7 +217,7 @@ class _Reading:
             artifacts=kinds,
             values=tuple(values),
         )
-        outputs = {key: kinds[key].get("schemaTitle", "system.Artifact") for key in sides[1]} | values
+        outputs = {key: kind_of(one, "artifactType") for key, one in sides[1].items()} | values
         for key in (*outputs, *sides[0]):
             if not re.fullmatch(r"[\w.-]*\w", key):
                 raise ComponentError(f"{where}: {key!r} can't be the name of an input or output: it names files")
@@ -200,19 +230,22 @@ class _Reading:
             retry=retry_of(where, task.get("retryPolicy")),
             cache=task.get("cachingOptions", {}).get("enableCache", False),
         )
-        self._steps.append(step)
-        for platform, config in configs_of(label, container, self._platforms.get(label, {})).items():
+        resources = with_inputs(f"executors.{label}.container.resources", container.get("resources", {}), known)
+        late = resources if isinstance(resources, Value) else None
+        self._steps.append(msgspec.structs.replace(step, resources=late))
+        fixed = {**container, "resources": {} if late is not None else resources}
+        for platform, config in configs_of(label, fixed, self._platforms.get(label, {})).items():
             self._configs[platform][where] = [config]
         parameters, artifacts = ({key: Value(OUTPUT, (where, key)) for key in side} for side in (values, sides[1]))
         return Made((where,), parameters, artifacts)
 
     def _parameters(
-        self, where: str, task: Json, component: Json, scope: Step, made: Mapping[str, Made]
+        self, where: str, name: str, task: Json, component: Json, scope: Step, made: Mapping[str, Made]
     ) -> dict[str, Any]:
+        """Return the parameters of a task, also those that only texts with placeholders name."""
         definitions = definitions_of(component, "input", "parameters")
         given = task.get("inputs", {}).get("parameters", {})
         item = task.get("parameterIterator", {}).get("itemInput")
-        # Also those that only texts with placeholders name.
         found = {key: self._parameter(f"{where}: {key}", one, scope, made) for key, one in given.items()}
         for key, one in definitions.items():
             default, value, optional = typed(one, one.get("defaultValue")), found.get(key), one.get("isOptional")
@@ -223,14 +256,14 @@ class _Reading:
                 raise ComponentError(f"{where}: its parameter {key!r} is missing")
         for key, one in given.items():
             if "runtimeValue" in one:
-                found[key] = with_inputs(f"{where}: {key}", found[key], found)
-        return {key: found[key] for key in definitions}
+                found[key] = with_inputs(f"{where}: {key}", found[key], found, name)
+        return found
 
     def _parameter(self, where: str, given: Json, scope: Step, made: Mapping[str, Made]) -> Any:
         if (source := given.get("taskOutputParameter")) is not None:
             value = output_of(where, source, made, "parameters")
         elif (source := given.get("taskFinalStatus")) is not None:
-            value = Value(STATUS, made[source["producerTask"]].steps)
+            value = final_status(source["producerTask"], made[source["producerTask"]].steps)
         elif (name := given.get("componentInputParameter")) is not None:
             value = member(where, scope.exec_properties, name)
         else:
@@ -244,11 +277,16 @@ class _Reading:
             value = Value("get", (value, key))
         return value
 
-    def _artifacts(self, where: str, task: Json, scope: Step, made: Mapping[str, Made]) -> dict[str, Source]:
+    def _artifacts(
+        self, where: str, task: Json, component: Json, scope: Step, made: Mapping[str, Made]
+    ) -> dict[str, Source]:
         found: dict[str, Source] = {}
+        definitions = definitions_of(component, "input", "artifacts")
         for key, given in task.get("inputs", {}).get("artifacts", {}).items():
             if (source := given.get("taskOutputArtifact")) is not None:
                 found[key] = output_of(where, source, made, "artifacts")
             elif (one := scope.inputs.get(given.get("componentInputArtifact", ""))) is not None:
                 found[key] = one
+            if definitions.get(key, {}).get("isOptional") and isinstance(found.get(key), Value):
+                found[key] = Value("first", (found[key], None))  # None where its task has put out nothing
         return found

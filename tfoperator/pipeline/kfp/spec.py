@@ -19,7 +19,7 @@ _PARAMETER = {
 }
 _ARTIFACT = {"artifactType": _TYPE, "isArtifactList": bool, "isOptional": bool, "description": str, "metadata": dict}
 _INTERFACE = {"parameters": {_EACH: _PARAMETER}, "artifacts": {_EACH: _ARTIFACT}}
-_CONSTANT = {"constant": object, "runtimeParameter": str}
+_CONSTANT = {"constant": str, "runtimeParameter": str}
 _FROM_TASK = {"producerTask": str, "outputParameterKey": str, "outputArtifactKey": str}
 _GIVEN = {
     "taskOutputParameter": _FROM_TASK,
@@ -39,6 +39,7 @@ _TASK = {
     "triggerPolicy": {"condition": str, "strategy": str},
     "retryPolicy": {"maxRetryCount": int, "backoffDuration": str, "backoffFactor": float, "backoffMaxDuration": str},
     "parameterIterator": {"itemInput": str, "items": {"raw": str, "inputParameter": str}},
+    "artifactIterator": {"itemInput": str, "items": {"inputArtifact": str}},
     "iteratorPolicy": {"parallelismLimit": int},
 }
 _SELECTOR = {"producerSubtask": str, "outputParameterKey": str, "outputArtifactKey": str}
@@ -67,7 +68,13 @@ _EXECUTOR = {
         "env": [{"name": str, "value": str}],
         "resources": _RESOURCES,
     },
-    "importer": {"artifactUri": _CONSTANT, "typeSchema": _TYPE, "metadata": dict, "reimport": bool},
+    "importer": {
+        "artifactUri": _CONSTANT,
+        "typeSchema": _TYPE,
+        "metadata": dict,
+        "reimport": bool,
+        "downloadToWorkspace": bool,
+    },
 }
 PIPELINE = {
     "pipelineInfo": _NAMED,
@@ -78,8 +85,17 @@ PIPELINE = {
     "sdkVersion": str,
     "defaultPipelineRoot": str,
 }
-PLATFORMS = {"platforms": {"tfoperator": {"deploymentSpec": {"executors": {_EACH: dict}}}}}
-"""The second document. Of our own platform it has, by executor, what component.yaml has as `platforms`."""
+_WORKSPACE = {"size": str, "kubernetes": {"pvcSpecPatch": dict}}
+PLATFORMS = {
+    "platforms": {
+        "tfoperator": {"deploymentSpec": {"executors": {_EACH: dict}}},
+        "kubernetes": {"pipelineConfig": {"workspace": _WORKSPACE}},
+    }
+}
+"""The second document. Of our own platform it has, by executor, what component.yaml has as `platforms`.
+
+A workspace is a folder of `pipeline_root` here, whatever size and class of storage the file asks for.
+"""
 
 
 def check(where: str, value: Any, form: Any) -> None:

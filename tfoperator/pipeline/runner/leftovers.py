@@ -10,13 +10,14 @@ from functools import partial
 
 import msgspec
 
+from tfoperator.base.files import local_path
 from tfoperator.kube.errors import ConfigError, KubeError
 from tfoperator.launcher import LaunchContext, LauncherError
 from tfoperator.launcher.core.context import connect
 from tfoperator.launcher.core.record import recorded_execution
 from tfoperator.launcher.platforms.stopping import stop_recorded
 from tfoperator.object_store import is_object_url
-from tfoperator.pipeline.driver import publish, remove
+from tfoperator.pipeline.driver import leads_out, publish, remove, tmp_of
 from tfoperator.pipeline.home import Home, orchestrated
 from tfoperator.pipeline.lease import RunInProgress
 from tfoperator.pipeline.store.metadata_store import MetadataStore
@@ -150,6 +151,8 @@ def clean_run(home: Home, store: MetadataStore, run: RunRecord, *, outputs: bool
                         continue
                     removed += [record.uri] if remove(record.uri) else []
                     gone.append(record.uri)
+        if local_path(run.root) is not None and not leads_out(run.root, tmp_of(run)):
+            remove(tmp_of(run))
         home.logs.remove(run.id)
         store.mark_deleted(gone)
         store.forget_run(run.id)

@@ -8,7 +8,7 @@ outputs are identified by path. If the records are on that volume, a step must m
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
@@ -25,7 +25,10 @@ from tfoperator.launcher import (
     ProcessComponentLauncher,
     TFJobComponentLauncher,
 )
+from tfoperator.launcher.platforms.kubernetes.config import MAIN
 from tfoperator.launcher.platforms.kubernetes.launcher import ObjectComponentLauncher
+from tfoperator.pipeline.graph import Step
+from tfoperator.pipeline.kfp.resources import with_resources
 
 _PRIVATE = frozenset({"configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "projected", "secret"})
 """Volumes that are a pod's own, or that are no storage."""
@@ -55,6 +58,17 @@ def with_root(info: ComponentLaunchInfo, root: str) -> ComponentLaunchInfo:
     return msgspec.structs.replace(info, platform_config=known.with_volume(str(path)))
 
 
+def with_late_resources(info: ComponentLaunchInfo, step: Step) -> ComponentLaunchInfo:
+    """Return the info with the resources of a step that are known since its inputs are. Raises ComponentError."""
+    if not isinstance(step.resources, Mapping):
+        return info
+    spec = info.component.executor_spec
+    for config in with_resources(f"step {step.name}: resources", dict(step.resources), info.platform_config):
+        if info.launcher.can_launch(spec, config):
+            return msgspec.structs.replace(info, platform_config=config)
+    return info
+
+
 def check_records_are_hidden(step: str, launcher: BaseComponentLauncher, place: str) -> None:
     """Raise ComponentError if a step's container may write to its runner's records at `place`, a path or a URL.
 
@@ -65,21 +79,51 @@ def check_records_are_hidden(step: str, launcher: BaseComponentLauncher, place: 
     if path is None or not isinstance(launcher, ObjectComponentLauncher):
         return
     records = path.absolute()
-    above = [_parts(one) for one in (records, *records.parents)]
     for pod in _pod_specs(launcher.manifest):
-        shared = {volume.get("name") for volume in _objects(pod.get("volumes")) if _PRIVATE.isdisjoint(volume.keys())}
         for container in (*_objects(pod.get("initContainers")), *_objects(pod.get("containers"))):
-            mounts = [one for one in _objects(container.get("volumeMounts")) if one.get("mountPath")]
-            by_place = {_parts(one["mountPath"]): one for one in mounts}
-            mount = next((by_place[place] for place in above if place in by_place), {})
-            part = mount.get("subPathExpr") or len(_parts(mount.get("subPath"))) > 1
-            if not mount or mount.get("name") not in shared or mount.get("readOnly") or part:
+            mount = _shared_mount(pod, container, records)
+            if not mount or mount.get("subPathExpr") or len(_parts(mount.get("subPath"))) > 1:
                 continue
             raise ComponentError(
                 f"step {step}: its container {container.get('name')} could write to the records of all runs in "
                 f"{records}, for it mounts the whole volume {mount.get('name')} at {mount.get('mountPath')}: mount a "
                 "part of it (subPath), such as the folder of pipeline_root, or keep the records elsewhere (--home)"
             )
+
+
+def on_volume(root: str) -> bool:
+    """Return whether `pipeline_root` is on a file system of its own here, and not on that of this container."""
+    path = local_path(root)
+    there = next((one for one in (path, *path.parents) if one.exists()), None) if path is not None else None
+    return there is not None and there.stat().st_dev != Path("/").stat().st_dev
+
+
+def shares_root(launcher: BaseComponentLauncher, root: str) -> bool:
+    """Return whether the component's container mounts a volume, not its pod's own, on `pipeline_root`, to write there.
+
+    In a cluster that is the volume of this process, at the same path, since outputs are identified by path. This is
+    never so for a TFJob: all its replicas would write one output.json, of which the leader's counts.
+    """
+    path = local_path(root)
+    if path is None or not isinstance(launcher, KubernetesPodComponentLauncher):
+        return False
+    pods = [*_pod_specs(launcher.manifest)]
+    own = [
+        _shared_mount(pod, one, path)
+        for pod in pods
+        for one in _objects(pod.get("containers"))
+        if one.get("name") == MAIN
+    ]
+    return bool(own) and all(own)
+
+
+def _shared_mount(pod: Mapping[str, Any], container: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+    """Return the mount by which a container may write to a path, if that is of a volume which is not the pod's own."""
+    shared = {volume.get("name") for volume in _objects(pod.get("volumes")) if _PRIVATE.isdisjoint(volume.keys())}
+    mounts = [one for one in _objects(container.get("volumeMounts")) if one.get("mountPath")]
+    by_place = {_parts(one["mountPath"]): one for one in mounts}
+    mount = next((by_place[place] for place in map(_parts, (path, *path.parents)) if place in by_place), {})
+    return mount if mount.get("name") in shared and not mount.get("readOnly") else {}
 
 
 def _pod_specs(manifest: Any) -> Iterator[Mapping[str, Any]]:

@@ -15,20 +15,26 @@ from typing import Any, TypedDict, Unpack
 import msgspec
 
 from tfoperator.base.clock import StopSignal
-from tfoperator.base.files import local_path
 from tfoperator.launcher import (
     BaseComponentLauncher,
     ComponentError,
+    ComponentLaunchInfo,
     LaunchContext,
-    LocalComponentRunner,
     PlatformConfig,
 )
-from tfoperator.pipeline.dsl.pipeline import Pipeline, graph_of
+from tfoperator.object_store import is_object_url
+from tfoperator.pipeline.dsl.pipeline import Pipeline
 from tfoperator.pipeline.graph import Graph, Step, check_fixed
 from tfoperator.pipeline.home import DEFAULT_HOME, ORCHESTRATOR, Home, is_run_id
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease
+from tfoperator.pipeline.runner.base import TfxRunner, absolute_graph, new_run_id
 from tfoperator.pipeline.runner.leftovers import stop_dead_runs
-from tfoperator.pipeline.runner.platforms import ON_DOCKER, check_records_are_hidden, with_root
+from tfoperator.pipeline.runner.platforms import (
+    ON_DOCKER,
+    check_records_are_hidden,
+    with_late_resources,
+    with_root,
+)
 from tfoperator.pipeline.runner.progress import (
     Listener,
     PipelineCancelled,
@@ -69,7 +75,7 @@ def on_signals(cancel: Callable[[], None]) -> Iterator[None]:
         yield
 
 
-class PipelineRunner:
+class PipelineRunner(TfxRunner):
     """Runs pipelines from this process, one at a time. `run` from one thread, `cancel` from any.
 
     `platform_configs` are lists by component, and under `default` for all. `home` has the metadata store and the
@@ -90,7 +96,7 @@ class PipelineRunner:
         lease_seconds: float = LEASE_SECONDS,
     ) -> None:
         """Raises ComponentError for invalid configs."""
-        self._chooser = LocalComponentRunner(launchers, platform_configs)
+        super().__init__(launchers, platform_configs)
         self._place = home
         self._listener = listener or Listener()
         self._context = dataclasses.replace(context or LaunchContext(), tell=partial(self._listener.tell, ""))
@@ -117,20 +123,31 @@ class PipelineRunner:
         `source`, `parameters` and `place` are recorded with a new run. Raises ComponentError before anything is
         created, PipelineFailed, PipelineCancelled, StoreError.
         """
-        graph = _absolute(graph_of(pipeline))
+        graph = absolute_graph(pipeline)
+        return self._run(graph, self.infos_of(graph, "RUN"), resume=resume, run_id=run_id, **origin)
+
+    def _run(
+        self,
+        pipeline: Graph,
+        component_launcher_infos: Mapping[str, ComponentLaunchInfo],
+        *,
+        resume: str = "",
+        run_id: str = "",
+        **origin: Unpack[RunOrigin],
+    ) -> PipelineResult:
+        graph, choose = pipeline, partial(self._chosen, component_launcher_infos)
         new = _new_run(graph, run_id or None, self._context, origin)
         with closing(Home(self._place)) as home, home.store() as store, ExitStack() as stack:
             if run_id and store.run(run_id) is not None:
                 resume = run_id
             run = _resumed_run(home, store, resume, new) if resume else new
-            self._chooser.check_names([step.name for step in graph.steps])
             for step in graph.steps:  # all of them, before the first one starts
-                self._chosen(graph, step, "RUN", self._context).check()
+                choose(graph, step, "RUN", self._context).check()
             home.logs.check()
             ownership = self._own(stack, home, store, run)
             # The work of another runner until it released the run is known only now.
             run = msgspec.structs.replace(store.run(run.id) or run, term=ownership.term)
-            parts = RunParts(home, store, graph, run, ownership, self._context, self._listener, self._chosen)
+            parts = RunParts(home, store, graph, run, ownership, self._context, self._listener, choose)
             parts.record()  # from here on an earlier runner can't write
             unclear = stop_dead_runs(home, store, self._context, but=run.id)
             with on_signals(self.cancel):
@@ -207,7 +224,7 @@ class PipelineRunner:
         ends it. The step's outcome is returned, not raised. Raises ComponentError before anything is created,
         StoreError.
         """
-        graph = _absolute(graph_of(pipeline))
+        graph = absolute_graph(pipeline)
         origin["place"] = {**(origin.get("place") or {}), ORCHESTRATOR: orchestrator}
         new = _new_run(graph, run_id, self._context, origin)
         check_fixed(graph)
@@ -223,8 +240,8 @@ class PipelineRunner:
             begun = store.run(run_id)
             run = new if begun is None else _resumed_run(home, store, run_id, new)
             run = msgspec.structs.replace(run, term=run.lease.term, step_terms={step: ownership.term})
-            self._chooser.check_names([*steps])
-            parts = RunParts(home, store, graph, run, ownership, self._context, self._listener, self._chosen)
+            choose = partial(self._chosen, self.infos_of(graph, "RUN"))
+            parts = RunParts(home, store, graph, run, ownership, self._context, self._listener, choose)
             launch = StepLaunch(parts, steps[step])
             launch.launcher.check()
             if begun is None or begun.state != "running":
@@ -239,12 +256,23 @@ class PipelineRunner:
 
     def check(self, pipeline: Pipeline | Graph) -> dict[str, str]:
         """Return what would be launched, by step; raise ComponentError with all errors. Makes no request."""
-        graph = _absolute(graph_of(pipeline))
-        return {step.name: self._chosen(graph, step, "RUN", None).dry_run() for step in graph.steps}
+        graph = absolute_graph(pipeline)
+        infos = self.infos_of(graph, "RUN")
+        return {step.name: self._chosen(infos, graph, step, "RUN", None).dry_run() for step in graph.steps}
 
-    def _chosen(self, graph: Graph, step: Step, run_id: str, context: LaunchContext | None) -> BaseComponentLauncher:
-        info = self._chooser.launch_info(graph.component(step, run_id), step.pattern)
-        launcher = with_root(info, graph.root).make(context)
+    def _chosen(
+        self,
+        infos: Mapping[str, ComponentLaunchInfo],
+        graph: Graph,
+        step: Step,
+        run_id: str,
+        context: LaunchContext | None,
+    ) -> BaseComponentLauncher:
+        """Return the launcher of a step, which may be an iteration of the one that was chosen for."""
+        info = msgspec.structs.replace(infos[step.pattern or step.name], component=graph.component(step, run_id))
+        if is_object_url(graph.root):
+            context = dataclasses.replace(context or LaunchContext(), objects=graph.root)
+        launcher = with_root(with_late_resources(info, step), graph.root).make(context)
         check_records_are_hidden(step.name, launcher, str(self._place))
         return launcher
 
@@ -262,18 +290,13 @@ class PipelineRunner:
         raise PipelineCancelled(result) if cancelled else PipelineFailed(result)
 
 
-def _absolute(graph: Graph) -> Graph:
-    path = local_path(graph.root)
-    return graph if path is None else msgspec.structs.replace(graph, root=str(path.absolute()))
-
-
 def _new_run(graph: Graph, run_id: str | None, context: LaunchContext, origin: RunOrigin) -> RunRecord:
-    """Return the record of a new run. Without `run_id` its id is the time, so that ids sort by it, and four digits."""
+    """Return the record of a new run, without `run_id` with an id of its own."""
     now = context.clock.now()
     if run_id is not None and not is_run_id(run_id):
         raise ComponentError(f"{run_id!r} is no id of a run: letters, digits, '-', '_' and '.', at most 100 of them")
     return RunRecord(
-        run_id or f"{now:%Y%m%d-%H%M%S}-{context.random.getrandbits(16):04x}",
+        run_id or new_run_id(context.clock, context.random),
         graph.name,
         "running",
         graph.root,

@@ -23,15 +23,18 @@ from tfoperator.launcher import (
     PlatformUnavailable,
     RetryableFailure,
 )
-from tfoperator.pipeline.driver import MetadataDriver, looked_up
+from tfoperator.launcher.core.context import in_cluster
+from tfoperator.pipeline.driver import MetadataDriver, leads_out, looked_up, tmp_of
 from tfoperator.pipeline.graph import Graph, Step, Unfolded, ready
 from tfoperator.pipeline.home import Home
+from tfoperator.pipeline.kfp.resources import resources_of
 from tfoperator.pipeline.lease import RunLease
+from tfoperator.pipeline.runner.platforms import on_volume, shares_root
 from tfoperator.pipeline.runner.progress import Listener, StepState, StepView
 from tfoperator.pipeline.store.database import StoreError
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import ExecutionRecord, RunRecord, RunState
-from tfoperator.pipeline.values import OUTPUT, LeftOut, NotYet, Value, evaluate, sources
+from tfoperator.pipeline.values import OUTPUT, LeftOut, NotPutOut, NotYet, Value, evaluate, sources
 
 logger = logging.getLogger(__name__)
 
@@ -69,10 +72,11 @@ class StepLaunch:
         """The step as it begins."""
         self._keep_line = home.logs.append_to(run.id, step.name)
         metadata = MetadataDriver(parts.store, run, step)
+        tmp_path = f"{pattern.tmp_path}/{run.id}/{step.name}" if pattern.tmp_path else ""
         self.context = dataclasses.replace(
             pattern,
             work_dir=home.step_folder(run.id, step.name),
-            tmp_path=f"{pattern.tmp_path}/{run.id}/{step.name}" if pattern.tmp_path else "",
+            tmp_path=tmp_path,
             cache=parts.graph.enable_cache and step.cache,
             retry=step.retry or pattern.retry,
             resume=True,
@@ -84,6 +88,12 @@ class StepLaunch:
             tell=lambda message: listener.tell(step.name, message),
         )
         self.launcher = parts.choose(parts.graph, step, run.id, self.context)
+        shared = f"{tmp_of(run)}/{step.name}"
+        sees_root = not tmp_path and in_cluster() and on_volume(run.root) and shares_root(self.launcher, run.root)
+        if sees_root and not leads_out(run.root, shared):
+            # The volume cuts no output.json, as a termination message does.
+            self.context = dataclasses.replace(self.context, tmp_path=shared)
+            self.launcher = parts.choose(parts.graph, step, run.id, self.context)
 
     def run(self) -> StepView:
         """Launch it; return the outcome. Raises nothing but what a signal's handler raises in the main thread."""
@@ -91,7 +101,10 @@ class StepLaunch:
             self.result = result = self.launcher.launch()
         except LaunchCancelled as error:
             return self._ended(StepState.CANCELLED, str(error))
-        except (PlatformUnavailable, OwnershipLost, StoreError) as error:
+        except PlatformUnavailable as error:
+            self.unfinished = self.launcher.may_run
+            return self._ended(StepState.RETRYABLE, str(error))
+        except (OwnershipLost, StoreError) as error:
             self.unfinished = True
             return self._ended(StepState.RETRYABLE, str(error))
         except (RetryableFailure, LaunchInProgress) as error:
@@ -125,7 +138,7 @@ class Progress:
     def __init__(self, parts: RunParts) -> None:
         self._parts = parts
         self._known: dict[str, ExecutionRecord] = {}
-        self._chosen: set[str] = set()  # that are to run
+        self._chosen: dict[str, Step] = {}  # that are to run, with their resources
         self._folded = True
         self._steps: list[Step] = []
         self.views: dict[str, StepView] = {}
@@ -148,7 +161,7 @@ class Progress:
             found += [one for one in ready(always, after, ended) if one not in found]
             chosen = [one for one in found if one.name in self._chosen or self._wanted(one)]
             if len(chosen) == len(found):
-                return chosen
+                return [self._chosen[one.name] for one in chosen]
 
     def skip(self, *, all_of_them: bool = False) -> bool:
         """Skip what waits for a step that has failed, but for steps that run in any case; return whether any was."""
@@ -179,6 +192,7 @@ class Progress:
 
     def _wanted(self, step: Step) -> bool:
         """Return whether a step is to run; otherwise record how it ended without that."""
+        resources = None
         try:
             if not all(evaluate(one, self._lookup) for one in step.when):
                 raise LeftOut("its condition does not hold")
@@ -186,12 +200,15 @@ class Progress:
                 evaluate(source, partial(self._lookup, content=False))
             for value in step.exec_properties.values():
                 evaluate(value, self._lookup)
+            if step.resources is not None:
+                resources = evaluate(step.resources, self._lookup)
+                resources_of(f"step {step.name}: resources", resources)
+        except (NotPutOut, ComponentError) as error:
+            self._end(step, StepState.FAILED, str(error))
         except LeftOut as error:
             self._end(step, StepState.LEFT_OUT, str(error))
-        except ComponentError as error:
-            self._end(step, StepState.FAILED, str(error))
         if wanted := self.views[step.name].state is StepState.WAITING:
-            self._chosen.add(step.name)
+            self._chosen[step.name] = msgspec.structs.replace(step, resources=resources)
         return wanted
 
     def _end(self, step: Step, state: StepState, message: str) -> None:
@@ -201,13 +218,15 @@ class Progress:
         unknown = []
         for name in sources(value):
             state = self.views[name].state if name in self.views else StepState.WAITING
-            if state in _OPEN or (value.op == OUTPUT and not state.done):
+            if state in _OPEN:
                 raise NotYet(name)
             if value.op == OUTPUT and state is StepState.LEFT_OUT:
                 raise LeftOut(f"{name}, which it reads from, was left out")
+            if value.op == OUTPUT and not state.done:
+                raise NotPutOut(f"{name}, which it reads from, has not succeeded")
             known = self._known.get(name)
             if state is not StepState.LEFT_OUT and (known is None or known.state not in ("COMPLETE", "CACHED")):
                 unknown.append(name)
         if unknown:
             self._known |= self._parts.store.executions(self._parts.run.id, unknown)
-        return looked_up(value, self._known, content=content)
+        return looked_up(value, self._known, run=self._parts.run, content=content)

@@ -36,6 +36,7 @@ def test_everything_in_it_is_optional_and_a_failure_without_an_exit_code_is_told
     assert full.error_status == RETRYABLE.error_status
     assert full.exec_properties == {"n": 3}
     assert full.artifacts() == {"a": (Artifact("/a"),), "b": (Artifact("/b", {"rows": 7}), Artifact("/c"))}
+    assert judge(ContainerEnd(0), parse_output(b'{"error_status": {"message": "bad data"}}')).state == "failed"
     assert judge(ContainerEnd(None, "Worker-0: exited with code 3"), None).message == "Worker-0: exited with code 3"
 
 
@@ -47,7 +48,7 @@ def test_everything_in_it_is_optional_and_a_failure_without_an_exit_code_is_told
         (b"[]", "array"),
         (b"\xff\xfe", "can't be read"),
         (b'{"error_status": {"code": "ERROR"}}', "ERROR.*error_status.code"),
-        (b'{"error_status": {"message": "x"}}', "code"),
+        (b'{"error_status": {"code": null}}', "code"),
         (b'{"outputs": {"a": 1}}', "outputs"),
         (b'{"outputs": {"stranger": {"uri": "/x"}}}', "stranger"),
         (b"[" * 100_000, "can't be read"),

@@ -47,6 +47,21 @@ def test_a_command_runs_with_its_variables_its_outputs_and_a_python_of_its_own(t
     assert not Path(lines[1]).exists()
 
 
+def test_an_environment_made_in_that_python_has_what_was_installed_before_it_was_made(tmp_path: Path) -> None:
+    """As a component of Kubeflow Pipelines does with `use_venv=True` and `packages_to_install`."""
+    seen = 'python3 -c "import sys, installed_one, msgspec; print(sys.prefix)"'
+    script = (
+        'echo x = 1 >"$(python3 -c "import sysconfig as s; print(s.get_path(\'purelib\'))")/installed_one.py"; '
+        "python3 -m venv inner --system-site-packages; . inner/bin/activate; "
+        f"python3 -m venv innermost --system-site-packages --without-pip; {seen}; . innermost/bin/activate; {seen}; "
+        "python3 -m venv alone --without-pip; . alone/bin/activate; "
+        'python3 -c "import installed_one" 2>/dev/null || echo /alone; echo end >"$0"'
+    )
+    lines: list[str] = []
+    launcher(tmp_path, script, lines, "{{ outputs.out.uri }}").launch()
+    assert [line.rpartition("/")[2] for line in lines[:3]] == ["inner", "innermost", "alone"]
+
+
 def test_a_failure_says_its_last_line_and_a_policy_may_try_it_again(tmp_path: Path) -> None:
     script = 'echo x >>"$0"; test $(wc -l <"$0") = 3 || { echo boom >&2; exit 4; }'
     with pytest.raises(PermanentFailure, match=r"exit code 4: boom"):

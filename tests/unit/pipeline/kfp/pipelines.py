@@ -51,6 +51,47 @@ def last(status: dsl.PipelineTaskFinalStatus):
     return sh('echo "$0"', "{{$.inputs.parameters['status']}}")
 
 
+@dsl.container_component
+def hand_on(text: str, handed: dsl.OutputPath(str)):
+    return sh('printf %s "$0" >"$1"', text, handed)
+
+
+@dsl.container_component
+def fail_before(text: dsl.OutputPath(str), data: Output[Dataset]):
+    return sh('echo "$0 $1" >&2; exit 3', text, data.path)
+
+
+@dsl.container_component
+def greet(text: str = "nothing came", data: Input[Dataset] = None):
+    given = dsl.IfPresentPlaceholder("data", then=["with data"], else_=["without data"])
+    return sh('echo "$0, $1"', text, given)
+
+
+@dsl.container_component
+def show(what: dict, items: list, text: str):
+    return sh('echo "$0"; echo "$1"; echo "$2"', what, items, text)
+
+
+@dsl.container_component
+def look(data: Input[Dataset]):
+    return sh('printf "%s %s\\n" "$(wc -l <"$0")" "$1"', data.path, data.metadata)
+
+
+@dsl.container_component
+def look_at_all(data: Input[list[Dataset]]):
+    return sh('echo "$0"', data)
+
+
+@dsl.container_component
+def keep(folder: str):
+    return sh('echo kept >"$0/note"', folder)
+
+
+@dsl.container_component
+def read(folder: str):
+    return sh('cat "$0/note"', folder)
+
+
 @dsl.pipeline(name="twice")
 def twice(x: int) -> int:
     return add(a=add(a=x, b=x).output, b=0).output
@@ -83,6 +124,47 @@ def exits(message: str):
         fail(message=message)
 
 
+@dsl.pipeline(name="ignores")
+def ignores():
+    failed = fail_before()
+    greet(text=failed.outputs["text"], data=failed.outputs["data"]).ignore_upstream_failure()
+
+
+@dsl.pipeline(name="ends")
+def ends():
+    with dsl.ExitHandler(last(), name="guarded"):
+        greet()
+
+
+@dsl.pipeline(name="paints")
+def paints() -> list[Dataset]:
+    with dsl.ParallelFor([1, 2]) as rows:
+        painted = paint(rows=rows, hue="red")
+    return dsl.Collected(painted.outputs["data"])
+
+
+@dsl.pipeline(name="rich", pipeline_config=dsl.PipelineConfig(workspace=dsl.WorkspaceConfig(size="1Gi")))
+def rich(known: Input[Dataset], cpus: str = "500m", hue: str = "green"):
+    """Everything that a file may have beside steps."""
+    asked = hand_on(text="2G")
+    memory = say(text="ignored").set_cpu_limit(cpus).set_memory_limit(asked.output)
+    show(
+        what={"hue": hue, "asked": [1, asked.output]},
+        items=[hue, {"run": dsl.PIPELINE_JOB_ID_PLACEHOLDER}, 2.5],
+        text=" ".join(
+            [dsl.PIPELINE_TASK_NAME_PLACEHOLDER, dsl.PIPELINE_JOB_NAME_PLACEHOLDER, dsl.PIPELINE_ROOT_PLACEHOLDER]
+        ),
+    ).after(memory)
+    many = paints()
+    with dsl.ParallelFor(many.output) as one:
+        look(data=one)
+    look_at_all(data=many.output)
+    look(data=known)
+    uri = "{{$.pipeline_root}}/of-nobody"
+    look(data=dsl.importer(artifact_uri=uri, artifact_class=Dataset, metadata={"hue": hue, asked.output: 1}).output)
+    read(folder=dsl.WORKSPACE_PATH_PLACEHOLDER).after(keep(folder=dsl.WORKSPACE_PATH_PLACEHOLDER))
+
+
 if __name__ == "__main__":
-    for pipeline in (shapes, exits):
+    for pipeline in (shapes, exits, ignores, ends, rich):
         compiler.Compiler().compile(pipeline, f"{pipeline.name}.yaml")

@@ -24,15 +24,26 @@ def here(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "root",
-    ["/", "/etc", "../../..", "..", "out", "out/x", "file:///home/me/.ssh", "{here}/../other", "file://localhost/etc"],
+    [
+        "/",
+        "/etc",
+        "../..",
+        "..",
+        "out",
+        "out/x",
+        "file:///home/me/.ssh",
+        "{here}/../x",
+        "file://localhost/etc",
+        "s3://b/x",
+    ],
 )
 def test_a_root_outside_of_the_current_folder_is_found(here: Path, root: str) -> None:
     graph = Graph("p", root.format(here=here), ())
     assert foreign_root(graph, here) == root.format(here=here)
 
 
-@pytest.mark.parametrize("root", ["p-root", "a/../b", "{here}", "{here}/data", "s3://bucket/x", "gs://b/.."])
-def test_a_root_in_it_or_at_a_url_is_not(here: Path, root: str) -> None:
+@pytest.mark.parametrize("root", ["p-root", "a/../b", "{here}", "{here}/data"])
+def test_a_root_in_it_is_not(here: Path, root: str) -> None:
     assert foreign_root(Graph("p", root.format(here=here), ()), here) == ""
 
 

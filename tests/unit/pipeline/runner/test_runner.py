@@ -19,7 +19,7 @@ from tfoperator.launcher import (
     PermanentFailure,
     RetryableFailure,
 )
-from tfoperator.pipeline import Channel, Home, Pipeline, PipelineCancelled, PipelineFailed, StepState
+from tfoperator.pipeline import ON_DOCKER, Channel, Home, Pipeline, PipelineCancelled, PipelineFailed, StepState
 
 
 def until_interrupted(*_: Any) -> None:
@@ -207,3 +207,25 @@ def test_what_steps_of_this_process_print_is_in_their_logs(tmp_path: Path) -> No
     home = Home(tmp_path / "home")
     for step in ("left", "right"):
         assert list(home.logs.lines(result.run_id, step)) == [f"{step} is through"]
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_where_no_docker_engine_is_nothing_was_created_and_the_run_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: bool
+) -> None:
+    """One word for one event: the step may be tried again, and nothing is left that could still run."""
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
+    step = add("alone", 1).with_id("alone")
+    step.executor_spec = ExecutorContainerSpec("busybox:1.36", ["true"])
+    pipeline = Pipeline("one", str(tmp_path / "data"), [step], enable_cache=cache)
+    for resume in ("", "last"):
+        with pytest.raises(PipelineFailed, match="has failed: alone: no Docker engine answers") as caught:
+            runner(tmp_path, launchers=ON_DOCKER).run(pipeline, resume=resume)
+        assert (caught.value.retryable, caught.value.result.state) == (True, "failed")
+        assert "may still run" not in str(caught.value)
+    seen = Seen()
+    with pytest.raises(PipelineFailed):
+        runner(tmp_path, launchers=ON_DOCKER, listener=seen).run(pipeline)
+    assert not [told for told in seen.told if "lost its runner" in told]
+    with home_of(tmp_path).store() as store:
+        assert [run.state for run in store.runs()] == ["failed", "failed"]

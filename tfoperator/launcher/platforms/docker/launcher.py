@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from importlib.util import find_spec
@@ -102,6 +103,12 @@ class DockerComponentLauncher(ContainerComponentLauncher):
         if output_file(self.tmp_path):
             call["volumes"] = volumes_with(call.get("volumes"), self.tmp_path)
         return call
+
+    @property
+    def sees_files(self) -> bool:
+        """Whether the engine is this machine's, so that a container sees its folders."""
+        engine = str(self._run_kwargs.get("docker_server_url") or os.environ.get("DOCKER_HOST", ""))
+        return bool(output_file(self.tmp_path)) and (not engine or engine.startswith("unix://"))
 
     def check(self) -> None:
         """Check as every launcher does, and that docker-py is installed, without which a retry would not help."""

@@ -53,6 +53,15 @@ class KubernetesPodPlatformConfig(PlatformConfig):
             patch["spec"] = _as_dict(pod_spec)
         self.layers: tuple[PodLayer, ...] = (PodLayer(copy.deepcopy(patch)),) if patch else ()
 
+    @property
+    def pod_spec(self) -> Json:
+        """The pod spec that it was given, as in a manifest; of a merged config, of all layers. A new value."""
+        merged: Json = {"spec": {}}
+        for layer in self.layers:
+            merged = strategic_merge(merged, {"spec": layer.patch.get("spec") or {}}, "Pod")
+        spec: Json = copy.deepcopy(self.layers[0].patch.get("spec") or {}) if len(self.layers) == 1 else merged["spec"]
+        return spec
+
     def named(self, origin: str) -> Self:
         """Return the same layers, marked with their origin."""
         return self._with(tuple([PodLayer(layer.patch, origin) for layer in self.layers]))

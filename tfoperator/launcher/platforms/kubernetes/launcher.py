@@ -18,7 +18,7 @@ from tfoperator.launcher.container.backend import Backend, Launch, LogForwarder,
 from tfoperator.launcher.container.launcher import ContainerComponentLauncher
 from tfoperator.launcher.core.component import ExecutorContainerSpec, ExecutorSpec, Json, PlatformConfig
 from tfoperator.launcher.core.errors import PlatformConfigError
-from tfoperator.launcher.core.output import ContainerEnd
+from tfoperator.launcher.core.output import ContainerEnd, output_file
 from tfoperator.launcher.core.output_document import OUTPUT_FILE
 from tfoperator.launcher.platforms.kubernetes.config import MAIN, KubernetesPodPlatformConfig
 from tfoperator.launcher.platforms.kubernetes.layers import BASE, MergedPod, merge_layers
@@ -108,6 +108,11 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
     @abc.abstractmethod
     def _manifest_of(self, merged: MergedPod) -> Json:
         """Return the object with this pod, without its name. Raises PlatformConfigError."""
+
+    @property
+    def sees_files(self) -> bool:
+        """Whether `tmp_path` is a directory that was given: of a volume that the pod mounts, too."""
+        return bool(output_file(self.context.tmp_path)) and self.context.tmp_path != ""
 
     def _base_pod(self) -> Json:
         """Return the lowest layer."""

@@ -1,0 +1,64 @@
+"""Files of a program that knows no object store: its inputs are downloaded before it runs, its outputs uploaded after.
+
+Inputs are at `tmp_path/inputs/NAME/NUMBER`. `launcher.core.output` uploads what a program has left at
+`tmp_path/outputs/NAME`, when it has succeeded.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from tfoperator.launcher.core.component import Component
+from tfoperator.launcher.core.errors import PermanentFailure, PlatformUnavailable
+from tfoperator.launcher.core.output import OUTPUTS_FOLDER
+from tfoperator.object_store import Objects, ObjectStoreError
+
+_INPUTS_FOLDER = "inputs"
+
+
+def staged_places(component: Component, tmp_path: str, below: str) -> dict[str, str]:
+    """Return the paths of artifacts below a URL, by their URLs; none without a URL."""
+    inputs = {
+        one.uri: f"{tmp_path}/{_INPUTS_FOLDER}/{name}/{number}"
+        for name, artifacts in component.inputs.items()
+        for number, one in enumerate(artifacts)
+    }
+    outputs = {
+        one.uri: f"{tmp_path}/{OUTPUTS_FOLDER}/{name}"
+        for name, artifacts in component.outputs.items()
+        for one in artifacts
+    }
+    return {uri: path for uri, path in (inputs | outputs).items() if below and uri.startswith(f"{below}/")}
+
+
+def clear(tmp_path: str) -> None:
+    """Remove the files of an earlier attempt."""
+    for name in (_INPUTS_FOLDER, OUTPUTS_FOLDER):
+        folder = Path(tmp_path, name)
+        if folder.is_symlink():  # a program may have put anything there
+            folder.unlink()
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def download(component: Component, tmp_path: str, below: str) -> None:
+    """Download a component's inputs below a URL, and make the folder of its outputs, where any user may write.
+
+    Raises PlatformUnavailable if the store does not answer, PermanentFailure if it is of no use.
+    """
+    clear(tmp_path)
+    places = staged_places(component, tmp_path, below)
+    try:
+        outputs = Path(tmp_path, OUTPUTS_FOLDER)
+        outputs.mkdir(parents=True)
+        os.chmod(outputs, 0o1777)
+        for uri in {one.uri: None for artifacts in component.inputs.values() for one in artifacts}:
+            if uri in places:
+                Objects(uri).download(Path(places[uri]))
+    except ObjectStoreError as error:
+        kind = PlatformUnavailable if error.passing else PermanentFailure
+        raise kind(f"component {component.name}: an input can't be downloaded: {error}") from None
+    except OSError as error:
+        raise PermanentFailure(f"component {component.name}: {error.filename}: {error.strerror}") from error

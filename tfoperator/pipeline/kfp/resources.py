@@ -1,0 +1,91 @@
+"""Processors, memory and accelerators of a container of the IR, for each platform. No I/O.
+
+A field is a constant, or comes from a parameter; where that is the output of a step it is known in the run only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.quantity import parse_quantity
+from tfoperator.launcher import (
+    ComponentError,
+    DockerPlatformConfig,
+    KubernetesPodPlatformConfig,
+    PlatformConfig,
+    TFJobPlatformConfig,
+)
+from tfoperator.launcher.container.templates import rendered_value
+from tfoperator.launcher.core.component import Json
+
+
+class Resources(msgspec.Struct, frozen=True):
+    """What a container gets: limits and requests of a pod, and the options of Docker."""
+
+    limits: dict[str, str]
+    requests: dict[str, str]
+    docker: Json
+
+    @property
+    def pod(self) -> Json:
+        """A container of a pod with them."""
+        return {"name": "main", "resources": {"limits": self.limits, "requests": self.requests}}
+
+
+def resources_of(where: str, given: Json) -> Resources:
+    """Return the resources that a container asks for. Raises ComponentError for what is no amount."""
+    limits, requests = _amounts(where, given, "Limit"), _amounts(where, given, "Request")
+    docker: Json = {}
+    if "cpu" in limits:
+        docker["nano_cpus"] = int(_number(where, limits["cpu"]) * 1e9)
+    if "memory" in limits:
+        docker["mem_limit"] = int(_number(where, limits["memory"]))
+    accelerator = given.get("accelerator", {})
+    kind = _text(accelerator.get("resourceType")) or _text(accelerator.get("type"))
+    count = _text(accelerator.get("resourceCount")) or _text(accelerator.get("count")) or "1"
+    if kind and (number := int(_number(f"{where}.accelerator", count))):
+        limits[kind] = count
+        docker["device_requests"] = [{"Count": number, "Capabilities": [["gpu"]]}]
+    return Resources(limits, requests, docker)
+
+
+def with_resources(where: str, given: Json, config: PlatformConfig | None) -> list[PlatformConfig]:
+    """Return a config with them for each platform that has resources, or for the given one's, which lies on top.
+
+    Raises ComponentError.
+    """
+    found = resources_of(where, given)
+    pod = {"containers": [found.pod]}
+    layers = [DockerPlatformConfig(**found.docker), KubernetesPodPlatformConfig(pod), TFJobPlatformConfig(pod_spec=pod)]
+    return [
+        layer if config is None else layer.merge(config)
+        for layer in layers
+        if type(config) in (type(None), type(layer))
+    ]
+
+
+def _amounts(where: str, resources: Json, bound: str) -> dict[str, str]:
+    found = {}
+    for name, unit in (("cpu", 1.0), ("memory", 1e9)):
+        older = resources.get(f"{name}{bound}")
+        amount = _text(resources.get(f"resource{name.capitalize()}{bound}")) or (f"{older * unit:g}" if older else "")
+        if amount:
+            _number(f"{where}: {name}{bound}", amount)
+            found[name] = amount
+    return found
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else rendered_value(value)
+
+
+def _number(where: str, amount: str) -> float:
+    try:
+        number = float(parse_quantity(amount))
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < 1e18:
+        raise ComponentError(f"{where}: {amount[:100]!r} is no amount") from None
+    return number
