@@ -309,12 +309,12 @@ class HttpServer(ABC):
             last = unread or self.draining or not limits.idle_seconds or head.last or not head.trusted
             if isinstance(answer, WebSocketAnswer):
                 try:
-                    await self._talk(connection, head, answer, reader, writer)
+                    await self._open_websocket(connection, head, answer, reader, writer)
                     break
                 except Refusal as refusal:
                     answer, last, unread = self._refuse(connection, refusal), True, True
             if isinstance(answer, StreamedAnswer):
-                await self._stream(connection, head, answer, writer, last=last)
+                await self._send_stream(connection, head, answer, writer, last=last)
                 last = last or self.draining
             else:
                 last = last or answer.last
@@ -367,7 +367,7 @@ class HttpServer(ABC):
         connection.busy = True  # the rest of the request does not count as received
         return self.refusal(refusal)
 
-    async def _talk(
+    async def _open_websocket(
         self,
         connection: Connection,
         request: Request,
@@ -388,7 +388,7 @@ class HttpServer(ABC):
         finally:
             socket.abandon()
 
-    async def _stream(
+    async def _send_stream(
         self,
         connection: Connection,
         request: Request,

@@ -64,7 +64,8 @@ class WebSocket:
         self._protocol.receive_data(Handshake("/", headers).serialize())
         asked = self._protocol.events_received()
         answer = self._protocol.accept(asked[0]) if asked and isinstance(asked[0], Handshake) else None
-        if request.method != "GET" or request.has_body or answer is None or answer.status_code != 101:
+        is_plain_get = request.method == "GET" and request.takes_chunks and not request.has_body
+        if not is_plain_get or answer is None or answer.status_code != 101:
             raise Refusal(HTTPStatus.BAD_REQUEST, "websocket", "this is no handshake of a WebSocket")
         self._protocol.send_response(answer)
         self._flush()
@@ -75,6 +76,7 @@ class WebSocket:
         try:
             self._protocol.send_binary(data)
         except InvalidState:
+            self._flush()  # a farewell that came in the same moment is answered
             raise ConnectionResetError("the WebSocket is closed") from None
         self._flush()
         await self._writer.drain()
