@@ -35,7 +35,9 @@ class Streaming(HttpServer):
         self.asked.append(request.path)
         if request.path == "/slow":
             await self.go_on.wait()
-        return StreamedAnswer(self._chunks(request.path), "text/plain", (("X-Of", request.query),), over=self._count_end)
+        return StreamedAnswer(
+            self._chunks(request.path), "text/plain", (("X-Of", request.query),), over=self._count_end
+        )
 
     def _count_end(self) -> None:
         self.ended += 1

@@ -126,9 +126,7 @@ def write_options(query: Mapping[str, str], user_agent: str = "") -> WriteOption
     )
 
 
-def json_answer(
-    data: bytes, *, status: int = 200, content_type: str = JSON, warnings: Iterable[str] = ()
-) -> Answer:
+def json_answer(data: bytes, *, status: int = 200, content_type: str = JSON, warnings: Iterable[str] = ()) -> Answer:
     """Return a response with this body. Each warning becomes a header, which clients print."""
     headers = tuple(("Warning", f'299 - "{_quoted(warning)}"') for warning in warnings)
     return Answer(data, HTTPStatus(status), content_type, headers)
