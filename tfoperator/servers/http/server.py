@@ -323,7 +323,7 @@ class HttpServer(ABC):
                 await self._drained(connection, writer)
             seconds = limits.idle_seconds
             if unread:
-                await discard(reader)
+                await discard(reader, limits.body if head.trusted else 0, limits.request_seconds)
         writer.close()
         async with asyncio.timeout(_HASTY_GOODBYE_SECONDS if self._stopping.is_set() else _GOODBYE_SECONDS):
             await writer.wait_closed()
@@ -360,7 +360,7 @@ class HttpServer(ABC):
             return head, b""
         self._connections.trust(connection)
         received = partial(self._received, connection)
-        return head, await read_body(head, reader, writer, most=self._limits.body, received=received)
+        return head, await read_body(head, reader, most=self._limits.body, send=writer.write, received=received)
 
     def _refuse(self, connection: Connection, refusal: Refusal) -> Answer:
         self.refused(refusal.reason)

@@ -18,6 +18,7 @@ from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request as Handshake
 from websockets.protocol import State
 from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
 
 from tfoperator.servers.http.messages import Refusal, Request
 
@@ -51,11 +52,12 @@ class WebSocket:
         """Accept the handshake in this request. Messages have at most `most` bytes. Raises Refusal."""
         self._reader = reader
         self._writer = writer
+        own = [Subprotocol(name) for name in subprotocols]
         self._heard = True
         self._message = bytearray()
         self._is_text = False
         self._protocol = ServerProtocol(
-            select_subprotocol=lambda _, offered: next((name for name in subprotocols if name in offered), None),
+            select_subprotocol=lambda _, offered: next((name for name in own if name in offered), None),
             max_size=most,
             logger=_QUIET,
         )

@@ -16,8 +16,8 @@ ENDED = (OSError, EOFError)
 _PIECE = 64 << 10
 _LINGER_SECONDS = 1.0
 _LINGER_BYTES = 256 << 10
-"""The bytes of a refused request that are read and discarded: a connection closed with unread bytes is reset, and
-the client may never see the refusal. Go's net/http does the same."""
+"""The bytes of a refused request that are read and discarded beyond a body that would be taken: a connection closed
+with unread bytes is reset, and the client may never see the refusal. Go's net/http does the same."""
 
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:;[\t -~\x80-\xff]*)?\r\n")
 """The line before a chunk: its size, and extensions, which mean nothing here. RFC 9112 allows no other control
@@ -41,15 +41,15 @@ async def read_head(first: bytes, reader: asyncio.StreamReader) -> Request:
 async def read_body(
     request: Request,
     reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
     *,
     most: int,
-    received: Callable[[int], None],
+    send: Callable[[bytes], object],
+    received: Callable[[int], object],
 ) -> bytes:
     """Return the body of a request, of at most `most` bytes.
 
-    `received` is called with the bytes of the body so far, at each piece. Raises Refusal, and the errors of a lost
-    connection.
+    A client that asks first gets leave by `send`. `received` is called with the bytes of the body so far, at each
+    piece. Raises Refusal, and the errors of a lost connection.
     """
     coding = request.headers.get("transfer-encoding")
     if coding is not None and coding.lower() != "chunked":
@@ -59,7 +59,7 @@ async def read_body(
     if not (length or coding):
         return b""
     if request.headers.get("expect", "").lower() == "100-continue":
-        writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        send(b"HTTP/1.1 100 Continue\r\n\r\n")
     body = bytearray()
     if length:
         await _read_into(body, length, reader, received)
@@ -75,7 +75,7 @@ def _check_length(length: int, most: int) -> None:
 
 
 async def _read_into(
-    body: bytearray, length: int, reader: asyncio.StreamReader, received: Callable[[int], None]
+    body: bytearray, length: int, reader: asyncio.StreamReader, received: Callable[[int], object]
 ) -> None:
     """Append so many bytes to the body."""
     whole = len(body) + length
@@ -88,7 +88,7 @@ async def _read_into(
 
 
 async def _read_chunks(
-    body: bytearray, reader: asyncio.StreamReader, most: int, received: Callable[[int], None]
+    body: bytearray, reader: asyncio.StreamReader, most: int, received: Callable[[int], object]
 ) -> None:
     """Append all chunks to the body, and discard what follows them."""
     while True:
@@ -120,12 +120,16 @@ async def _read_line(reader: asyncio.StreamReader, most: int) -> bytes:
     return line
 
 
-async def discard(reader: asyncio.StreamReader) -> None:
-    """Read and discard until the client closes, within limits."""
-    left = _LINGER_BYTES
+async def discard(reader: asyncio.StreamReader, most: int, seconds: float) -> None:
+    """Read and discard until the client closes or is silent for a second: `most` bytes and some more, in `seconds`."""
+    left = most + _LINGER_BYTES
     with suppress(*ENDED):
-        async with asyncio.timeout(_LINGER_SECONDS):
-            while left > 0 and (piece := await reader.read(_PIECE)):
+        async with asyncio.timeout(seconds):
+            while left > 0:
+                async with asyncio.timeout(_LINGER_SECONDS):
+                    piece = await reader.read(_PIECE)
+                if not piece:
+                    return
                 left -= len(piece)
 
 

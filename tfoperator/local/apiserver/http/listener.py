@@ -13,6 +13,7 @@ contains its authority as `certificate-authority-data`: the machine's trust stor
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -45,7 +46,7 @@ def listen_on_loopback(port: int) -> socket.socket:
     try:
         listening = socket.create_server((LOOPBACK, port), backlog=_BACKLOG)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, f"{LOOPBACK}:{port}") from None
+        raise OSError(error.errno, os.strerror(error.errno or 0), f"{LOOPBACK}:{port}") from None
     listening.setblocking(False)
     return listening
 
