@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import msgspec
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
-
-if TYPE_CHECKING:
-    from tfoperator.servers.http.websocket import WebSocket
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -64,6 +61,22 @@ class StreamedAnswer(msgspec.Struct, frozen=True):
     content_type: str
     headers: tuple[tuple[str, str], ...] = ()
     over: Callable[[], object] = _nothing
+
+
+class WebSocket(Protocol):
+    """The server's end of a WebSocket. Belongs to the event loop.
+
+    Iterate over it once for the client's messages; text comes as UTF-8. The iteration ends with the connection, also
+    after a client's mistake.
+    """
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+    async def send(self, data: bytes) -> None:
+        """Send a message, and wait until the client has room. Raises ConnectionError when it is gone."""
+
+    async def close(self) -> None:
+        """Say goodbye, and wait a moment for the client's. Idempotent; nothing can be sent afterwards."""
 
 
 class WebSocketAnswer(msgspec.Struct, frozen=True):

@@ -377,9 +377,9 @@ class HttpServer(ABC):
     ) -> None:
         """Open a WebSocket, and close it after the talk. Raises Refusal for a request that opens none."""
         # Imported here: it takes a twentieth of a second, and most servers never open a WebSocket.
-        from tfoperator.servers.http.websocket import WebSocket
+        from tfoperator.servers.http.websocket import AcceptedWebSocket
 
-        socket = WebSocket(request, reader, writer, subprotocols=answer.subprotocols, most=answer.most)
+        socket = AcceptedWebSocket(request, reader, writer, subprotocols=answer.subprotocols, most=answer.most)
         connection.streaming = True
         try:
             if not connection.left:

@@ -33,12 +33,8 @@ _QUIET = logging.Logger("frames of WebSockets", logging.CRITICAL + 1)
 """The library logs frames and ends of connections; the mistakes of clients fill no log."""
 
 
-class WebSocket:
-    """The server's end of a WebSocket. Belongs to the event loop.
-
-    Iterate over it once for the client's messages; text comes as UTF-8. The iteration ends with the connection, also
-    after a client's mistake.
-    """
+class AcceptedWebSocket:
+    """A `WebSocket` over a connection. Call `abandon` at its end. Belongs to the event loop."""
 
     def __init__(
         self,

@@ -15,9 +15,8 @@ from tests.support.http_mistakes import statuses
 from tests.support.threads import no_threads_left
 from tfoperator.servers.http import websocket as sockets
 from tfoperator.servers.http.limits import Limits
-from tfoperator.servers.http.messages import Request, WebSocketAnswer
+from tfoperator.servers.http.messages import Request, WebSocket, WebSocketAnswer
 from tfoperator.servers.http.server import HttpServer
-from tfoperator.servers.http.websocket import WebSocket
 
 WITHIN = 60.0
 KEY = b64encode(b"0123456789abcdef").decode()

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -24,10 +24,7 @@ from tfoperator.local.apiserver.members import query_flag
 from tfoperator.local.apiserver.storage.store import StoredObject
 from tfoperator.local.runtime.log_files import LogRequest
 from tfoperator.local.runtime.protocol import Beside, LaunchError
-from tfoperator.servers.http.messages import StreamedAnswer, WebSocketAnswer
-
-if TYPE_CHECKING:
-    from tfoperator.servers.http.websocket import WebSocket
+from tfoperator.servers.http.messages import StreamedAnswer, WebSocket, WebSocketAnswer
 
 T = TypeVar("T")
 
