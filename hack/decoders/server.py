@@ -4,6 +4,7 @@ their tokens (and the keys to these), requests for the page, and calls of the AP
 
 from __future__ import annotations
 
+import asyncio
 import json
 from base64 import urlsafe_b64encode
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ from tfoperator.local.apiserver.resource_types import BUILTIN
 from tfoperator.local.apiserver.storage.listing import ListRequest
 from tfoperator.local.apiserver.storage.selectors import parse_selector
 from tfoperator.servers.http.messages import Refusal, parse_head
+from tfoperator.servers.http.wire import read_body, read_head
 from tfoperator.servers.progress.reports import InvalidReport, MalformedReport, encode_report, parse_report
 from tfoperator.servers.progress.tokens import TokenRefused, parse_keys, verify
 from tfoperator.servers.webhook.registration import Target, decode_crd, registration_patch
@@ -43,7 +45,24 @@ def server_decoders() -> list[Decoder]:
         b"Content-Length: 90\r\nConnection: keep-alive\r\nAccept-Encoding: gzip\r\nExpect: 100-continue\r\n\r\n"
     )
     mine = [*_webhook(), *_progress(), *_page(), *_requests()]
-    return [Decoder("http request", (head,), parse_head, (Refusal,)), *mine]
+    chunks = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n1\r\n \r\n0\r\nX: y\r\n\r\n"
+    body = b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello"
+    return [
+        Decoder("http request", (head,), parse_head, (Refusal,)),
+        Decoder("http request with a body", (chunks, body), _whole_request, (Refusal, EOFError)),
+        *mine,
+    ]
+
+
+def _whole_request(data: bytes) -> None:
+    async def read() -> None:
+        reader = asyncio.StreamReader(limit=1 << 16)
+        reader.feed_data(data)
+        reader.feed_eof()
+        request = await read_head(b"", reader)
+        await read_body(request, reader, most=1 << 10, send=bytes, received=int)
+
+    asyncio.run(read())
 
 
 def _webhook() -> list[Decoder]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Coroutine
@@ -22,7 +23,7 @@ from hack.faults.injection.answers import AFTER, EVENT_ERRORS, REASONS, drop, ha
 from hack.faults.injection.injector import EventFault, Fault, FaultInjector, Request, RequestFault
 from hack.faults.injection.old_lists import OldLists
 from hack.faults.injection.sockets import Sockets
-from tfoperator.local.apiserver.http.listener import ListeningSocket
+from tfoperator.local.apiserver.http.listener import listen_on_loopback
 
 _START_SECONDS = 10.0
 _SHUTDOWN_SECONDS = 0.5
@@ -65,7 +66,7 @@ class FaultProxy:
         self._session: aiohttp.ClientSession | None = None
         self._runner: web.AppRunner | None = None
         self._site: web.SockSite | None = None
-        self._listener: ListeningSocket | None = None
+        self._listener: socket.socket | None = None
         self._old_lists = OldLists()
         self._streams: set[aiohttp.ClientResponse] = set()
         self._ending: set[aiohttp.ClientResponse] = set()
@@ -134,7 +135,7 @@ class FaultProxy:
     async def _listen(self) -> None:
         if self._site is None:
             assert self._runner is not None
-            self._listener = ListeningSocket(self._port)
+            self._listener = listen_on_loopback(self._port)
             self._port = self._listener.getsockname()[1]
             self._site = web.SockSite(self._runner, self._listener)
             await self._site.start()
@@ -154,8 +155,6 @@ class FaultProxy:
         if site is not None:
             await site.stop()
         self._abort_all()
-        if listener is not None:
-            await listener.hang_up()
 
     def _abort_all(self) -> None:
         assert self._runner is not None

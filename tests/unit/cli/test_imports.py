@@ -12,7 +12,7 @@ from tfoperator.cli.command_table import COMMANDS, GROUPS
 HEAVY = frozenset({"pydantic", "rich", "aiohttp", "cryptography", "jsonschema", "prometheus_client", "psutil"})
 """Libraries whose import takes a hundredth of a second or more."""
 
-WEB_SERVER = frozenset({"aiohttp", "tfoperator.local.apiserver.server", "tfoperator.ui.server"})
+WEB_SERVER = frozenset({"tfoperator.servers.http.server", "tfoperator.local.apiserver.server", "tfoperator.ui.server"})
 OWN = frozenset(
     {"tfoperator.sdk", "tfoperator.local.controlplane", "tfoperator.operator.operator", "tfoperator.pipeline"}
 )
@@ -57,6 +57,8 @@ def test_a_run_imports_no_page_no_terminal_and_no_validation_of_arguments(tmp_pa
     assert not modules & {
         "pydantic",
         "rich",
+        "aiohttp",
+        "websockets",
         "tfoperator.ui.server",
         "websocket",
         "kubernetes",

@@ -24,7 +24,7 @@ from tfoperator.operator.process import run
 
 FORBIDDEN = (
     "tfoperator.cli", "tfoperator.local", "tfoperator.sdk", "tfoperator.servers.webhook", "tfoperator.api.conversion",
-    "typer", "rich", "aiohttp", "jsonschema", "cryptography",
+    "typer", "rich", "websockets", "jsonschema", "cryptography",
 )  # fmt: skip
 
 

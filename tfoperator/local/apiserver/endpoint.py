@@ -6,7 +6,7 @@ import base64
 import secrets
 from typing import Any
 
-from tfoperator.local.apiserver.http.listener import ListeningSocket, make_certificate
+from tfoperator.local.apiserver.http.listener import listen_on_loopback, make_certificate
 from tfoperator.local.apiserver.http.reviews import USER
 from tfoperator.local.runtime.loopback_network import LOOPBACK
 
@@ -19,7 +19,7 @@ class Endpoint:
 
     def __init__(self, port: int = 0) -> None:
         """Reserve the address; port 0 selects a free one. Raises OSError if the port is in use."""
-        self.socket = ListeningSocket(port)
+        self.socket = listen_on_loopback(port)
         """The listening socket, for the server."""
         self.url = f"https://{LOOPBACK}:{self.socket.getsockname()[1]}"
         """The server's URL."""

@@ -1,4 +1,4 @@
-"""The embedded API server: a thread with an event loop that listens on loopback.
+"""The embedded API server: an HTTP server on loopback, whose thread does everything.
 
 It keeps everything in memory until it stops. It listens on loopback only, and every request needs the bearer token,
 because any user of the machine can connect to a loopback port.
@@ -7,26 +7,25 @@ because any user of the machine can connect to a loopback port.
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
+import ssl
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any
-
-from aiohttp import web
 
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.local.apiserver.display.discovery import Discovery
 from tfoperator.local.apiserver.display.openapi import OpenAPI
 from tfoperator.local.apiserver.display.tables import table_formats
 from tfoperator.local.apiserver.endpoint import Endpoint
+from tfoperator.local.apiserver.errors import StatusError, bad_request
 from tfoperator.local.apiserver.http.api import Api
-from tfoperator.local.apiserver.http.bodies import MAX_BODY
+from tfoperator.local.apiserver.http.bodies import MAX_BODY, status_answer, too_large_body
+from tfoperator.local.apiserver.http.listener import TokenPlaces
 from tfoperator.local.apiserver.http.metrics_requests import MetricsRequests, UsageSource
 from tfoperator.local.apiserver.http.pod_logs import LogReaders
 from tfoperator.local.apiserver.http.pod_streams import NO_NODE, NodeStreams, PodStreams
-from tfoperator.local.apiserver.http.requests_log import RequestsLog
 from tfoperator.local.apiserver.http.resource_requests import ResourceRequests
 from tfoperator.local.apiserver.http.reviews import REVIEWS
 from tfoperator.local.apiserver.objects.custom_resources import CustomResource
@@ -37,15 +36,25 @@ from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions
 from tfoperator.local.apiserver.registry.service_account_tokens import TokenIssuer
 from tfoperator.local.apiserver.resource_types import BUILTIN, METRICS, NAMESPACES, ResourceType
 from tfoperator.local.apiserver.storage.store import Store, encode
-
-logger = logging.getLogger(__name__)
+from tfoperator.local.runtime.loopback_network import LOOPBACK
+from tfoperator.servers.http.limits import Limits
+from tfoperator.servers.http.messages import Answer, Refusal, Request, StreamedAnswer, WebSocketAnswer
+from tfoperator.servers.http.server import HttpServer
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-_SHUTDOWN_SECONDS = 2.0  # for responses in progress; watches and logs are ended first
+_SHUTDOWN_SECONDS = 2.0  # for watches and logs to end cleanly
 _LOG_SECONDS = 10.0  # for readers of logs to yield: those of stacks may ask a process that does not respond
+_LIMITS = Limits(
+    head=80 << 10,  # selectors can be long
+    body=MAX_BODY,
+    request_seconds=30.0,
+    idle_seconds=3600.0,  # longer than any client keeps an idle connection: only it knows whether it will use it
+    waits_for_readers=True,
+)
+"""Of clients with the token, for others send neither a body nor a second request."""
 
 
-class EmbeddedApiServer:
+class EmbeddedApiServer(HttpServer):
     """A Kubernetes API in memory, on loopback.
 
     Thread-safe. `start()` once; `stop()` any number of times; both wait until it is done.
@@ -75,7 +84,9 @@ class EmbeddedApiServer:
         """Where clients reach this server."""
         self.url, self.token, self.certificate = self.endpoint.url, self.endpoint.token, self.endpoint.certificate
         """The endpoint's."""
-        self._socket = self.endpoint.socket
+        super().__init__(
+            LOOPBACK, 0, name="apiserver", limits=_LIMITS, listening=self.endpoint.socket, places=TokenPlaces()
+        )
         self._clock = clock or SystemClock()
         self._usage = usage
         self._custom = tuple(custom_resources) if custom_resources is not None else tfjobs()
@@ -84,14 +95,11 @@ class EmbeddedApiServer:
         self._bookmark_interval = bookmark_interval
         self._logs = LogReaders()
         self._pod_streams = PodStreams(node, self._logs, self._clock)
-        self._thread: threading.Thread | None = None
-        self._ready = threading.Event()
-        self._failure: BaseException | None = None
-        # Set by the thread before `_ready`; other threads use it only through call_soon_threadsafe.
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop_event: asyncio.Event | None = None
+        # Set by the thread before it answers; other threads use them only through `in_loop`.
         self._requests: ResourceRequests | None = None
         self._store: Store | None = None
+        self._api: Api
+        self._begun = False
         self._served: dict[tuple[ResourceType, str], bytes] = {}  # the given objects; used only in the loop's thread
 
     def kubeconfig(self) -> dict[str, Any]:
@@ -100,28 +108,19 @@ class EmbeddedApiServer:
 
     def start(self) -> None:
         """Start to serve. Returns when requests are answered; raises the error of a failed start."""
-        if self._thread is not None:
+        if self._begun:
             raise RuntimeError("an embedded API server can be started only once")
-        self._thread = threading.Thread(target=self._run, name="apiserver", daemon=True)
-        self._thread.start()
-        self._ready.wait()
-        if self._failure is not None:
-            self._thread.join()
-            raise self._failure
+        self._begun = True
+        super().start()
 
     def stop(self) -> None:
         """End all watches and logs, finish requests in progress, and wait for the threads. Idempotent.
 
         A reader of logs that hangs is left after some seconds.
         """
-        if self._thread is None:
-            self._socket.close()
-            return
-        event = self._stop_event
-        if event is not None:
-            self._post(event.set)
-        self._thread.join()
-        self._logs.join(_LOG_SECONDS)
+        super().stop()
+        if self._begun:
+            self._logs.join(_LOG_SECONDS)
 
     def compact(self) -> None:
         """Delete the history, as etcd's compaction does: every resourceVersion so far has then expired (410)."""
@@ -132,7 +131,7 @@ class EmbeddedApiServer:
                 self._store.compact()
             done.set()
 
-        if self._post(compact):
+        if self.in_loop(compact):
             done.wait(_SHUTDOWN_SECONDS)
 
     def show(self, objects: Sequence[dict[str, Any]]) -> None:
@@ -146,7 +145,7 @@ class EmbeddedApiServer:
             finally:
                 done.set()
 
-        if self._post(show):
+        if self.in_loop(show):
             done.wait(_SHUTDOWN_SECONDS)
 
     def _put(self, store: Store, objects: Sequence[dict[str, Any]]) -> None:
@@ -170,56 +169,37 @@ class EmbeddedApiServer:
     def __exit__(self, *_exc: object) -> None:
         self.stop()
 
-    def _post(self, action: Callable[[], object]) -> bool:
-        """Run an action in the event loop, soon; return False if the loop has ended."""
-        if self._loop is None:
-            return False
-        try:
-            self._loop.call_soon_threadsafe(action)
-        except RuntimeError:
-            return False
-        return True
+    # As an HTTP server.
 
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        except BaseException as error:
-            if self._ready.is_set():
-                logger.exception("the embedded API server broke down")
-            self._failure = error
-        finally:
-            self._socket.close()
-            self._ready.set()
+    def begin(self) -> None:
+        """Assemble what answers requests."""
+        self._api = self._assemble()
 
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        stopping = self._stop_event = asyncio.Event()
-        app = web.Application(client_max_size=MAX_BODY)
-        app.router.add_route("*", "/{path:.*}", self._assemble().handle)
-        runner = web.AppRunner(
-            app,
-            access_log=None,
-            logger=RequestsLog(logger),
-            handle_signals=False,
-            handler_cancellation=True,  # a watch must not wait for its next event when its client has disconnected
-            shutdown_timeout=_SHUTDOWN_SECONDS,
-            max_line_size=1 << 16,  # selectors can be long
-        )
-        await runner.setup()
-        assert runner.server is not None
-        serving = asyncio.create_task(self._socket.serve(runner.server, self.endpoint.context))
-        serving.add_done_callback(lambda _: stopping.set())
-        try:
-            self._ready.set()
-            await stopping.wait()
-            if self._requests is not None:
-                await self._requests.close_streams()
-        finally:
-            serving.cancel()
-            await runner.cleanup()
-            await self._socket.hang_up()
-        with suppress(asyncio.CancelledError):
-            await serving
+    def context(self) -> ssl.SSLContext:
+        """Return the endpoint's."""
+        return self.endpoint.context
+
+    def trusts(self, request: Request) -> bool:
+        """Return whether the request has the token."""
+        return self._api.has_token(request)
+
+    async def respond(self, request: Request) -> Answer | StreamedAnswer | WebSocketAnswer:
+        """Answer one request."""
+        return await self._api.answer(request)
+
+    def refusal(self, refusal: Refusal) -> Answer:
+        """Return a refused request's Status."""
+        if refusal.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+            return status_answer(too_large_body())
+        if refusal.status == HTTPStatus.BAD_REQUEST:
+            return status_answer(bad_request(str(refusal)))
+        return status_answer(StatusError(refusal.status, refusal.status.phrase.replace(" ", ""), str(refusal)))
+
+    async def end_streams(self) -> None:
+        """End watches, logs and commands; clients see that each is complete."""
+        if self._requests is not None:
+            self._requests.close_streams()
+        await self.streams_ended(_SHUTDOWN_SECONDS)
 
     def _assemble(self) -> Api:
         rng = random.Random()
@@ -254,7 +234,6 @@ class EmbeddedApiServer:
         return Api(
             requests,
             token=self.token,
-            trust=self._socket.trust,
             discovery=Discovery((*resources, *REVIEWS, *measured)),
             openapi=OpenAPI(resources, self._custom),
             tokens=tokens,

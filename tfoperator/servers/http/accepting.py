@@ -28,15 +28,22 @@ _MOST_WAITING = 1024
 class Acceptor:
     """Passes each connection to `let_in`, with its source; those of sources that `knows` first.
 
+    `out_of_files` is called when no connection can be accepted, to make room where that is possible.
+
     Call all methods in the loop's thread, except `stop()` where it was never started. It owns the socket.
     """
 
     def __init__(
-        self, listening: socket.socket, let_in: Callable[[socket.socket, str], None], knows: Callable[[str], bool]
+        self,
+        listening: socket.socket,
+        let_in: Callable[[socket.socket, str], None],
+        knows: Callable[[str], bool],
+        out_of_files: Callable[[], None] = lambda: None,
     ) -> None:
         self._socket = listening
         self._let_in = let_in
         self._knows = knows
+        self._out_of_files = out_of_files
         self._known: deque[tuple[socket.socket, str]] = deque()
         self._strangers: deque[tuple[socket.socket, str]] = deque()
         # All servers of a process together leave half of its open files to others.
@@ -87,6 +94,7 @@ class Acceptor:
                 if not self._failing:
                     logger.warning("can't accept connections for now: %s", error)
                 self._failing = True
+                self._out_of_files()
                 self._pause(loop, _RETRY_SECONDS)
                 break
             source = source_of(address[0])

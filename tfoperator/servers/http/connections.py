@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from cachetools import LRUCache
@@ -21,7 +21,7 @@ class Connection:
 
     `streaming`: with a response that has no end, so that stopping does not wait for it. `received` are the bytes of the
     request's body, until the response is computed, and `unsent` those of the response, until its last byte is sent.
-    `handed_over`: asyncio made a transport of the socket, and closes it.
+    `handed_over`: asyncio made a transport of the socket, and closes it. `left`: its client has ended it, or its half.
     """
 
     def __init__(self, plain: socket.socket, source: str, now: float) -> None:
@@ -33,8 +33,15 @@ class Connection:
         self.received = 0
         self.unsent = 0
         self.handed_over = False
+        self.left = False
         self.task: asyncio.Task[None] | None = None
         self.transport: asyncio.WriteTransport | None = None
+
+    def left_by_client(self) -> None:
+        """End the stream that it sends: nobody reads it any more. What was asked before that is answered."""
+        self.left = True
+        if self.streaming and self.task is not None:
+            self.task.cancel()
 
     def close(self) -> None:
         """Close it, unless it ended in an orderly way already."""
@@ -49,31 +56,62 @@ class Connection:
             self.plain.shutdown(socket.SHUT_RDWR)
 
 
-class Connections:
-    """The open connections, the oldest first."""
+class Places:
+    """The open connections, the oldest first. Subclasses decide which has to go for another; here all may stay."""
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._all: list[Connection] = []
-        self._known: LRUCache[str, None] = LRUCache(_MAX_KNOWN)  # the sources that had an answer
+    def __init__(self) -> None:
+        self._all: dict[Connection, None] = {}
 
     def __iter__(self) -> Iterator[Connection]:
         return iter(tuple(self._all))
 
     def add(self, connection: Connection) -> None:
         """Add it, until its end."""
-        self._all.append(connection)
+        self._all[connection] = None
 
     def forget(self, connection: Connection) -> None:
         """Remove a connection that ended. Idempotent."""
-        if connection in self._all:
-            self._all.remove(connection)
+        self._all.pop(connection, None)
 
     def end(self, connection: Connection) -> None:
         """End it, even if it is busy."""
-        self._all.remove(connection)
+        self.forget(connection)
         if connection.task is not None:
             connection.task.cancel()
+
+    def knows(self, source: str) -> bool:  # noqa: ARG002 - subclasses look at it
+        """Return whether this source is let in before others."""
+        return True
+
+    def make_room(self, source: str, now: float) -> bool:  # noqa: ARG002 - subclasses look at them
+        """Return whether this source may have one more connection, perhaps after ending another."""
+        return True
+
+    def trust(self, connection: Connection) -> None:
+        """Take a note that the server trusts the sender of a request on this connection."""
+
+    def answered(self, connection: Connection) -> None:
+        """Take a note that this source asked for what is served here."""
+
+    def bound_unsent(self) -> bool:
+        """End connections that hold too much of responses; return whether one was ended."""
+        return False
+
+    def bound_received(self) -> bool:
+        """End a connection that holds too much of requests; return whether one was ended."""
+        return False
+
+    def out_of_files(self) -> None:
+        """End what may be ended, for the process has no free file descriptor."""
+
+
+class PlacesBySource(Places):
+    """A bounded number of places, and of places of one source, for servers that any machine can reach."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__()
+        self._limits = limits
+        self._known: LRUCache[str, None] = LRUCache(_MAX_KNOWN)  # the sources that had an answer
 
     def answered(self, connection: Connection) -> None:
         """Take a note that this source asked for what is served here."""
@@ -98,7 +136,7 @@ class Connections:
             return self._end_oldest([one for one in own if not one.unsent], now - _FLEETING_SECONDS)
         return len(self._all) < self._limits.connections or self._end_oldest(self._all, now)
 
-    def _end_oldest(self, connections: Sequence[Connection], since: float) -> bool:
+    def _end_oldest(self, connections: Iterable[Connection], since: float) -> bool:
         """End the connection that has waited longest for its client, if it has since then."""
         idle = [one for one in connections if not one.busy]
         strangers = [one for one in idle if one.source not in self._known]

@@ -31,18 +31,21 @@ class Limits(msgspec.Struct, frozen=True):
 
     `per_source` are connections from one IPv4 address or one IPv6 network of 64 bits. `received` bounds the bodies that
     were received and not answered yet, and `unsent` the responses that clients have not read yet, of all connections
-    together. `idle_seconds` is how long a connection may be idle after a request; 0 means that each connection has one
-    request.
+    together. `head` bounds a request's line and headers; Go's clients send some hundreds. `idle_seconds` is how long a
+    connection may be idle after a request; 0 means that each connection has one request. With `waits_for_readers` a
+    client may take as long as it likes to read a response: somebody looks at a log, page by page.
     """
 
     connections: int = 128
     per_source: int = 32
+    head: int = 16 << 10
     body: int = 0
     received: int = 0
     unsent: int = 16 << 20
     handshake_seconds: float = 10.0
     request_seconds: float = 10.0
     idle_seconds: float = 0.0
+    waits_for_readers: bool = False
 
 
 def source_of(address: str) -> str:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
+from typing import Protocol
 
 import msgspec
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
-
-MAX_HEAD = 16 << 10
-"""Bytes of a request's line and headers; Go's clients send some hundreds."""
 
 
 class Request(msgspec.Struct, frozen=True):
     """A complete request. `path` is without the query, `query` undecoded, `source` its sender.
 
     The names of `headers` are in lower case, and values of one name are joined by a comma. `last`: the client sends no
-    further request on its connection.
+    further request on its connection. `takes_chunks`: the client speaks HTTP/1.1, not 1.0. `trusted` is what
+    `HttpServer.trusts` returned; a request that is not trusted comes without its body.
     """
 
     method: str
@@ -27,26 +26,68 @@ class Request(msgspec.Struct, frozen=True):
     query: str = ""
     source: str = ""
     last: bool = False
+    takes_chunks: bool = True
+    trusted: bool = True
+
+    @property
+    def has_body(self) -> bool:
+        """Whether the head announces a body."""
+        return "transfer-encoding" in self.headers or self.headers.get("content-length", "0").strip("0") != ""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A response. `headers` are additional ones; their names and values are the server's, never a client's."""
+    """A response. `headers` are additional ones, without control characters. `last`: the connection ends after it."""
 
     body: bytes
     status: HTTPStatus = HTTPStatus.OK
     content_type: str = "text/plain; charset=utf-8"
     headers: tuple[tuple[str, str], ...] = ()
+    last: bool = False
+
+
+def _nothing() -> None:
+    pass
 
 
 class StreamedAnswer(msgspec.Struct, frozen=True):
-    """A response of unknown length. It ends with its connection, and is closed when the client leaves.
+    """A response of unknown length, which is closed when the client leaves.
 
-    The next chunk is taken from `chunks` when the last one was sent, so a slow client slows it down.
+    The next chunk is taken from `chunks` when the last one was sent, so a slow client slows it down. `over` is called
+    once when the response has ended, also when its first chunk was never taken: a generator that never began has no
+    end of its own.
     """
 
     chunks: AsyncGenerator[bytes, None]
     content_type: str
     headers: tuple[tuple[str, str], ...] = ()
+    over: Callable[[], object] = _nothing
+
+
+class WebSocket(Protocol):
+    """The server's end of a WebSocket. Belongs to the event loop.
+
+    Iterate over it once for the client's messages; text comes as UTF-8. The iteration ends with the connection, also
+    after a client's mistake.
+    """
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+    async def send(self, data: bytes) -> None:
+        """Send a message, and wait until the client has room. Raises ConnectionError when it is gone."""
+
+    async def close(self) -> None:
+        """Say goodbye, and wait a moment for the client's. Idempotent; nothing can be sent afterwards."""
+
+
+class WebSocketAnswer(msgspec.Struct, frozen=True):
+    """A WebSocket instead of a response. `talk` is called with it once it is open, and its end closes it.
+
+    `subprotocols` are those that are spoken here, the best first. `most` bounds the bytes of a message.
+    """
+
+    talk: Callable[[WebSocket], Awaitable[None]]
+    subprotocols: tuple[str, ...] = ()
+    most: int = 1 << 20
 
 
 class Refusal(Exception):
@@ -86,28 +127,34 @@ def parse_head(head: bytes) -> Request:
         with suppress(HttpParserUpgrade):  # another protocol is offered: HTTP/1.1 continues
             parser.feed_data(head)
     except HttpParserError as error:
-        raise _malformed(str(error)) from None
+        raise malformed(str(error)) from None
     if not parts.complete or version not in (b" HTTP/1.1", b" HTTP/1.0"):
-        raise _malformed("no such version")
+        raise malformed("no such version")
     path, _, query = parts.target.decode("latin-1").partition("?")
-    last = version.endswith(b"0") or "close" in parts.headers.get("connection", "").lower()
-    return Request(parser.get_method().decode("latin-1"), path, parts.headers, query=query, last=last)
+    old = version.endswith(b"0")
+    if old and "transfer-encoding" in parts.headers:
+        raise malformed("HTTP/1.0 has no transfer encodings")
+    last = old or "close" in parts.headers.get("connection", "").lower()
+    method = parser.get_method().decode("latin-1")
+    return Request(method, path, parts.headers, query=query, last=last, takes_chunks=not old)
 
 
-def _malformed(problem: str) -> Refusal:
+def malformed(problem: str) -> Refusal:
+    """Return the refusal of a request that is no HTTP, or that can be understood in two ways."""
     return Refusal(HTTPStatus.BAD_REQUEST, "malformed", f"this is no HTTP/1.1 request: {problem}")
 
 
-def encode_head(answer: Answer | StreamedAnswer, *, last: bool) -> bytes:
-    """Return the bytes before the body; `last`: the connection ends after it, as after each streamed response."""
-    streamed = isinstance(answer, StreamedAnswer)
-    status = HTTPStatus.OK if isinstance(answer, StreamedAnswer) else answer.status
-    lines = [
-        f"HTTP/1.1 {status.value} {status.phrase}",
-        "Server: tfoperator",
-        f"Content-Type: {answer.content_type}",
-        *([] if isinstance(answer, StreamedAnswer) else [f"Content-Length: {len(answer.body)}"]),
-        *(f"{name}: {value}" for name, value in answer.headers),
-        *(["Connection: close"] if last or streamed else []),
-    ]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+def encode_head(answer: Answer | StreamedAnswer, *, last: bool, in_chunks: bool = False) -> bytes:
+    """Return the bytes before the body; `last`: the connection ends after it.
+
+    A streamed response comes `in_chunks`, or ends with its connection.
+    """
+    status, length = HTTPStatus.OK, "Transfer-Encoding: chunked\r\n" if in_chunks else ""
+    if isinstance(answer, Answer):
+        status, length = answer.status, f"Content-Length: {len(answer.body)}\r\n"
+    more = "".join([f"{name}: {value}\r\n" for name, value in answer.headers]) if answer.headers else ""
+    end = "Connection: close\r\n\r\n" if last else "\r\n"
+    return (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\nServer: tfoperator\r\nContent-Type: {answer.content_type}\r\n"
+        f"{length}{more}{end}"
+    ).encode()

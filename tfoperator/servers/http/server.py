@@ -1,4 +1,4 @@
-"""The HTTP/1.1 server of the operator's endpoints and of its webhook: one thread serves all connections.
+"""The HTTP/1.1 server of every endpoint of ours: one thread serves all connections.
 
 Clients that open connections and send little must not block others. So no connection holds a thread before its request
 is complete, nor while its answer is sent; everything has a deadline; a source has a bounded number of connections; and
@@ -14,28 +14,39 @@ import socket
 import ssl
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import partial
-from http import HTTPStatus
 
 import msgspec
 
 from tfoperator.servers.http.accepting import Acceptor
-from tfoperator.servers.http.connections import Connection, Connections
+from tfoperator.servers.http.connections import Connection, Places, PlacesBySource
 from tfoperator.servers.http.limits import Limits, listen
-from tfoperator.servers.http.messages import MAX_HEAD, Answer, Refusal, Request, StreamedAnswer, encode_head
+from tfoperator.servers.http.messages import (
+    Answer,
+    Refusal,
+    Request,
+    StreamedAnswer,
+    WebSocketAnswer,
+    encode_head,
+)
 from tfoperator.servers.http.strangers_log import StrangersLog
 from tfoperator.servers.http.tls_connections import accept_tls
-from tfoperator.servers.http.wire import ENDED, discard, read_request, send_stream
+from tfoperator.servers.http.wire import ENDED, discard, drained, read_body, read_head, send_stream
 
 logger = logging.getLogger(__name__)
 
 _DRAIN_SECONDS = 5.0
 _GOODBYE_SECONDS = 1.0
 """Seconds for a client to answer that its TLS connection ends."""
+_HASTY_GOODBYE_SECONDS = 0.1
+"""The same when the server stops: a client with an idle connection in its pool doesn't read, and never answers."""
+
+AnyAnswer = Answer | StreamedAnswer | WebSocketAnswer
 
 
 class _Streams(asyncio.StreamReaderProtocol):
-    """Notes the transport of a connection that was made."""
+    """Notes the transport of a connection that was made, and ends a stream whose client has left."""
 
     def __init__(self, connection: Connection, reader: asyncio.StreamReader) -> None:
         super().__init__(reader)
@@ -46,6 +57,15 @@ class _Streams(asyncio.StreamReaderProtocol):
         assert isinstance(transport, asyncio.WriteTransport)
         self._connection.transport = transport
 
+    def eof_received(self) -> bool | None:
+        stays_open = super().eof_received()
+        self._connection.left_by_client()
+        return stays_open
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._connection.left_by_client()
+
 
 class HttpServer(ABC):
     """Answers requests with `respond`, at one address and at added ones. `start()` once, then `stop()`.
@@ -53,27 +73,55 @@ class HttpServer(ABC):
     Thread-safe. Subclasses define `respond`, and may override the other public methods.
     """
 
-    def __init__(self, host: str, port: int, *, name: str, limits: Limits) -> None:
-        """Listens at once, so that a taken port is detected early. Raises ListenError. Port 0 selects a free one."""
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        name: str,
+        limits: Limits,
+        listening: socket.socket | None = None,
+        places: Places | None = None,
+    ) -> None:
+        """Listens at once, so that a taken port is detected early. Raises ListenError. Port 0 selects a free one.
+
+        It listens on the socket `listening` instead of the address, if there is one, and closes it. `places` decides
+        which connections it has; without it, the limits on sources do.
+        """
         self.draining = False
         self.log = StrangersLog(logger)
         """For what clients cause."""
         self._limits = limits
-        listening = listen(host, port, name)
+        if listening is None:
+            listening = listen(host, port, name)
         self._port = int(listening.getsockname()[1])
-        self._connections = Connections(limits)  # used only in the loop's thread
+        self._connections = PlacesBySource(limits) if places is None else places  # used only in the loop's thread
         self._lock = threading.Lock()  # guards the three below; never held while waiting
-        self._acceptors = [Acceptor(listening, self._let_in, self._connections.knows)]
+        self._acceptors = [self._acceptor(listening)]
         self._running = False
         self._over = False
+        self._failure: BaseException | None = None  # written by the thread before `_started`
         self._thread = threading.Thread(target=self._run, name=f"http-{name}", daemon=True)
         self._started = threading.Event()
         self._stopping: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
 
     @abstractmethod
-    async def respond(self, request: Request) -> Answer | StreamedAnswer:
+    async def respond(self, request: Request) -> AnyAnswer:
         """Return the response to a request. Raises Refusal. It must not block; run long work in an executor."""
+
+    def trusts(self, request: Request) -> bool:  # noqa: ARG002 - subclasses look at it
+        """Return whether the head of a request shows that its sender may send a body, and more requests.
+
+        Its connection keeps its place then, where `places` heeds that. It is called before the body is read.
+        """
+        return True
+
+    def begin(self) -> None:  # noqa: B027 - most servers have nothing to prepare
+        """Prepare what `respond` needs, in the loop's thread, before the first connection is accepted."""
+
+    async def end_streams(self) -> None:  # noqa: B027 - most streams can be cut off
+        """Let the streams end by themselves when the server stops; those that go on afterwards are cut off."""
 
     def context(self) -> ssl.SSLContext | None:
         """Return the TLS context of the next connection; None for plain text."""
@@ -98,7 +146,7 @@ class HttpServer(ABC):
     def listen_also(self, listening: socket.socket) -> None:
         """Accept connections on this socket, too, once started. It is closed with the server, or now if that ended."""
         listening.setblocking(False)
-        acceptor = Acceptor(listening, self._let_in, self._connections.knows)
+        acceptor = self._acceptor(listening)
         with self._lock:
             if not self._over:
                 self._acceptors.append(acceptor)
@@ -108,9 +156,13 @@ class HttpServer(ABC):
         acceptor.stop()
 
     def start(self) -> None:
-        """Start to answer."""
+        """Start to answer. Raises the error of a failed beginning."""
         self._thread.start()
         self._started.wait()
+        if self._failure is not None:
+            self._thread.join()
+            self._stop_accepting()
+            raise self._failure
 
     def drain(self) -> None:
         """Continue to answer, but end each connection with its next response, so that clients reconnect elsewhere."""
@@ -120,16 +172,33 @@ class HttpServer(ABC):
         """Stop listening; end idle and streaming connections at once, others when answered or after 5 s. Idempotent."""
         self.drain()
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stopping.set)
+            self.in_loop(self._stopping.set)
             self._thread.join()
         self._stop_accepting()
 
+    def in_loop(self, action: Callable[[], object]) -> bool:
+        """Call a function in the loop's thread, soon; return False if the loop has ended or never began."""
+        if not self._started.is_set() or self._failure is not None:
+            return False
+        try:
+            self._loop.call_soon_threadsafe(action)
+        except RuntimeError:
+            return False
+        return True
+
     def _run(self) -> None:
-        with asyncio.Runner() as runner:
-            runner.run(self._main())
+        try:
+            with asyncio.Runner() as runner:
+                runner.run(self._main())
+        except BaseException as error:
+            if self._started.is_set():
+                raise
+            self._failure = error
+            self._started.set()
 
     async def _main(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        self.begin()
         self._started.set()
         with self._lock:
             self._running = True
@@ -137,6 +206,7 @@ class HttpServer(ABC):
                 acceptor.start(self._loop)
         await self._stopping.wait()
         self._stop_accepting()
+        await self.end_streams()
         for connection in self._connections:
             if connection.streaming or not (connection.busy or connection.unsent):
                 self._connections.end(connection)
@@ -144,7 +214,17 @@ class HttpServer(ABC):
         if under_way:
             await asyncio.wait(under_way, timeout=_DRAIN_SECONDS)
 
+    async def streams_ended(self, seconds: float) -> None:
+        """Wait until no response is streamed any more, at most so long. Call it in the loop."""
+        streaming = [one.task for one in self._connections if one.streaming and one.task is not None]
+        if streaming:
+            await asyncio.wait(streaming, timeout=seconds)
+
     # Accepting connections.
+
+    def _acceptor(self, listening: socket.socket) -> Acceptor:
+        places = self._connections
+        return Acceptor(listening, self._let_in, knows=places.knows, out_of_files=places.out_of_files)
 
     def _stop_accepting(self) -> None:
         with self._lock:
@@ -177,7 +257,7 @@ class HttpServer(ABC):
 
     async def _serve(self, connection: Connection) -> None:
         limits = self._limits
-        reader = asyncio.StreamReader(limit=MAX_HEAD)
+        reader = asyncio.StreamReader(limit=limits.head)
         protocol = _Streams(connection, reader)
         try:
             await self._begins(connection.plain)
@@ -220,71 +300,133 @@ class HttpServer(ABC):
         self, connection: Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         """Read and answer requests in turn, until the connection must end."""
-        limits, seconds, last, refused = self._limits, self._limits.request_seconds, False, False
+        limits = self._limits
+        seconds, last = limits.request_seconds, False
         while not last:
             async with asyncio.timeout(seconds):
                 first = await reader.readexactly(1)
-            is_head = first == b"H"  # of all methods, refused ones included
-            answer, last, refused = await self._answer(connection, first, reader, writer)
+            head, answer, unread = await self._answer(connection, first, reader, writer)
+            last = unread or self.draining or not limits.idle_seconds or head.last or not head.trusted
+            if isinstance(answer, WebSocketAnswer):
+                try:
+                    await self._open_websocket(connection, head, answer, reader, writer)
+                    break
+                except Refusal as refusal:
+                    answer, last, unread = self._refuse(connection, refusal), True, True
             if isinstance(answer, StreamedAnswer):
-                connection.streaming = True
-                await send_stream(answer, reader, writer, limits.request_seconds, head_only=is_head)
-                break
-            self._write(connection, writer, encode_head(answer, last=last) + (b"" if is_head else answer.body))
-            del answer  # what is not sent yet is in the transport's buffer, once
-            await self._drained(connection, writer)
+                await self._send_stream(connection, head, answer, writer, last=last)
+                last = last or self.draining
+            else:
+                last = last or answer.last
+                self._write(connection, writer, answer, last=last, is_head=head.method == "HEAD")
+                del answer  # what is not sent yet is in the transport's buffer, once
+                await self._drained(connection, writer)
             seconds = limits.idle_seconds
-            if refused:
-                await discard(reader)
+            if unread:
+                await discard(reader, limits.body if head.trusted else 0, limits.request_seconds)
         writer.close()
-        async with asyncio.timeout(1.0):
+        async with asyncio.timeout(_HASTY_GOODBYE_SECONDS if self._stopping.is_set() else _GOODBYE_SECONDS):
             await writer.wait_closed()
 
     async def _answer(
         self, connection: Connection, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> tuple[Answer | StreamedAnswer, bool, bool]:
-        """Return the response to the request that begins with this byte, whether it is the last, and a refusal.
+    ) -> tuple[Request, AnyAnswer, bool]:
+        """Return the head of the request that begins with this byte, its response, and whether there is more to read.
 
-        The request is dropped: its body must not stay beside the response, until the client has read that.
+        The body of the request is dropped: it must not stay beside the response, until the client has read that.
         """
-        limits = self._limits
+        head = Request("HEAD" if first == b"H" else "", "", {})  # until it is read
         try:
-            async with asyncio.timeout(limits.request_seconds):
-                request = await read_request(
-                    first, reader, writer, most=limits.body, received=partial(self._received, connection)
-                )
+            async with asyncio.timeout(self._limits.request_seconds):
+                head = await read_head(first, reader)
+                head, body = await self._admit(connection, head, reader, writer)
             connection.busy = True
-            answer = await self.respond(msgspec.structs.replace(request, source=connection.source))
-            if isinstance(answer, StreamedAnswer) or answer.status < HTTPStatus.BAD_REQUEST:
+            answer = await self.respond(msgspec.structs.replace(head, body=body) if body else head)
+            if isinstance(answer, StreamedAnswer) or (isinstance(answer, Answer) and answer.status < 400):
                 self._connections.answered(connection)
-            return answer, self.draining or not limits.idle_seconds or request.last, False
+            return head, answer, head.has_body and not head.trusted
         except Refusal as refusal:
-            self.refused(refusal.reason)
-            connection.busy = True  # the rest of the request does not count as received
-            return self.refusal(refusal), True, True
+            return head, self._refuse(connection, refusal), True
         finally:
             connection.received = 0
 
-    def _write(self, connection: Connection, writer: asyncio.StreamWriter, data: bytes) -> None:
+    async def _admit(
+        self, connection: Connection, head: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> tuple[Request, bytes]:
+        """Return the head of a request with what is known of its sender, and the body of a trusted one."""
+        trusted = self.trusts(head)
+        head = msgspec.structs.replace(head, source=connection.source, trusted=trusted)
+        if not trusted:
+            return head, b""
+        self._connections.trust(connection)
+        received = partial(self._received, connection)
+        return head, await read_body(head, reader, most=self._limits.body, send=writer.write, received=received)
+
+    def _refuse(self, connection: Connection, refusal: Refusal) -> Answer:
+        self.refused(refusal.reason)
+        connection.busy = True  # the rest of the request does not count as received
+        return self.refusal(refusal)
+
+    async def _open_websocket(
+        self,
+        connection: Connection,
+        request: Request,
+        answer: WebSocketAnswer,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        """Open a WebSocket, and close it after the talk. Raises Refusal for a request that opens none."""
+        # Imported here: it takes a twentieth of a second, and most servers never open a WebSocket.
+        from tfoperator.servers.http.websocket import AcceptedWebSocket
+
+        socket = AcceptedWebSocket(request, reader, writer, subprotocols=answer.subprotocols, most=answer.most)
+        connection.streaming = True
+        try:
+            if not connection.left:
+                await answer.talk(socket)
+            await socket.close()
+        finally:
+            socket.abandon()
+
+    async def _send_stream(
+        self,
+        connection: Connection,
+        request: Request,
+        answer: StreamedAnswer,
+        writer: asyncio.StreamWriter,
+        *,
+        last: bool,
+    ) -> None:
+        """Send a response of unknown length, unless the client has left already."""
+        connection.streaming = True
+        try:
+            if not connection.left:
+                await send_stream(answer, request, writer, last=last, seconds=self._reading_seconds())
+        finally:
+            answer.over()
+        connection.streaming = connection.busy = False
+        connection.idle_since = self._loop.time()
+
+    def _write(
+        self, connection: Connection, writer: asyncio.StreamWriter, answer: Answer, *, last: bool, is_head: bool
+    ) -> None:
         """Begin to send a response; until its client has read it, its connection may have to end for others."""
+        data = encode_head(answer, last=last) + (b"" if is_head else answer.body)
         connection.busy, connection.unsent, connection.idle_since = False, len(data), self._loop.time()
         if self._connections.bound_unsent():
             self.refused("turned_away")
         writer.write(data)
 
     async def _drained(self, connection: Connection, writer: asyncio.StreamWriter) -> None:
-        """Return when the client has read the response. Raises TimeoutError.
-
-        The loop has a turn in any case: with requests that have all been received there would be none, so their
-        connection could not be seen to be lost. asyncio logs a line for each response after that.
-        """
-        await asyncio.sleep(0)
+        """Return when the client has read the response. Raises TimeoutError."""
         try:
-            async with asyncio.timeout(self._limits.request_seconds):
-                await writer.drain()
+            await drained(writer, self._reading_seconds())
         finally:
             connection.unsent = 0
         connection.idle_since = self._loop.time()
+
+    def _reading_seconds(self) -> float | None:
+        return None if self._limits.waits_for_readers else self._limits.request_seconds
 
     def _received(self, connection: Connection, size: int) -> None:
         connection.received = size

@@ -49,8 +49,13 @@ async def accept_tls(
     try:
         transport, _ = await loop.connect_accepted_socket(lambda: secured, connection)
         await shaken
-    except BaseException:
+    except BaseException as error:
         shaken.cancel()  # nobody waits for its error any more
         if transport is not None:
             transport.abort()
+        # Frames of asyncio, and this one by `shaken`, refer to the error that refers to them. These circles would stay
+        # until a full garbage collection, with the connection's buffers: thousands of clients would fill the memory.
+        error.with_traceback(None)
         raise
+    finally:
+        del shaken

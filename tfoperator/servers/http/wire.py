@@ -3,101 +3,171 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from contextlib import aclosing, suppress
 from http import HTTPStatus
 
-import msgspec
-
-from tfoperator.servers.http.messages import Refusal, Request, StreamedAnswer, encode_head, parse_head
+from tfoperator.servers.http.messages import Refusal, Request, StreamedAnswer, encode_head, malformed, parse_head
 
 ENDED = (OSError, EOFError)
 """The errors of a connection that its client, or a deadline, has ended. (TimeoutError and SSLError are OSErrors.)"""
 
-_CHUNK = 64 << 10
+_PIECE = 64 << 10
 _LINGER_SECONDS = 1.0
 _LINGER_BYTES = 256 << 10
-"""The bytes of a refused request that are read and discarded: a connection closed with unread bytes is reset, and
-the client may never see the refusal. Go's net/http does the same."""
+"""The bytes of a refused request that are read and discarded beyond a body that would be taken: a connection closed
+with unread bytes is reset, and the client may never see the refusal. Go's net/http does the same."""
+
+_CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,8})(?:;[\t -~\x80-\xff]*)?\r\n")
+"""The line before a chunk: its size, and extensions, which mean nothing here. RFC 9112 allows no other control
+characters; a server that took them would see other requests in a connection than a proxy before it."""
+_MOST_CHUNK_LINE = 256
+_MOST_TRAILER = 4096
 
 
-async def read_request(
-    first: bytes,
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    *,
-    most: int,
-    received: Callable[[int], None],
-) -> Request:
-    """Return the request that begins with this byte, whatever its method, with its body of at most `most` bytes.
+async def read_head(first: bytes, reader: asyncio.StreamReader) -> Request:
+    """Return the request that begins with this byte, without its body, whatever its method.
 
-    `received` is called with the bytes of the body so far, at each piece. Raises Refusal, and the errors of a lost
-    connection.
+    Raises Refusal, and the errors of a lost connection.
     """
     try:
         head = first + await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError:
         raise Refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head", "the request's head is too long") from None
-    request = parse_head(head)
-    if "transfer-encoding" in request.headers:
-        raise Refusal(HTTPStatus.LENGTH_REQUIRED, "length", "a body needs a Content-Length")
-    length = int(request.headers.get("content-length", "0"))
+    return parse_head(head)
+
+
+async def read_body(
+    request: Request,
+    reader: asyncio.StreamReader,
+    *,
+    most: int,
+    send: Callable[[bytes], object],
+    received: Callable[[int], object],
+) -> bytes:
+    """Return the body of a request, of at most `most` bytes.
+
+    A client that asks first gets leave by `send`. `received` is called with the bytes of the body so far, at each
+    piece. Raises Refusal, and the errors of a lost connection.
+    """
+    coding = request.headers.get("transfer-encoding")
+    if coding is not None and coding.lower() != "chunked":
+        raise Refusal(HTTPStatus.NOT_IMPLEMENTED, "coding", "a body comes with a Content-Length, or in plain chunks")
+    length = 0 if coding else int(request.headers.get("content-length", "0"))
+    _check_length(length, most)
+    if not (length or coding):
+        return b""
+    if request.headers.get("expect", "").lower() == "100-continue":
+        send(b"HTTP/1.1 100 Continue\r\n\r\n")
+    body = bytearray()
+    if length:
+        await _read_into(body, length, reader, received)
+    else:
+        await _read_chunks(body, reader, most, received)
+    return bytes(body)
+
+
+def _check_length(length: int, most: int) -> None:
     if length > most:
         size = f"{most >> 20} MiB" if most >> 20 else f"{most >> 10} KiB"
         raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", f"the body of a request may have {size} here")
-    if length and request.headers.get("expect", "").lower() == "100-continue":
-        writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    body = bytearray()
-    while len(body) < length:
-        chunk = await reader.read(min(length - len(body), _CHUNK))
-        if not chunk:
+
+
+async def _read_into(
+    body: bytearray, length: int, reader: asyncio.StreamReader, received: Callable[[int], object]
+) -> None:
+    """Append so many bytes to the body."""
+    whole = len(body) + length
+    while len(body) < whole:
+        piece = await reader.read(min(whole - len(body), _PIECE))
+        if not piece:
             raise EOFError("the client left in the middle of a request")
-        body += chunk
+        body += piece
         received(len(body))
-    return msgspec.structs.replace(request, body=bytes(body))
 
 
-async def discard(reader: asyncio.StreamReader) -> None:
-    """Read and discard until the client closes, within limits."""
-    left = _LINGER_BYTES
+async def _read_chunks(
+    body: bytearray, reader: asyncio.StreamReader, most: int, received: Callable[[int], object]
+) -> None:
+    """Append all chunks to the body, and discard what follows them."""
+    while True:
+        line = _CHUNK_LINE.fullmatch(await _read_line(reader, _MOST_CHUNK_LINE))
+        if line is None:
+            raise malformed("a chunk does not begin with its size")
+        size = int(line[1], 16)
+        if not size:
+            break
+        _check_length(len(body) + size, most)
+        await _read_into(body, size, reader, received)
+        if await reader.readexactly(2) != b"\r\n":
+            raise malformed("a chunk is longer than its size")
+    left = _MOST_TRAILER
+    while (trailer := await _read_line(reader, left)) != b"\r\n":
+        left -= len(trailer)
+
+
+async def _read_line(reader: asyncio.StreamReader, most: int) -> bytes:
+    """Return the next line, of at most `most` bytes, with its end. Raises Refusal."""
+    try:
+        line = await reader.readuntil(b"\n")
+    except asyncio.LimitOverrunError:
+        line = b""
+    if not line or len(line) > most:
+        raise malformed("a line between chunks is too long")
+    if not line.endswith(b"\r\n"):
+        raise malformed("a line between chunks ends without CR")
+    return line
+
+
+async def discard(reader: asyncio.StreamReader, most: int, seconds: float) -> None:
+    """Read and discard until the client closes or is silent for a second: `most` bytes and some more, in `seconds`."""
+    left = most + _LINGER_BYTES
     with suppress(*ENDED):
-        async with asyncio.timeout(_LINGER_SECONDS):
-            while left > 0 and (chunk := await reader.read(_CHUNK)):
-                left -= len(chunk)
+        async with asyncio.timeout(seconds):
+            while left > 0:
+                async with asyncio.timeout(_LINGER_SECONDS):
+                    piece = await reader.read(_PIECE)
+                if not piece:
+                    return
+                left -= len(piece)
 
 
 async def send_stream(
     answer: StreamedAnswer,
-    reader: asyncio.StreamReader,
+    request: Request,
     writer: asyncio.StreamWriter,
-    stall_seconds: float,
     *,
-    head_only: bool,
+    last: bool,
+    seconds: float | None,
 ) -> None:
-    """Send the chunks until there are no more, or the client has left; an empty chunk also ends it.
+    """Send the chunks until there are no more; an empty chunk also ends it. Cancel it when the client has left.
 
-    Raises TimeoutError if the client does not read a chunk within `stall_seconds`, and the errors of `chunks`, which
-    is closed in every case.
+    To a client that takes chunks they are sent as such, so it sees whether it has them all. Raises TimeoutError if the
+    client does not read a chunk within `seconds`, and the errors of `chunks`, which is closed in every case.
     """
+    in_chunks = request.takes_chunks
     async with aclosing(answer.chunks) as chunks:
-        writer.write(encode_head(answer, last=True))
-        if head_only:
+        writer.write(encode_head(answer, last=last, in_chunks=in_chunks))
+        if request.method == "HEAD":
             return
-        # A waiting client sends nothing more: a read returns only at its end.
-        left = asyncio.ensure_future(reader.read(1))
-        upcoming: asyncio.Future[bytes] | None = None
-        try:
-            while True:
-                upcoming = asyncio.ensure_future(anext(chunks, b""))
-                await asyncio.wait((upcoming, left), return_when=asyncio.FIRST_COMPLETED)
-                if left.done() or not upcoming.result():
-                    return
-                writer.write(upcoming.result())
-                async with asyncio.timeout(stall_seconds):
-                    await writer.drain()
-        finally:
-            # Both must end before the generator can be closed; a connection that was reset is an error of the read.
-            ending = [one for one in (left, upcoming) if one is not None]
-            for one in ending:
-                one.cancel()
-            await asyncio.gather(*ending, return_exceptions=True)
+        async for chunk in chunks:
+            if not chunk:
+                break
+            writer.write(b"%x\r\n%b\r\n" % (len(chunk), chunk) if in_chunks else chunk)
+            await drained(writer, seconds)
+    if in_chunks:
+        writer.write(b"0\r\n\r\n")
+    await drained(writer, seconds)
+
+
+async def drained(writer: asyncio.StreamWriter, seconds: float | None) -> None:
+    """Return when the client has read all that was written. Raises TimeoutError after `seconds`.
+
+    The loop has a turn in any case: with requests that have all been received, and with chunks that are all there,
+    there would be none, so a connection could not be seen to be lost. asyncio logs a line for each write after that.
+    """
+    await asyncio.sleep(0)
+    if writer.transport.get_write_buffer_size() or writer.transport.is_closing():
+        async with asyncio.timeout(seconds):
+            await writer.drain()

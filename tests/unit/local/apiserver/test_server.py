@@ -1,3 +1,10 @@
+import gzip
+import json
+import logging
+import re
+import socket
+import ssl
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +26,8 @@ from tfoperator.kube.resources import NAMESPACES, PODS, Resource
 from tfoperator.kube.verbs import WatchEventType
 from tfoperator.local.apiserver import server as apiserver
 from tfoperator.local.apiserver.endpoint import Endpoint
-from tfoperator.local.apiserver.http import pod_streams, resource_requests
+from tfoperator.local.apiserver.http import resource_requests
+from tfoperator.local.apiserver.http.bodies import MAX_BODY
 from tfoperator.local.apiserver.http.pod_streams import NodeStreams
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.local.runtime.log_files import LogRequest
@@ -56,26 +64,137 @@ def http(kubeconfig: Path) -> Http:
     return Http(kubeconfig)
 
 
-@pytest.mark.parametrize("streaming", ["serve", "log"])
-def test_a_client_that_leaves_amid_a_stream_is_nothing_to_complain_about(
-    logs: NodeLogs,
-    http: Http,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    streaming: str,
-) -> None:
-    async def gone(*_: object, **__: object) -> None:
-        raise ConnectionResetError("Cannot write to closing transport")
+@pytest.fixture
+def tls(server: EmbeddedApiServer) -> ssl.SSLSocket:
+    """A connection for bytes as a test writes them."""
+    return connected(server)
 
-    if streaming == "serve":
-        monkeypatch.setattr(resource_requests, "serve", gone)
-        http("GET", "/api/v1/pods?watch=true&timeoutSeconds=1")
-    else:
-        monkeypatch.setattr(pod_streams, "forward", gone)
-        logs.reader = lambda *_: iter((b"line\n",))
-        http("POST", "/api/v1/namespaces/default/pods", POD)
-        http("GET", LOG)
-    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+def connected(server: EmbeddedApiServer) -> ssl.SSLSocket:
+    trust = ssl.create_default_context(cadata=server.certificate.decode())
+    plain = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    return trust.wrap_socket(plain, server_hostname="127.0.0.1")
+
+
+def head(server: EmbeddedApiServer, path: str, *headers: str, method: str = "GET") -> bytes:
+    """A request's head, with the token."""
+    known = ("Host: x", f"Authorization: Bearer {server.token}", *headers)
+    return "\r\n".join([f"{method} {path} HTTP/1.1", *known, "", ""]).encode()
+
+
+def answer(connection: ssl.SSLSocket) -> tuple[bytes, bytes]:
+    """The next answer's head and body, or all its chunks."""
+    said = b""
+    while b"\r\n\r\n" not in said:
+        said += connection.recv(1)
+    length = re.search(rb"Content-Length: (\d+)", said)
+    body = b""
+    while not (len(body) == int(length[1]) if length else body.endswith(b"0\r\n\r\n")):
+        body += connection.recv(1)
+    return said, body
+
+
+@pytest.mark.parametrize("resets", [False, True])
+@pytest.mark.parametrize("path", ["/api/v1/pods?watch=true", f"{LOG}?follow=true"])
+def test_a_client_that_leaves_amid_a_stream_is_nothing_to_complain_about(
+    server: EmbeddedApiServer, logs_of_pod: NodeLogs, caplog: pytest.LogCaptureFixture, path: str, resets: bool
+) -> None:
+    finished = threading.Event()
+
+    def reader(*_: object) -> Iterator[bytes]:
+        try:
+            yield from silence(b"line\n")
+        finally:
+            finished.set()
+
+    logs_of_pod.reader = reader
+    connection = connected(server)
+    connection.sendall(head(server, path))
+    assert connection.recv(4096).startswith(b"HTTP/1.1 200 OK")
+    if resets:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+    eventually(lambda: finished.is_set() or "watch" in path, what="the reader has been ended")
+    eventually(lambda: not server._requests._watchers, what="the watch has been ended")
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+def test_a_connection_serves_on_after_a_watch_and_a_log(
+    server: EmbeddedApiServer, logs_of_pod: NodeLogs, tls: ssl.SSLSocket
+) -> None:
+    logs_of_pod.reader = lambda _: iter((b"a line\n", b"", b"another\n"))
+    with tls:
+        tls.sendall(head(server, "/api/v1/pods?watch=true&timeoutSeconds=1&resourceVersion=0"))
+        started, events = answer(tls)
+        assert b"Transfer-Encoding: chunked" in started
+        assert b'"type":"ADDED"' in events
+        tls.sendall(head(server, LOG))
+        assert answer(tls)[1] == b"7\r\na line\n\r\n8\r\nanother\n\r\n0\r\n\r\n"
+        tls.sendall(head(server, "/healthz"))
+        assert answer(tls)[1] == b"ok"
+
+
+def test_a_body_in_chunks_is_taken_and_a_long_one_is_refused_with_a_status(
+    server: EmbeddedApiServer, tls: ssl.SSLSocket
+) -> None:
+    body = json.dumps(POD).encode()
+    pods = "/api/v1/namespaces/default/pods"
+    chunked = head(server, pods, "Transfer-Encoding: chunked", "Content-Type: application/json", method="POST")
+    with tls:
+        tls.sendall(chunked + b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
+        said, _ = answer(tls)
+        assert b" 201 Created\r\n" in said
+        tls.sendall(chunked + b"%x\r\n" % (MAX_BODY + 1))
+        said, status = answer(tls)
+        assert b" 413 " in said
+        assert json.loads(status)["reason"] == "RequestEntityTooLarge"
+
+
+def test_nothing_is_unpacked(server: EmbeddedApiServer, tls: ssl.SSLSocket) -> None:
+    packed = gzip.compress(b" " * (64 << 20))
+    coding = ("Content-Encoding: gzip", f"Content-Length: {len(packed)}")
+    with tls:
+        tls.sendall(head(server, "/api/v1/namespaces/default/pods", *coding, method="POST") + packed)
+        assert b" 400 Bad Request\r\n" in answer(tls)[0]
+
+
+def test_without_the_token_no_body_is_read(server: EmbeddedApiServer, tls: ssl.SSLSocket) -> None:
+    lengths = f"Content-Length: {MAX_BODY}", "Expect: 100-continue"
+    with tls:
+        asked = head(server, "/api/v1/namespaces/default/pods", *lengths, method="POST")
+        tls.sendall(asked.replace(server.token.encode(), b"wrong"))
+        said, status = answer(tls)
+        assert b" 401 Unauthorized\r\n" in said
+        assert b"Connection: close" in said
+        assert json.loads(status)["code"] == 401
+        assert tls.recv(1) == b"", "it ends, and waits for no body"
+
+
+def test_a_long_selector_is_taken_and_an_endless_head_is_a_status(
+    server: EmbeddedApiServer, tls: ssl.SSLSocket
+) -> None:
+    with tls:
+        tls.sendall(head(server, f"/api/v1/pods?labelSelector=a%20in%20({','.join(['value'] * 10_000)})"))
+        assert b" 200 OK\r\n" in answer(tls)[0]
+        tls.sendall(head(server, "/api/v1/pods", *(f"X-{number}: {'y' * 1000}" for number in range(100))))
+        said, status = answer(tls)
+        assert b" 431 " in said
+        assert json.loads(status)["kind"] == "Status"
+
+
+def test_a_warning_is_one_header_whatever_it_names(server: EmbeddedApiServer, http: Http) -> None:
+    name = 'a"b\\c\r\nX-Injected: 1\x7fé日'
+    replica = {"template": {"spec": {"containers": [{"name": "tensorflow", "image": "i"}]}}}
+    job = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": {"name": "j"},
+        "spec": {"tfReplicaSpecs": {"Worker": replica}, name: 1},
+    }
+    answered = http("POST", "/apis/kubeflow.org/v1/namespaces/default/tfjobs", job)
+    assert answered.code == 201
+    assert "X-Injected" not in answered.headers
+    assert "unknown field" in answered.headers["Warning"]
 
 
 def test_a_server_starts_once_with_a_token_of_its_own_and_stops_any_number_of_times() -> None:

@@ -88,7 +88,7 @@ def kinds_of(kind: type) -> set[type]:
 
 def test_every_server_is_tried() -> None:
     there = {one for one in kinds_of(HttpServer) if one.__module__.startswith("tfoperator.")}
-    assert there == {HttpServer, TlsServer, *OURS}
+    assert there == {HttpServer, TlsServer, EmbeddedApiServer, *OURS}
 
 
 def answers(served: Served) -> bool:

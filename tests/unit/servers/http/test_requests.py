@@ -3,6 +3,7 @@
 import select
 import socket
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -40,10 +41,17 @@ class Echo(HttpServer):
 
 @pytest.fixture
 def server() -> Iterator[Echo]:
-    one = Echo()
-    one.start()
-    yield one
-    one.stop()
+    with running(Echo()) as serving:
+        yield serving
+
+
+@contextmanager
+def running(server: Echo) -> Iterator[Echo]:
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 def answered(server: Echo, sent: bytes) -> bytes:
@@ -58,12 +66,99 @@ def test_the_body_of_a_request_is_no_request(server: Echo, method: str) -> None:
     assert (SMUGGLED in said) is (method != "HEAD")
 
 
+def in_chunks(*chunks: bytes, head: bytes = b"POST /first HTTP/1.1\r\nHost: x\r\n") -> bytes:
+    """A request whose body comes in chunks."""
+    body = b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in chunks)
+    return head + b"Transfer-Encoding: chunked\r\n\r\n" + body + b"0\r\n\r\n"
+
+
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
-@pytest.mark.parametrize("coding", ["chunked", "Chunked", "gzip, chunked"])
-def test_a_body_in_chunks_is_refused_and_ends_the_connection(server: Echo, method: str, coding: str) -> None:
-    head = f"{method} /first HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: {coding}\r\n\r\n"
-    said = answered(server, head.encode() + b"%x\r\n%s\r\n0\r\n\r\n" % (len(SMUGGLED), SMUGGLED) + LAST)
-    assert (statuses(said), server.asked) == ([411], [])
+def test_a_body_in_chunks_is_no_request(server: Echo, method: str) -> None:
+    head = f"{method} /first HTTP/1.1\r\nHost: x\r\n".encode()
+    said = answered(server, in_chunks(SMUGGLED[:9], SMUGGLED[9:], head=head) + LAST)
+    assert server.asked == [f"{method} /first", "GET /last"]
+    assert (SMUGGLED in said) is (method != "HEAD")
+
+
+def test_extensions_of_chunks_and_trailers_mean_nothing(server: Echo) -> None:
+    sent = b"POST /first HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: CHUNKED\r\n\r\n"
+    sent += b'5;a="b";c\r\nhello\r\n0\r\nContent-Length: 3\r\nX: y\r\n\r\n'
+    assert b"\r\n\r\nhello" in answered(server, sent + LAST)
+    assert server.asked == ["POST /first", "GET /last"]
+
+
+BROKEN_CHUNKS = {
+    "no size": b"\r\nhello\r\n0\r\n\r\n",
+    "no number": b"5x\r\nhello\r\n0\r\n\r\n",
+    "a sign": b"+5\r\nhello\r\n0\r\n\r\n",
+    "a prefix": b"0x5\r\nhello\r\n0\r\n\r\n",
+    "an underscore": b"0_5\r\nhello\r\n0\r\n\r\n",
+    "a space": b"5 \r\nhello\r\n0\r\n\r\n",
+    "a huge size": b"1" + b"0" * 16 + b"\r\nhello\r\n0\r\n\r\n",
+    "a bare LF after the size": b"5\nhello\r\n0\r\n\r\n",
+    "a bare LF in an extension": b"5;a\nb\r\nhello\r\n0\r\n\r\n",
+    "a bare CR in an extension": b"5;a\rb\r\nhello\r\n0\r\n\r\n",
+    "a long extension": b"5;" + b"a" * 300 + b"\r\nhello\r\n0\r\n\r\n",
+    "an extension without end": b"5;" + b"a" * 100_000,
+    "a longer chunk": b"5\r\nhello!\r\n0\r\n\r\n",
+    "a bare LF after a chunk": b"5\r\nhello\n0\r\n\r\n",
+    "a bare LF in the trailer": b"5\r\nhello\r\n0\r\nX: y\n\r\n",
+    "a trailer without end": b"5\r\nhello\r\n0\r\n" + b"X: y\r\n" * 10_000,
+}
+
+
+@pytest.mark.parametrize("chunks", BROKEN_CHUNKS.values(), ids=BROKEN_CHUNKS)
+def test_chunks_that_can_be_understood_in_two_ways_are_refused(server: Echo, chunks: bytes) -> None:
+    sent = b"POST /first HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks
+    assert statuses(answered(server, sent + LAST)) == [400]
+    assert (server.asked, server.reasons) == ([], ["malformed"])
+
+
+@pytest.mark.parametrize("coding", ["gzip, chunked", "chunked, chunked", "identity", "xchunked", "chunked\r\nX: \0"])
+def test_no_other_coding_is_understood(server: Echo, coding: str) -> None:
+    head = f"POST /first HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: {coding}\r\n\r\n".encode()
+    said = statuses(answered(server, head + b"%x\r\n%s\r\n0\r\n\r\n" % (len(SMUGGLED), SMUGGLED) + LAST))
+    assert (said in ([400], [501]), server.asked) == (True, [])
+
+
+def test_the_first_http_has_no_chunks(server: Echo) -> None:
+    sent = in_chunks(SMUGGLED, head=b"POST /first HTTP/1.0\r\n")
+    assert (statuses(answered(server, sent + LAST)), server.asked) == ([400], [])
+
+
+@pytest.mark.parametrize("sizes", [(2000,), (1000, 24, 1), (1 << 31,)])
+def test_a_long_body_in_chunks_is_refused_and_ends_the_connection(server: Echo, sizes: tuple[int, ...]) -> None:
+    sent = b"POST /first HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for size in sizes:
+        sent += b"%x\r\n%s\r\n" % (size, b"x" * min(size, 2000))
+    assert (statuses(answered(server, sent + LAST)), server.asked) == ([413], [])
+
+
+def test_a_client_that_asks_first_is_told_to_send_its_body(server: Echo) -> None:
+    with server.connect() as client:
+        head = b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n"
+        client.sendall(head)
+        assert client.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.sendall(b"5\r\nhello\r\n0\r\n\r\n")
+        assert client.recv(65536).endswith(b"\r\n\r\nhello")
+
+
+class Guarded(Echo):
+    """Trusts who says so."""
+
+    def trusts(self, request: Request) -> bool:
+        return "x-trusted" in request.headers
+
+
+def test_a_sender_that_is_not_trusted_is_answered_once_without_its_body() -> None:
+    with running(Guarded()) as server:
+        for body in (b"Content-Length: 5\r\n\r\nhello", in_chunks(b"hello", head=b"")):
+            said = answered(server, b"POST /first HTTP/1.1\r\nHost: x\r\n" + body + LAST)
+            assert (statuses(said), said.endswith(b"Connection: close\r\n\r\n")) == ([200], True)
+        expecting = b"POST /first HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n"
+        assert statuses(answered(server, expecting)) == [200], "it is not asked for the body"
+        said = answered(server, b"POST / HTTP/1.1\r\nHost: x\r\nX-Trusted: 1\r\nContent-Length: 5\r\n\r\nhello" + LAST)
+        assert statuses(said) == [200, 200]
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])

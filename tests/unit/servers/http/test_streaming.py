@@ -18,17 +18,33 @@ WITHIN = 60.0
 
 
 class Streaming(HttpServer):
-    """Streams numbers at /count, nothing ever at /silence, as much as anybody takes at /flood."""
+    """Streams numbers at /count, nothing ever at /silence, as much as anybody takes at /flood; /slow waits before."""
 
     def __init__(self, request_seconds: float = 30.0) -> None:
         super().__init__("127.0.0.1", 0, name="test", limits=Limits(request_seconds=request_seconds, idle_seconds=30.0))
-        self.open = 0
+        self.open = self.begun = self.ended = 0
+        self.asked: list[str] = []
+        self.go_on = asyncio.Event()
+
+    @property
+    def lost(self) -> bool:
+        """Whether every client has left."""
+        return all(connection.left for connection in self._connections)
 
     async def respond(self, request: Request) -> Answer | StreamedAnswer:
-        return StreamedAnswer(self._chunks(request.path), "text/plain", (("X-Of", request.query),))
+        self.asked.append(request.path)
+        if request.path == "/slow":
+            await self.go_on.wait()
+        return StreamedAnswer(
+            self._chunks(request.path), "text/plain", (("X-Of", request.query),), over=self._count_end
+        )
+
+    def _count_end(self) -> None:
+        self.ended += 1
 
     async def _chunks(self, path: str) -> AsyncGenerator[bytes, None]:
         self.open += 1
+        self.begun += 1
         try:
             if path == "/silence":
                 await asyncio.Event().wait()
@@ -64,18 +80,44 @@ def everything(connection: socket.socket) -> bytes:
     return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
-def test_chunks_come_without_a_length_and_end_with_the_connection_and_a_bug_ends_its_own_stream_alone() -> None:
+NUMBERS = b"2\r\n0\n\r\n2\r\n1\n\r\n2\r\n2\n\r\n0\r\n\r\n"
+
+
+def test_chunks_are_sent_as_such_and_the_connection_serves_on_and_a_bug_ends_its_own_stream_alone() -> None:
     with serving() as server:
         with asked(server, "/broken") as connection:
-            assert everything(connection).endswith(b"begun\n")
+            assert everything(connection).endswith(b"6\r\nbegun\n\r\n"), "the client sees that there is more"
         with asked(server, "/count?from=0") as connection:
-            head, _, body = everything(connection).partition(b"\r\n\r\n")
+            connection.sendall(b"GET /count HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            head, _, rest = everything(connection).partition(b"\r\n\r\n")
+        eventually(lambda: server.ended == 3, within=WITHIN)
         assert server.open == 0
+    first, second = rest.split(b"HTTP/1.1 200 OK")
     assert head.startswith(b"HTTP/1.1 200 OK")
     assert b"Content-Length" not in head
     assert b"X-Of: from=0" in head
-    assert b"Connection: close" in head
+    assert b"Connection: close" not in head
+    assert first == NUMBERS
+    assert b"Connection: close" in second
+    assert second.endswith(NUMBERS)
+
+
+def test_a_client_of_the_first_http_gets_no_chunks() -> None:
+    with serving() as server, socket.create_connection(("127.0.0.1", server.port), timeout=WITHIN) as connection:
+        connection.sendall(b"GET /count HTTP/1.0\r\n\r\n")
+        head, _, body = everything(connection).partition(b"\r\n\r\n")
+    assert b"Transfer-Encoding" not in head
     assert body == b"0\n1\n2\n"
+
+
+def test_a_stream_whose_client_has_left_before_it_begins_is_over_too() -> None:
+    with serving() as server, asked(server, "/slow") as connection:
+        eventually(lambda: server.asked == ["/slow"], within=WITHIN)
+        connection.close()
+        eventually(lambda: server.lost, within=WITHIN)
+        server.in_loop(server.go_on.set)
+        eventually(lambda: server.ended == 1, within=WITHIN)
+        assert server.begun == 0
 
 
 @pytest.mark.parametrize("resets", [False, True])

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
-from aiohttp import web
 
 from tfoperator.base.yamldata.reader import YamlError, read_value
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.local.apiserver.errors import StatusError, bad_request, details_of, unsupported_media_type
 from tfoperator.local.apiserver.http import protobuf
+from tfoperator.local.apiserver.http.api_request import ApiRequest
 from tfoperator.local.apiserver.members import is_int64, parse_int64, query_flag
 from tfoperator.local.apiserver.registry.deletion import DeleteOptions
 from tfoperator.local.apiserver.registry.registry import WriteOptions
 from tfoperator.local.apiserver.resource_types import ResourceType
 from tfoperator.local.apiserver.storage.store import StoredObject, encode
+from tfoperator.servers.http.messages import Answer
 
 MAX_BODY = 3 * 1024 * 1024
 """Maximum bytes of a request body, as in kube-apiserver."""
@@ -27,17 +30,13 @@ _decode_json = msgspec.json.Decoder().decode
 _decode_delete_options = msgspec.json.Decoder(DeleteOptions).decode
 JSON = "application/json"
 _JSON_TYPES = ("", JSON, "application/octet-stream")
+_NOT_IN_HEADERS = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 _YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
 
 
-def content_type(request: web.Request) -> str:
-    """Return the request's media type, lower-case and without parameters; empty if it has none."""
-    return request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-
-
-async def read_object(request: web.Request) -> dict[str, Any]:
+def object_in(request: ApiRequest) -> dict[str, Any]:
     """Return the object in a request's body. Raises StatusError 400 or 415."""
-    return decode_object(content_type(request), await request.read())
+    return decode_object(request.media_type, request.body)
 
 
 def too_large_body() -> StatusError:
@@ -127,32 +126,30 @@ def write_options(query: Mapping[str, str], user_agent: str = "") -> WriteOption
     )
 
 
-def json_answer(
-    data: bytes, *, status: int = 200, content_type: str = JSON, warnings: Iterable[str] = ()
-) -> web.Response:
+def json_answer(data: bytes, *, status: int = 200, content_type: str = JSON, warnings: Iterable[str] = ()) -> Answer:
     """Return a response with this body. Each warning becomes a header, which clients print."""
-    response = web.Response(body=data, status=status, headers={"Content-Type": content_type})
-    for warning in warnings:
-        quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
-        response.headers.add("Warning", f'299 - "{quoted}"')
-    return response
+    headers = tuple(("Warning", f'299 - "{_quoted(warning)}"') for warning in warnings)
+    return Answer(data, HTTPStatus(status), content_type, headers)
 
 
-def status_answer(error: StatusError) -> web.Response:
+def _quoted(text: str) -> str:
+    """Return a text for a quoted string of a header: it may have names from an object, with any character."""
+    plain = _NOT_IN_HEADERS.sub(" ", text)
+    return plain.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def status_answer(error: StatusError) -> Answer:
     """Return the response for an error."""
-    response = json_answer(encode(error.body()), status=error.code)
-    response.headers.update(error.headers)
-    if error.headers.get("Connection") == "close":
-        response.force_close()
-    return response
+    headers = tuple((name, value) for name, value in error.headers.items() if name != "Connection")
+    return Answer(encode(error.body()), HTTPStatus(error.code), JSON, headers, last=len(headers) < len(error.headers))
 
 
-def created() -> web.Response:
+def created() -> Answer:
     """Return a 201 for a subresource whose creation stores no object of its own."""
     return json_answer(encode(_success(code=201)), status=201)
 
 
-def deleted(resource: ResourceType, stored: StoredObject) -> web.Response:
+def deleted(resource: ResourceType, stored: StoredObject) -> Answer:
     """Return a 200 for a DELETE that names the deleted object instead of showing it."""
     details = details_of(resource, stored.metadata["name"], uid=stored.metadata["uid"])
     return json_answer(encode(_success(details=details)))

@@ -10,11 +10,10 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from aiohttp import web
-
 from tfoperator.kube.objects import timestamp
 from tfoperator.local.apiserver import errors
 from tfoperator.local.apiserver.errors import StatusError
+from tfoperator.local.apiserver.http.api_request import ApiRequest
 from tfoperator.local.apiserver.http.bodies import json_answer, no_such_path
 from tfoperator.local.apiserver.http.url_paths import ResourcePath
 from tfoperator.local.apiserver.members import Json
@@ -22,6 +21,7 @@ from tfoperator.local.apiserver.resource_types import METRICS, NODE_METRICS, NOD
 from tfoperator.local.apiserver.storage.selectors import parse_selector
 from tfoperator.local.apiserver.storage.store import Store, encode
 from tfoperator.local.usage import ContainerUsage, Usage
+from tfoperator.servers.http.messages import Answer
 
 UsageSource = Callable[[], Usage | None]
 """Returns the current usage. May block for a measurement; None if there is none yet."""
@@ -41,7 +41,7 @@ class MetricsRequests:
         """Return whether a path is in this API group."""
         return (path.group, path.version) == (POD_METRICS.group, POD_METRICS.version)
 
-    async def answer(self, request: web.Request, path: ResourcePath) -> web.StreamResponse:
+    async def answer(self, request: ApiRequest, path: ResourcePath) -> Answer:
         """Answer one request. Raises StatusError."""
         resource = _RESOURCES.get(path.plural)
         if resource is None or path.subresource or not _well_placed(resource, path):

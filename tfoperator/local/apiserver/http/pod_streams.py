@@ -8,24 +8,28 @@ has started; so does the end of the container. All of it runs in the server's ev
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 import msgspec
-from aiohttp import WSMsgType, web
 
 from tfoperator.base.clock import Clock
 from tfoperator.local.apiserver.errors import StatusError, bad_request
+from tfoperator.local.apiserver.http.api_request import ApiRequest
 from tfoperator.local.apiserver.http.exec_program import STDERR, STDOUT, ExecProgram
 from tfoperator.local.apiserver.http.pod_logs import LogReader, LogReaders, choose_container, log_request
-from tfoperator.local.apiserver.http.watch_streams import Write
 from tfoperator.local.apiserver.members import query_flag
 from tfoperator.local.apiserver.storage.store import StoredObject
 from tfoperator.local.runtime.log_files import LogRequest
 from tfoperator.local.runtime.protocol import Beside, LaunchError
+from tfoperator.servers.http.messages import StreamedAnswer, WebSocket, WebSocketAnswer
 
 T = TypeVar("T")
+
+Write = Callable[[bytes], Awaitable[None]]
+"""Sends data to the client. Raises ConnectionError when it is gone."""
 
 _CLOSE_HEADER = {"Connection": "close"}
 """Sent with a refused upgrade: the client's next bytes may be in another protocol."""
@@ -35,7 +39,6 @@ _STDIN, _ERROR, _RESIZE, _CLOSE = 0, 3, 4, 255
 _PIECE_SIZE = 32 * 1024
 _MAX_MESSAGE = 4 * 1024 * 1024  # bytes; kubectl sends 32 KiB
 _CHECK_SECONDS = 0.5  # between two checks whether the container still runs
-_HEARTBEAT_SECONDS = 30.0
 
 
 CommandOpener = Callable[[str, str, str, Sequence[str]], Beside]
@@ -65,40 +68,38 @@ class PodStreams:
         self._node = node
         self._logs = logs
         self._clock = clock
-        self._sockets: set[web.WebSocketResponse] = set()
+        self._ending = asyncio.Event()
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """End every log, and every command that runs beside a container."""
         self._logs.close()
-        for socket in tuple(self._sockets):
-            await socket.close()
+        self._ending.set()
 
-    async def send(self, request: web.Request, pod: StoredObject, what: Literal["log", "stacks"]) -> web.StreamResponse:
+    async def send(self, request: ApiRequest, pod: StoredObject, what: Literal["log", "stacks"]) -> StreamedAnswer:
         """Send a container's log, or the stacks of its threads. Raises StatusError."""
         reader = self._node.logs if what == "log" else self._node.stacks
         wanted = log_request(pod, request.query, self._clock.now())
         chunks = await self._logs.open(_served(reader, f"no node agent serves {what}"), wanted)
-        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
-        with suppress(ConnectionError):  # the client has read enough
-            await response.prepare(request)
-            await forward(chunks, response.write)
-        return response
+        return StreamedAnswer(_without_pauses(chunks), "text/plain")
 
-    async def attach(self, request: web.Request, pod: StoredObject) -> web.StreamResponse:
+    async def attach(self, request: ApiRequest, pod: StoredObject) -> WebSocketAnswer:
         """Send a container's output from now on. Raises StatusError."""
         container = choose_container(pod.obj, request.query.get("container", ""))
         reader = _served(self._node.logs, "no node agent serves logs")
+        _check_upgrade(request)
         wanted = LogRequest(pod.metadata["namespace"], pod.metadata["name"], container, follow=True, tail_lines=0)
         chunks = await self._logs.open(reader, wanted)
-        socket = await _open_socket(request)
-        await _first_of(forward(chunks, _channel(socket, STDOUT)), _until_closed(socket))
-        await _end(socket, _SUCCESS)
-        return socket
 
-    async def execute(self, request: web.Request, pod: StoredObject) -> web.StreamResponse:
+        async def show(socket: WebSocket) -> None:
+            await _first_of(_forward(chunks, _channel(socket, STDOUT)), _until_closed(socket))
+            await _end(socket, _SUCCESS)
+
+        return WebSocketAnswer(show, PROTOCOLS, _MAX_MESSAGE)
+
+    def execute(self, request: ApiRequest, pod: StoredObject) -> WebSocketAnswer:
         """Run a command beside a container. Raises StatusError."""
-        query = request.query
-        container, command = choose_container(pod.obj, query.get("container", "")), query.getall("command", [])
+        query, command = request.query, request.commands
+        container = choose_container(pod.obj, query.get("container", ""))
         if not command:
             raise bad_request("you must specify at least one command for the container")
         run_beside = _served(self._node.beside, "no node agent runs commands")
@@ -106,13 +107,10 @@ class PodStreams:
             beside = run_beside(pod.metadata["namespace"], pod.metadata["name"], container, command)
         except LaunchError as error:
             raise bad_request(str(error)) from None
-        socket = await _open_socket(request)
-        self._sockets.add(socket)
-        try:
-            await execute(socket, beside, stdin=query_flag(query, "stdin"), tty=query_flag(query, "tty"))
-        finally:
-            self._sockets.discard(socket)
-        return socket
+        _check_upgrade(request)
+        stdin, tty = query_flag(query, "stdin"), query_flag(query, "tty")
+        run = partial(execute, beside=beside, stdin=stdin, tty=tty, ending=self._ending)
+        return WebSocketAnswer(run, PROTOCOLS, _MAX_MESSAGE)
 
 
 def _served(part: T | None, otherwise: str) -> T:
@@ -121,31 +119,35 @@ def _served(part: T | None, otherwise: str) -> T:
     return part
 
 
-async def _open_socket(request: web.Request) -> web.WebSocketResponse:
-    """Accept a WebSocket. Raises StatusError 400 for a client that sends none."""
-    upgrade = request.headers.get("Upgrade", "").lower()
+def _check_upgrade(request: ApiRequest) -> None:
+    """Raise StatusError 400 for a client that opens no WebSocket."""
+    upgrade = request.headers.get("upgrade", "").lower()
+    if not upgrade:
+        raise bad_request("Upgrade request required")
     if upgrade != "websocket":
-        if not upgrade:
-            raise bad_request("Upgrade request required")
         spoken = upgrade.partition("/")[0].upper()[:20]
         message = f"{spoken} is not spoken here: use kubectl 1.31 or later, or another client that speaks WebSockets"
         raise StatusError(400, "BadRequest", message, headers=_CLOSE_HEADER)
-    socket = web.WebSocketResponse(
-        protocols=PROTOCOLS, max_msg_size=_MAX_MESSAGE, heartbeat=_HEARTBEAT_SECONDS, compress=False
-    )
-    await socket.prepare(request)
-    return socket
 
 
-async def forward(chunks: AsyncIterator[bytes], write: Write) -> None:
-    """Send the chunks of a log to the client, until it ends. Raises ConnectionError when the client is gone."""
+async def _without_pauses(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+    """Yield the chunks of a log, without the empty ones of a log that has nothing new."""
     async for chunk in chunks:
         if chunk:
-            await write(chunk)
+            yield chunk
 
 
-async def execute(socket: web.WebSocketResponse, beside: Beside, *, stdin: bool, tty: bool) -> None:
-    """Run a command beside a container, and send its result, unless the client or the container has gone first."""
+async def _forward(chunks: AsyncIterator[bytes], write: Write) -> None:
+    """Send the chunks of a log to the client, until it ends. Raises ConnectionError when the client is gone."""
+    async for chunk in _without_pauses(chunks):
+        await write(chunk)
+
+
+async def execute(socket: WebSocket, *, beside: Beside, stdin: bool, tty: bool, ending: asyncio.Event) -> None:
+    """Run a command beside a container, and send its result, unless the client or the container has gone first.
+
+    It is killed when the server is `ending`.
+    """
     try:
         program = await (ExecProgram.in_terminal(beside) if tty else ExecProgram.with_pipes(beside, stdin=stdin))
     except (OSError, ValueError) as error:
@@ -153,7 +155,9 @@ async def execute(socket: web.WebSocketResponse, beside: Beside, *, stdin: bool,
         return
     beside.adopt(program.process.pid)
     try:
-        ended = await _first_of(_run(socket, program), _until_closed(socket, program), _until_over(beside))
+        ended = await _first_of(
+            _run(socket, program), _until_closed(socket, program), _until_over(beside), _until_set(ending)
+        )
         status = _outcome(program.process.returncode) if ended == 0 else _failure(137)
         await _end(socket, status)
     finally:
@@ -163,7 +167,7 @@ async def execute(socket: web.WebSocketResponse, beside: Beside, *, stdin: bool,
         program.close()
 
 
-async def _refuse(socket: web.WebSocketResponse, beside: Beside, error: OSError | ValueError) -> None:
+async def _refuse(socket: WebSocket, beside: Beside, error: OSError | ValueError) -> None:
     """Report a failed start as a shell does: it is noticed only after the upgrade."""
     why = error.strerror if isinstance(error, OSError) else error
     missing = isinstance(error, FileNotFoundError | ValueError)
@@ -172,11 +176,11 @@ async def _refuse(socket: web.WebSocketResponse, beside: Beside, error: OSError 
     await _end(socket, _failure(127 if missing else 126))
 
 
-def _channel(socket: web.WebSocketResponse, number: int) -> Write:
-    return lambda data: socket.send_bytes(bytes((number,)) + data)
+def _channel(socket: WebSocket, number: int) -> Write:
+    return lambda data: socket.send(bytes((number,)) + data)
 
 
-async def _run(socket: web.WebSocketResponse, program: ExecProgram) -> None:
+async def _run(socket: WebSocket, program: ExecProgram) -> None:
     await asyncio.gather(*(_copy(reader, _channel(socket, n)) for n, reader in program.outputs.items()))
     await program.process.wait()
 
@@ -186,14 +190,12 @@ async def _copy(reader: asyncio.StreamReader, write: Write) -> None:
         await write(data)
 
 
-async def _until_closed(socket: web.WebSocketResponse, program: ExecProgram | None = None) -> None:
+async def _until_closed(socket: WebSocket, program: ExecProgram | None = None) -> None:
     """Forward the client's messages until it has disconnected."""
     async for message in socket:
-        if message.type not in (WSMsgType.BINARY, WSMsgType.TEXT) or not message.data or program is None:
+        if not message or program is None:
             continue
-        # Python's client sends text.
-        whole = message.data.encode() if isinstance(message.data, str) else message.data
-        channel, data = whole[0], whole[1:]
+        channel, data = message[0], message[1:]
         if channel == _STDIN:
             await program.write(data)
         elif channel == _RESIZE:
@@ -205,6 +207,10 @@ async def _until_closed(socket: web.WebSocketResponse, program: ExecProgram | No
 async def _until_over(beside: Beside) -> None:
     while beside.alive():
         await asyncio.sleep(_CHECK_SECONDS)
+
+
+async def _until_set(event: asyncio.Event) -> None:
+    await event.wait()
 
 
 async def _first_of(*waiting: Awaitable[None]) -> int:
@@ -222,7 +228,7 @@ async def _first_of(*waiting: Awaitable[None]) -> int:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _end(socket: web.WebSocketResponse, status: Mapping[str, Any]) -> None:
+async def _end(socket: WebSocket, status: Mapping[str, Any]) -> None:
     with suppress(ConnectionError):
         await _channel(socket, _ERROR)(msgspec.json.encode(status))
     await socket.close()

@@ -1,6 +1,6 @@
 """Requests for resources: collections, objects and their subresources.
 
-A write happens between two awaits (its body is read before, its response is sent after), so no lock is needed and a
+A write is one step of the loop (its body is read before, its response is sent after), so no lock is needed and a
 client that disconnects can't leave half a write.
 """
 
@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
-from aiohttp import web
 
 from tfoperator.base.clock import Clock
 from tfoperator.local.apiserver import errors
 from tfoperator.local.apiserver.display.representation import Representation, negotiate, representation
 from tfoperator.local.apiserver.display.tables import TableFormat
 from tfoperator.local.apiserver.errors import StatusError
+from tfoperator.local.apiserver.http.api_request import ApiRequest
 from tfoperator.local.apiserver.http.bodies import (
     JSON,
-    content_type,
     created,
     decode_configuration,
     decode_delete_options,
@@ -28,12 +28,12 @@ from tfoperator.local.apiserver.http.bodies import (
     deleted,
     json_answer,
     no_such_path,
-    read_object,
+    object_in,
     write_options,
 )
 from tfoperator.local.apiserver.http.pod_streams import PodStreams, no_ports
 from tfoperator.local.apiserver.http.url_paths import ResourcePath
-from tfoperator.local.apiserver.http.watch_streams import Watcher, check_watch_options, serve
+from tfoperator.local.apiserver.http.watch_streams import Watcher, check_watch_options, lines_of
 from tfoperator.local.apiserver.members import query_flag
 from tfoperator.local.apiserver.registry.patch import APPLY, Patcher, apply_configuration, patcher
 from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions, Written
@@ -42,14 +42,17 @@ from tfoperator.local.apiserver.registry.subresources import bind, evict, rescal
 from tfoperator.local.apiserver.resource_types import PODS, ResourceType
 from tfoperator.local.apiserver.storage.listing import ListRequest, list_page
 from tfoperator.local.apiserver.storage.store import Store, StoredObject, encode
+from tfoperator.servers.http.messages import Answer, StreamedAnswer, WebSocketAnswer
 
 _DEFAULT_WATCH_SECONDS = (1800, 3600)  # kube-apiserver draws from one to two times its --min-request-timeout
+
+_NOT_CACHED = (("Cache-Control", "no-cache, private"),)
 
 
 class _Call(NamedTuple):
     """One request, and the objects that its path names."""
 
-    request: web.Request
+    request: ApiRequest
     resource: ResourceType
     path: ResourcePath
 
@@ -59,7 +62,7 @@ class _Call(NamedTuple):
 
     @property
     def options(self) -> WriteOptions:
-        return write_options(self.request.query, self.request.headers.get("User-Agent", ""))
+        return write_options(self.request.query, self.request.headers.get("user-agent", ""))
 
     @property
     def unsupported(self) -> StatusError:
@@ -93,16 +96,16 @@ class ResourceRequests:
         self._by_path = {(r.group, r.version, r.plural): r for r in registry.resources}
         self._watchers: set[Watcher] = set()
 
-    async def close_streams(self) -> None:
+    def close_streams(self) -> None:
         """End all watches cleanly, and all commands that run beside containers."""
         for watcher in tuple(self._watchers):
             watcher.close()
-        await self._pod_streams.close()
+        self._pod_streams.close()
 
-    async def answer(self, request: web.Request, path: ResourcePath) -> web.StreamResponse:
+    async def answer(self, request: ApiRequest, path: ResourcePath) -> Answer | StreamedAnswer | WebSocketAnswer:
         """Answer one request. Raises StatusError."""
         if (path.group, path.version, path.plural) == ("", "v1", "bindings"):
-            return await self._bind(_Call(request, PODS, path))
+            return self._bind(_Call(request, PODS, path))
         resource = self._by_path.get((path.group, path.version, path.plural))
         scoped = resource is not None and (resource.namespaced or not path.namespace)
         if resource is None or not scoped or (resource.namespaced and path.name and not path.namespace):
@@ -110,40 +113,40 @@ class ResourceRequests:
         call = _Call(request, resource, path)
         if path.subresource:
             return await self._subresource(call)
-        return await (self._object(call) if path.name else self._collection(call))
+        return self._object(call) if path.name else self._collection(call)
 
-    async def _collection(self, call: _Call) -> web.StreamResponse:
+    def _collection(self, call: _Call) -> Answer | StreamedAnswer:
         request, resource, path = call
         match request.method:
             case "GET" if query_flag(request.query, "watch"):
-                return await self._watch(call)
+                return self._watch(call)
             case "GET":
                 options = ListRequest.parse(resource, request.query)
                 return json_answer(self._form(call).many(list_page(self._store, resource, path.namespace, options)))
             case "POST" if path.namespace or not resource.namespaced:
-                body = await read_object(request)
+                body = object_in(request)
                 written = self._registry.create(resource, path.namespace, body, call.options)
                 return self._written(call, written, 201)
             case "DELETE":
-                return await self._delete_collection(call)
+                return self._delete_collection(call)
         raise call.unsupported
 
-    async def _object(self, call: _Call) -> web.StreamResponse:
+    def _object(self, call: _Call) -> Answer:
         request = call.request
         match request.method:
             case "GET":
                 return self._shown(call, self._registry.get(*call.key))
             case "PUT" | "PATCH":
-                return await self._update(call)
+                return self._update(call)
             case "DELETE":
-                options = decode_delete_options(content_type(request), await request.read(), request.query)
+                options = decode_delete_options(request.media_type, request.body, request.query)
                 written = self._registry.delete(*call.key, options)
                 if written.removed and not call.resource.returns_deleted:
                     return deleted(call.resource, written.stored)
                 return self._written(call, written)
         raise call.unsupported
 
-    async def _subresource(self, call: _Call) -> web.StreamResponse:
+    async def _subresource(self, call: _Call) -> Answer | StreamedAnswer | WebSocketAnswer:
         request, resource, path = call
         if (path.subresource, request.method) == ("stacks", "GET") and resource is PODS:
             # Our own addition, not in discovery: Kubernetes' API server has no such subresource.
@@ -156,38 +159,38 @@ class ResourceRequests:
             case "scale", "GET":
                 return self._shown(call, scale_of(resource, self._registry.get(*call.key)))
             case "status" | "scale", "PUT" | "PATCH":
-                return await self._update(call)
+                return self._update(call)
             case "finalize", "PUT":
-                return self._written(call, self._registry.finalize_namespace(path.name, await read_object(request)))
+                return self._written(call, self._registry.finalize_namespace(path.name, object_in(request)))
             case "token", "POST":
-                body = await read_object(request)
+                body = object_in(request)
                 issued = self._tokens.issue(self._registry, path.namespace, path.name, body, self._clock.now())
                 return json_answer(encode(issued), status=201)
         return await self._pod_subresource(call)
 
-    async def _pod_subresource(self, call: _Call) -> web.StreamResponse:
+    async def _pod_subresource(self, call: _Call) -> Answer | StreamedAnswer | WebSocketAnswer:
         request, _, path = call
         match path.subresource, request.method:
             case "log", "GET":
                 return await self._pod_streams.send(request, self._registry.get(*call.key), "log")
             case "binding", _:
-                return await self._bind(call)
+                return self._bind(call)
             case "exec", "GET" | "POST":
-                return await self._pod_streams.execute(request, self._registry.get(*call.key))
+                return self._pod_streams.execute(request, self._registry.get(*call.key))
             case "attach", "GET" | "POST":
                 return await self._pod_streams.attach(request, self._registry.get(*call.key))
             case "portforward", "GET" | "POST":
                 self._registry.get(*call.key)
                 raise no_ports()
             case "eviction", "POST":
-                evict(self._registry, path.namespace, path.name, await read_object(request), self._clock.now())
+                evict(self._registry, path.namespace, path.name, object_in(request), self._clock.now())
                 return created()
         raise call.unsupported
 
-    async def _update(self, call: _Call) -> web.StreamResponse:
+    def _update(self, call: _Call) -> Answer:
         """Handle PUT or PATCH of an object, its status or its Scale."""
         request, resource, path = call
-        body, media_type = await request.read(), content_type(request)
+        body, media_type = request.body, request.media_type
         if request.method == "PATCH" and media_type == APPLY and not path.subresource:
             return self._apply(call, body)
         options = call.options
@@ -201,24 +204,24 @@ class ResourceRequests:
         written = self._registry.update(*call.key, new, options, subresource=subresource, patch=patch)
         return self._written(call, Written(scale_of(resource, written.stored), written.warnings) if scale else written)
 
-    def _apply(self, call: _Call, body: bytes) -> web.Response:
+    def _apply(self, call: _Call, body: bytes) -> Answer:
         options = call.options
         if "fieldManager" not in call.request.query:
             options = msgspec.structs.replace(options, manager="")  # an apply must name its manager
         written, created = apply_configuration(self._registry, *call.key, decode_configuration(body), options)
         return self._written(call, written, 201 if created else 200)
 
-    async def _bind(self, call: _Call) -> web.StreamResponse:
+    def _bind(self, call: _Call) -> Answer:
         if call.request.method != "POST":
             raise call.unsupported
-        body = await read_object(call.request)
+        body = object_in(call.request)
         bind(self._registry, call.path.namespace, call.path.name, body, self._clock.now())
         return created()
 
-    async def _delete_collection(self, call: _Call) -> web.Response:
+    def _delete_collection(self, call: _Call) -> Answer:
         request, resource, path = call
         options = ListRequest.parse(resource, request.query)
-        deletion = decode_delete_options(content_type(request), await request.read(), request.query)
+        deletion = decode_delete_options(request.media_type, request.body, request.query)
         if not resource.delete_collection or (resource.namespaced and not path.namespace):
             raise errors.method_not_allowed("delete")
         page = list_page(self._store, resource, path.namespace, options)
@@ -228,34 +231,30 @@ class ResourceRequests:
         return json_answer(self._form(call).many(page))
 
     def _form(self, call: _Call) -> Representation:
-        wanted = negotiate(call.request.headers.get("Accept", ""))
+        wanted = negotiate(call.request.headers.get("accept", ""))
         include = call.request.query.get("includeObject", "Metadata")
         return representation(wanted, call.resource, self._tables[call.resource], self._clock, include)
 
-    def _shown(self, call: _Call, stored: StoredObject) -> web.Response:
+    def _shown(self, call: _Call, stored: StoredObject) -> Answer:
         return json_answer(self._form(call).one(stored))
 
-    def _written(self, call: _Call, written: Written, status: int = 200) -> web.Response:
+    def _written(self, call: _Call, written: Written, status: int = 200) -> Answer:
         return json_answer(self._form(call).one(written.stored), status=status, warnings=written.warnings)
 
-    async def _watch(self, call: _Call) -> web.StreamResponse:
+    def _watch(self, call: _Call) -> StreamedAnswer:
         request, resource, path = call
         options = ListRequest.parse(resource, request.query)
         form = self._form(call)
         check_watch_options(options)
         watcher = Watcher(self._store, resource, path.namespace, options, form)
         self._watchers.add(watcher)
-        response = web.StreamResponse(headers={"Content-Type": JSON, "Cache-Control": "no-cache, private"})
-        try:
-            await response.prepare(request)
-            timeout = options.timeout_seconds or self._rng.uniform(*_DEFAULT_WATCH_SECONDS)
-            await serve(watcher, response.write, timeout=timeout, bookmark_interval=self._bookmark_interval)
-            return response
-        except ConnectionError:
-            return response  # the client has disconnected, which is normal for a watch
-        finally:
-            watcher.close()
-            self._watchers.discard(watcher)
+        timeout = options.timeout_seconds or self._rng.uniform(*_DEFAULT_WATCH_SECONDS)
+        lines = lines_of(watcher, timeout=timeout, bookmark_interval=self._bookmark_interval)
+        return StreamedAnswer(lines, JSON, _NOT_CACHED, over=partial(self._forget, watcher))
+
+    def _forget(self, watcher: Watcher) -> None:
+        watcher.close()
+        self._watchers.discard(watcher)
 
 
 def _replace_by(new: dict[str, Any]) -> Patcher:

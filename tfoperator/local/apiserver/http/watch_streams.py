@@ -1,6 +1,6 @@
 """Watches: all changes of a selection from a starting revision, in order, without gaps.
 
-A watcher is filled by the store's events and emptied by its HTTP handler; both run in the server's event loop, so
+A watcher is filled by the store's events and emptied by its response; both run in the server's event loop, so
 no change can be lost between taking the initial state and observing changes. Selection is by transition: an object
 that begins to match is ADDED, one that stops matching is DELETED.
 """
@@ -8,7 +8,7 @@ that begins to match is ADDED, one that stops matching is DELETED.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
 
 from tfoperator.local.apiserver.display.representation import Representation
 from tfoperator.local.apiserver.errors import StatusError, expired
@@ -19,10 +19,6 @@ from tfoperator.local.apiserver.storage.store import Compacted, Store, StoreChan
 BACKLOG_LIMIT = 10_000
 """Lines that a client may lag behind. Beyond that its watch is ended, so that one that doesn't read can't fill the
 memory; it resumes from the last version it saw, or relists."""
-
-
-Write = Callable[[bytes], Awaitable[None]]
-"""Sends data to the client. Raises ConnectionError when it is gone."""
 
 
 def check_watch_options(options: ListRequest) -> None:
@@ -146,26 +142,23 @@ class Watcher:
             pass
 
 
-async def serve(watcher: Watcher, write: Write, *, timeout: float, bookmark_interval: float) -> None:
-    """Send a watcher's lines until it is closed or `timeout` seconds have passed, with a bookmark in each interval."""
+async def lines_of(watcher: Watcher, *, timeout: float, bookmark_interval: float) -> AsyncGenerator[bytes, None]:
+    """Yield a watcher's lines until it is closed or `timeout` seconds have passed, with a bookmark in each interval."""
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout
     next_bookmark = loop.time() + bookmark_interval
-    try:
-        while True:
-            if data := watcher.take():
-                await write(data)
-            if watcher.closed:
-                if rest := watcher.take():
-                    await write(rest)
-                return
-            await watcher.wait(min(end, next_bookmark))
-            now = loop.time()
-            if now >= end:
-                watcher.bookmark()
-                watcher.close()
-            elif now >= next_bookmark:
-                watcher.bookmark()
-                next_bookmark = now + bookmark_interval
-    finally:
-        watcher.close()
+    while True:
+        if data := watcher.take():
+            yield data
+        if watcher.closed:
+            if rest := watcher.take():
+                yield rest
+            return
+        await watcher.wait(min(end, next_bookmark))
+        now = loop.time()
+        if now >= end:
+            watcher.bookmark()
+            watcher.close()
+        elif now >= next_bookmark:
+            watcher.bookmark()
+            next_bookmark = now + bookmark_interval

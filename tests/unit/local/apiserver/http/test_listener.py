@@ -1,165 +1,196 @@
-import asyncio
+"""Which clients may stay connected to the embedded API server, and for how long."""
+
 import errno
 import gc
 import socket
 import ssl
 import time
 from asyncio.sslproto import SSLProtocol
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 
-from tfoperator.local.apiserver.http.listener import ListeningSocket, make_certificate
+from tests.support.eventually import eventually
+from tests.support.threads import no_threads_left
+from tfoperator.local.apiserver.http.listener import TokenPlaces, listen_on_loopback, make_certificate
+from tfoperator.servers.http import accepting
+from tfoperator.servers.http.limits import Limits
+from tfoperator.servers.http.messages import Answer, Request
+from tfoperator.servers.http.server import HttpServer
 
-LIMIT = 5.0  # seconds until something has to have happened
-
-
-class Greeting(asyncio.Protocol):
-    """Says a word on a connection whose handshake is done."""
-
-    def connection_made(self, transport: Any) -> None:
-        transport.write(b"hello")
-
-
-@asynccontextmanager
-async def serving(**options: Any) -> AsyncIterator[ListeningSocket]:
-    """A listener that serves."""
-    _, context = make_certificate()
-    with ListeningSocket(0, **options) as listener:
-        task = asyncio.create_task(listener.serve(Greeting, context))
-        async with asyncio.timeout(LIMIT):
-            yield listener
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await listener.hang_up()
+LIMIT = 60.0  # seconds until something has to have happened
+ASK = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+ASK_WITH_TOKEN = b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer t\r\n\r\n"
 
 
-async def connect(listener: ListeningSocket) -> socket.socket:
-    client = socket.socket()
-    client.setblocking(False)
-    await asyncio.get_running_loop().sock_connect(client, listener.getsockname())
-    return client
+class Greeting(HttpServer):
+    """Answers with a word to whoever has the token."""
+
+    def __init__(self, **places: Any) -> None:
+        limits = Limits(request_seconds=LIMIT, handshake_seconds=LIMIT, idle_seconds=LIMIT)
+        listening = listen_on_loopback(0)
+        assert listening.getsockname()[0] == "127.0.0.1", "on loopback only"
+        super().__init__("", 0, name="test", limits=limits, listening=listening, places=TokenPlaces(**places))
+        self._certificate = make_certificate()[1]
+        self._clients = ExitStack()
+
+    def context(self) -> ssl.SSLContext:
+        return self._certificate
+
+    def trusts(self, request: Request) -> bool:
+        return request.headers.get("authorization") == "Bearer t"
+
+    async def respond(self, request: Request) -> Answer:
+        return Answer(b"hello")
+
+    @property
+    def waiting(self) -> int:
+        return len(tuple(self._connections))
+
+    def connect(self, sent: bytes = b"") -> socket.socket:
+        """A client that sends this, without TLS."""
+        client = self._clients.enter_context(socket.create_connection(("127.0.0.1", self.port), timeout=LIMIT))
+        client.sendall(sent)
+        return client
+
+    def shake_hands(self) -> ssl.SSLSocket:
+        """A client that has sent no request yet."""
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        return self._clients.enter_context(context.wrap_socket(self.connect()))
+
+    def stop(self) -> None:
+        super().stop()
+        self._clients.close()
 
 
-async def rest(client: socket.socket) -> bytes:
-    """What a silent client gets until it is sent away."""
+@contextmanager
+def serving(**places: Any) -> Iterator[Greeting]:
+    with no_threads_left():
+        server = Greeting(**places)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+def ask(client: socket.socket, sent: bytes = ASK_WITH_TOKEN) -> bytes:
+    """What comes for a request."""
+    client.sendall(sent)
+    return client.recv(65536)
+
+
+def is_open(client: socket.socket) -> bool:
+    """Whether a client that gets nothing is still connected."""
+    client.settimeout(0.05)
     try:
-        return await asyncio.get_running_loop().sock_recv(client, 100)
+        return client.recv(1) != b""
+    except TimeoutError:
+        return True
     except ConnectionResetError:
-        return b""
+        return False
 
 
-async def greet(listener: ListeningSocket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect as a client that knows what to do."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    reader, writer = await asyncio.open_connection(*listener.getsockname(), ssl=context)
-    assert await reader.readexactly(5) == b"hello"
-    return reader, writer
+def test_the_unauthenticated_client_that_came_first_goes_when_there_are_too_many() -> None:
+    with serving(max_unauthenticated=3) as server:
+        clients = [server.connect(b"x" * number) for number in range(5)]
+        eventually(lambda: [is_open(client) for client in clients] == [False, False, True, True, True], within=LIMIT)
+        assert ask(server.shake_hands()).endswith(b"hello")
+        assert [is_open(client) for client in clients[2:]] == [False, True, True], "one for one"
 
 
-@pytest.mark.asyncio
-async def test_the_unauthenticated_client_that_came_first_goes_when_there_are_too_many() -> None:
-    async with serving(max_unauthenticated=3) as listener:
-        assert listener.getsockname()[0] == "127.0.0.1", "on loopback only"
-        clients = [await connect(listener) for _ in range(5)]
-        assert [await rest(client) for client in clients[:2]] == [b"", b""]
-        still = [asyncio.ensure_future(rest(client)) for client in clients[2:]]
-        _, writer = await greet(listener)
-        assert [one.done() for one in still] == [True, False, False], "one for one"
-        for one in still:
-            one.cancel()
-        for client in clients:
-            client.close()
-        writer.close()
-
-
-@pytest.mark.asyncio
-async def test_who_has_the_token_stays_and_who_does_not_get_so_far_goes_in_time() -> None:
-    async with serving(max_unauthenticated=3, patience=0.2) as listener:
+def test_who_has_the_token_stays_and_who_does_not_get_so_far_goes_in_time() -> None:
+    with serving(max_unauthenticated=3, patience=0.5) as server:
+        whole = server.shake_hands()
+        assert ask(whole).endswith(b"hello")
         began = time.monotonic()
-        silent = await connect(listener)
-        half = await greet(listener)
-        whole = await greet(listener)
-        listener.trust(whole[1].get_extra_info("sockname"))
-        assert await rest(silent) == b""
-        assert await half[0].read() == b""
-        assert time.monotonic() - began >= 0.2
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(whole[0].read(), 0.3)
-        more = [await connect(listener) for _ in range(5)]
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(whole[0].read(), 0.1)
-        for client in (silent, *more):
-            client.close()
-        for _, writer in (half, whole):
-            writer.close()
+        silent, half, slow = server.connect(), server.shake_hands(), server.shake_hands()
+        slow.sendall(ASK_WITH_TOKEN[:-2])
+        assert [client.recv(1) for client in (silent, half, slow)] == [b""] * 3
+        assert time.monotonic() - began >= 0.4
+        for _ in range(5):
+            server.connect()
+        eventually(lambda: server.waiting == 1, within=LIMIT)
+        assert ask(whole).endswith(b"hello")
 
 
-@pytest.mark.asyncio
-async def test_those_that_have_left_by_themselves_do_not_count() -> None:
-    async with serving(max_unauthenticated=3) as listener:
-        stays = await connect(listener)
+def test_without_the_token_a_client_has_one_answer() -> None:
+    with serving() as server:
+        client = server.shake_hands()
+        assert b"\r\nConnection: close\r\n" in ask(client, ASK)
+        assert client.recv(1) == b""
+
+
+def test_those_that_have_left_by_themselves_do_not_count() -> None:
+    with serving(max_unauthenticated=3) as server:
+        stays = server.connect()
         for _ in range(10):
-            left = await connect(listener)
+            left = server.connect()
+            eventually(lambda: server.waiting == 2, within=LIMIT)
             left.close()
-            await asyncio.sleep(0.02)
-        waiting = asyncio.ensure_future(rest(stays))
-        await asyncio.sleep(0.02)
-        assert not waiting.done()
-        waiting.cancel()
-        stays.close()
+            eventually(lambda: server.waiting == 1, within=LIMIT)
+        assert is_open(stays)
 
 
 @pytest.mark.parametrize("said", [b"", b"no handshake"])
-@pytest.mark.asyncio
-async def test_clients_that_are_gone_take_no_memory(said: bytes) -> None:
+def test_clients_that_are_gone_take_no_memory(said: bytes) -> None:
     def connections() -> int:
-        return sum(isinstance(one, SSLProtocol) for one in gc.get_objects())
+        return sum(isinstance(found, SSLProtocol) for found in gc.get_objects())
 
     gc.collect()
     gc.disable()
     try:
-        async with serving(max_unauthenticated=3) as listener:
+        with serving(max_unauthenticated=3) as server:
             before = connections()  # of what else this process has open
             for _ in range(20):
-                client = await connect(listener)
-                client.send(said)
-                await asyncio.sleep(0.01)
-                client.close()
-            while connections() - before > 3:
-                await asyncio.sleep(0.01)
+                server.connect(said).close()
+            eventually(lambda: connections() - before <= 3, within=LIMIT)
     finally:
         gc.enable()
 
 
-@pytest.mark.asyncio
-async def test_without_files_it_makes_room_waits_and_says_so_once(
+def test_without_files_it_makes_room_waits_and_says_so_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    asked: list[float] = []
-    async with serving() as listener:
-        loop = asyncio.get_running_loop()
-        stranger = await connect(listener)
-        await asyncio.sleep(0.05)
-        accept = loop.sock_accept
+    class Exhausted:
+        """A listening socket that finds no file for three connections."""
 
-        async def exhausted(sock: socket.socket) -> Any:
-            asked.append(loop.time())
-            if len(asked) < 4:
+        def __init__(self, listening: socket.socket) -> None:
+            self.tries = 0
+            self._listening = listening
+
+        def accept(self) -> tuple[socket.socket, Any]:
+            self.tries += 1
+            if self.tries <= 3:
                 raise OSError(errno.EMFILE, "Too many open files")
-            return await accept(sock)
+            return self._listening.accept()
 
-        monkeypatch.setattr(loop, "sock_accept", exhausted)
-        (await connect(listener)).close()
-        _, writer = await greet(listener)
-        assert await rest(stranger) == b""
-        stranger.close()
-        writer.close()
-    assert asked[3] - asked[0] >= 0.5
-    assert [record.getMessage() for record in caplog.records if "can't accept" in record.getMessage()] == [
-        "can't accept a connection: Too many open files; 2 unauthenticated clients go"
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._listening, name)
+
+    monkeypatch.setattr(accepting, "_RETRY_SECONDS", 0.01)
+    with serving() as server:
+        trusted, strangers = server.shake_hands(), [server.connect(), server.connect(b"half")]
+        assert ask(trusted).endswith(b"hello")
+        eventually(lambda: server.waiting == 3, within=LIMIT)
+        acceptor = server._acceptors[0]
+        acceptor._socket = exhausted = Exhausted(acceptor._socket)  # type: ignore[assignment]
+        assert ask(server.shake_hands()).endswith(b"hello")
+        assert [is_open(client) for client in strangers] == [False, False]
+        assert ask(trusted).endswith(b"hello")
+        assert exhausted.tries >= 4
+    assert [record.getMessage() for record in caplog.records] == [
+        "can't accept connections for now: [Errno 24] Too many open files"
     ]
-    assert not any(record.exc_info for record in caplog.records)
+
+
+def test_clients_with_the_token_are_not_limited() -> None:
+    with serving(max_unauthenticated=2) as server:
+        clients = [server.shake_hands() for _ in range(2)]
+        for _ in range(30):
+            assert ask(clients[-1]).endswith(b"hello")
+            clients.append(server.shake_hands())
+        assert all(ask(client).endswith(b"hello") for client in clients[1:])

@@ -8,7 +8,6 @@ from typing import Any
 
 import psutil
 import pytest
-from aiohttp import WSMessage, WSMsgType
 
 from tfoperator.local.apiserver.http.pod_streams import execute
 from tfoperator.local.runtime.protocol import Beside
@@ -18,21 +17,21 @@ class FakeSocket:
     """The server's end of a WebSocket, whose client sends what the test says."""
 
     def __init__(self) -> None:
-        self.received: asyncio.Queue[WSMessage] = asyncio.Queue()
+        self.received: asyncio.Queue[bytes] = asyncio.Queue()
         self.sent = dict.fromkeys(range(5), b"")
         self.news = asyncio.Event()
 
     def type(self, data: bytes) -> None:
-        self.received.put_nowait(WSMessage(WSMsgType.BINARY, b"\0" + data, None))
+        self.received.put_nowait(b"\0" + data)
 
-    async def send_bytes(self, data: bytes) -> None:
+    async def send(self, data: bytes) -> None:
         self.sent[data[0]] += data[1:]
         self.news.set()
 
     async def close(self) -> None:
         pass
 
-    async def __aiter__(self) -> AsyncIterator[WSMessage]:
+    async def __aiter__(self) -> AsyncIterator[bytes]:
         while True:
             yield await self.received.get()
 
@@ -57,7 +56,7 @@ async def run(socket: Any, program: str, *arguments: str, tty: bool) -> None:
         adopt=lambda pid: None,
         release=lambda pid: None,
     )
-    await asyncio.wait_for(execute(socket, what, stdin=True, tty=tty), 60)
+    await asyncio.wait_for(execute(socket, beside=what, stdin=True, tty=tty, ending=asyncio.Event()), 60)
 
 
 @pytest.mark.asyncio
@@ -77,8 +76,8 @@ async def test_all_that_is_pasted_into_a_terminal_arrives() -> None:
 @pytest.mark.asyncio
 async def test_a_slow_client_gets_all_that_a_program_wrote_before_its_end(tmp_path: Path, tty: bool) -> None:
     class SlowSocket(FakeSocket):
-        async def send_bytes(self, data: bytes) -> None:
-            await super().send_bytes(data)
+        async def send(self, data: bytes) -> None:
+            await super().send(data)
             while not ended.exists() or psutil.pid_exists(int(ended.read_text())):
                 await asyncio.sleep(0.01)
             await asyncio.sleep(0.1)  # the loop notices that the program's end of the terminal is closed

@@ -1,0 +1,40 @@
+"""A request to the API: HTTP's, with its query taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from tfoperator.servers.http.messages import Request
+
+
+class ApiRequest(msgspec.Struct, frozen=True):
+    """One request. `path` is percent-encoded; of parameters that come several times, `query` has the first."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    commands: tuple[str, ...]
+    """The parts of a command, the parameters `command`: the only ones that may come several times."""
+    headers: Mapping[str, str]
+    """By their names in lower case."""
+    body: bytes
+
+    @property
+    def media_type(self) -> str:
+        """The body's media type, in lower case and without parameters; empty if it has none."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def api_request(request: Request) -> ApiRequest:
+    """Return the API's view of a request."""
+    query: dict[str, str] = {}
+    commands: list[str] = []
+    if request.query:
+        for name, value in parse_qsl(request.query, keep_blank_values=True):
+            query.setdefault(name, value)
+            if name == "command":
+                commands.append(value)
+    return ApiRequest(request.method, request.path, query, tuple(commands), request.headers, request.body)
