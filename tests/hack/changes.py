@@ -47,7 +47,7 @@ FIELD = Change(
             "'RunPolicy' object has no attribute 'example_seconds'",
         ),
         Place(
-            "tfoperator/controller/plan/verdict.py",
+            "tfoperator/controller/plan/facts.py",
             "        deadline, start = self.job.spec.policy.active_deadline_seconds, self.start\n",
             "        deadline = deadline and deadline + (self.job.spec.policy.example_seconds or 0)\n",
             "tests/unit/api/v1/test_types.py::test_every_field_of_a_spec_is_read_somewhere",

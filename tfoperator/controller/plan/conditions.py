@@ -24,6 +24,13 @@ def is_finished(conditions: Sequence[JobCondition]) -> bool:
     return any(c.status == "True" and c.type in (ConditionType.SUCCEEDED, ConditionType.FAILED) for c in conditions)
 
 
+def was_held(status: TFJobStatus) -> bool:
+    """Return whether the job is suspended, or waits in its queue, according to its status."""
+    conditions = all_conditions(status)
+    suspended = status_of(conditions, ConditionType.SUSPENDED) == "True"
+    return suspended or status_of(conditions, ConditionType.ADMITTED) == "False"
+
+
 class Conditions:
     """Builds the next conditions from the current ones; times are set only where something changed."""
 

@@ -9,7 +9,7 @@ Read it from top to bottom as the life of a job: not ours, ended, invalid, suspe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from functools import partial
 from itertools import chain
@@ -21,9 +21,8 @@ from tfoperator.api.names import LABEL_TENSORBOARD
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.api.v1.types import OnStall, OnStraggler, ReplicaType, TFJob
+from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.api.validation.job import long_names
-from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.actions import DeleteReason, Plan
 from tfoperator.controller.plan.cleanup import (
     clean_up_finished,
@@ -32,31 +31,26 @@ from tfoperator.controller.plan.cleanup import (
     time_to_live_left,
 )
 from tfoperator.controller.plan.conditions import is_finished
-from tfoperator.controller.plan.disruptions import delay_disrupted
 from tfoperator.controller.plan.divergence import report_divergence
 from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.facts import Facts, Stage
 from tfoperator.controller.plan.invalid import plan_invalid
-from tfoperator.controller.plan.job_restart import plan_job_restart
+from tfoperator.controller.plan.look import is_suspended, look
 from tfoperator.controller.plan.observed import Observed, PlanOptions, with_own_deletions
-from tfoperator.controller.plan.progress import NOT_WATCHED, left_for_stacks, pods_to_look_into
-from tfoperator.controller.plan.replica_states import observe_replicas, rests_on_its_pod
-from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, start_over
+from tfoperator.controller.plan.progress import NOT_WATCHED, pods_to_look_into
 from tfoperator.controller.plan.reporting import (
     report_end,
     report_progress,
     report_suspension,
     watch_progress,
 )
-from tfoperator.controller.plan.restart import job_restarts_so_far, overdue_seconds
+from tfoperator.controller.plan.restart import overdue_seconds
 from tfoperator.controller.plan.scaling import plan_replicas, report_edits
-from tfoperator.controller.plan.stall import judge_progress, mark_stalled
 from tfoperator.controller.plan.status import build_status, status_after_end
-from tfoperator.controller.plan.stragglers import move_replicas, report_stragglers
+from tfoperator.controller.plan.stragglers import report_stragglers
 from tfoperator.controller.plan.tensorboard import TensorBoardObjects, plan_tensorboard, split_tensorboard
 from tfoperator.controller.plan.usage import account, with_goodput
-from tfoperator.controller.plan.verdict import Situation, Stage, Verdict, judge
-from tfoperator.controller.pods.manifests import restarts_together
-from tfoperator.controller.pods.naming import NAMINGS, PLAIN_NAMES, is_service_of, naming_in_use, network_in_use
+from tfoperator.controller.pods.naming import PLAIN_NAMES, is_service_of, naming_in_use, network_in_use
 from tfoperator.controller.pods.template import PodTemplateError
 from tfoperator.kube.objects import HasMetadata
 
@@ -136,22 +130,6 @@ def _unusable(job: TFJob, options: PlanOptions) -> tuple[str, ...]:
     return tuple(problems)
 
 
-def _absent(draft: Draft, groups: Sequence[ReplicaGroup]) -> list[str]:
-    """Return the names of missing pods, and of those that may have been replaced: a stale cache could deceive.
-
-    Where nothing shows how the job's objects are named, the pods may have any of the names.
-    """
-    nothing_seen = not (draft.observed.pods or draft.observed.services)
-    namings = {draft.options.naming, *(NAMINGS if nothing_seen else ())}
-    return sorted(
-        naming.replica(draft.job, group.type, replica.index)
-        for group in groups
-        for replica in group.replicas
-        if (replica.pod is None and replica.state is ReplicaState.VANISHED) or rests_on_its_pod(replica)
-        for naming in namings
-    )
-
-
 def _plan_finished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TFJobStatus:
     """Plan a finished job: clean up its pods, delete it in time; its TensorBoard stays until then."""
     job = draft.job
@@ -161,7 +139,7 @@ def _plan_finished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TFJo
         return job.status
     if left is not None:
         draft.requeue_in(left)
-    # The clean-up policy of an unreadable spec is unknown.
+    # The clean-up policy of an unreadable spec is unfacts.
     if not job.decode_error:
         _free_lost_pods(draft)
         clean_up_finished(draft)
@@ -176,58 +154,24 @@ def _plan_unfinished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TF
     Raises PodTemplateError if no pod can be made from a template.
     """
     job = draft.job
-    suspended = job.spec.suspended or draft.observed.held
+    suspended = is_suspended(draft.observed)
     problems = draft.observed.problems or _unusable(job, draft.options)
     # A suspended job must release its resources, whether the rest of its spec makes sense or not.
     if problems and not (suspended and job.status.start_time is not None):
         return plan_invalid(draft, problems)
     if not problems and tensorboard is not None:
         plan_tensorboard(draft, tensorboard, suspended=suspended)
-    known = _look_at(draft, suspended=suspended)
-    verdict = judge(known)
-    held: Mapping[ReplicaType, int] = {}
-    match verdict.stage:
+    facts = look(draft.observed, draft.now, draft.options)
+    draft.absent += facts.absent
+    match facts.verdict.stage:
         case Stage.SUCCEEDED | Stage.FAILED:
-            _plan_end(draft, known.groups, verdict)
+            _plan_end(draft, facts)
         case Stage.SUSPENDED:
-            held = _plan_suspended(draft, known.groups)
+            _plan_suspended(draft, facts)
         case Stage.ACTIVE:
-            _plan_active(draft, known)
-    usage = account(known, verdict.stage, stalled=draft.conditions.is_true(ConditionType.STALLED))
-    return build_status(known, verdict.stage, draft.conditions, held, usage)
-
-
-def _look_at(draft: Draft, *, suspended: bool) -> Situation:
-    """Return the facts about the job, and the state of its replicas and deadlines."""
-    job, observed, now = draft.job, draft.observed, draft.now
-    groups = observe_replicas(job, observed.pods, now, draft.options)
-    draft.absent += _absent(draft, groups)
-    resumed = not suspended and draft.conditions.held_before
-    if resumed and observed.pods:
-        # Objects left from before would be taken for new ones.
-        suspended, resumed = True, False
-    start = job.status.start_time
-    if resumed or (start is None and (observed.pods or observed.services or not suspended)):
-        # Also of a job that is suspended before its first status: it was started, as its objects show, and keeps the
-        # network that they have when they are gone.
-        start = whole_second(now)
-    known = Situation(observed, now, draft.options, groups, suspended, resumed, start)
-    deadline = job.spec.policy.progress_deadline_seconds
-    if deadline is not None and deadline >= 1:
-        known.stall = judge_progress(known, deadline)
-        if known.stall.ends_as is OnStall.RESTART and not suspended:
-            mark_stalled(groups, known.stall)
-    if job.spec.policy.on_straggler == OnStraggler.RESTART:
-        known.node_failures = move_replicas(known)
-    number = groups[0].job_restarts if groups else job_restarts_so_far(job, observed.pods)
-    if number or restarts_together(job):
-        known.restart = plan_job_restart(known, number)
-    if job.status.disruption_backoff is not None or any(group.has_new_disruption for group in groups):
-        delay_disrupted(known)
-    left = known.deadline_left
-    if left is not None and left <= 0 and observed.stacks_taken is not None:
-        known.left_for_stacks = left_for_stacks(groups, observed.stacks_taken, left, now)
-    return known
+            _plan_active(draft, facts)
+    usage = account(facts, stalled=draft.conditions.is_true(ConditionType.STALLED))
+    return build_status(facts, draft.conditions, usage)
 
 
 def _free_lost_pods(draft: Draft) -> None:
@@ -242,70 +186,48 @@ def _free_lost_pods(draft: Draft) -> None:
             draft.requeue_in(-overdue)
 
 
-def _plan_active(draft: Draft, known: Situation) -> None:
+def _plan_active(draft: Draft, facts: Facts) -> None:
     """Plan an active job: bring its pods and services to its spec. Raises PodTemplateError."""
     _free_lost_pods(draft)
-    if known.resumed or known.restart.causes or any(group.has_new_disruption for group in known.groups):
+    if facts.resumed or facts.restart.causes or any(group.has_new_disruption for group in facts.groups):
         # Before a pod is created, which could be taken for an old one, or lost before its predecessor is counted.
         draft.write_status_first()
-    if known.restart.causes:
-        start_over(known.groups)
-    if known.held > 0:
-        draft.requeue_in(known.held)
-    plan_replicas(draft, known)
-    report_progress(draft, known)
-    if known.observed.edited_templates:
-        report_edits(draft, known.groups)
-    if known.stall is not NOT_WATCHED or draft.conditions.get(ConditionType.STALLED) is not None:
-        watch_progress(draft, known.stall)
-    reported, before = known.observed.reported, draft.conditions.get(ConditionType.STRAGGLING)
-    if (reported is not None and reported.slow) or before is not None or known.node_failures:
-        report_stragglers(draft, known)
+    if facts.held > 0:
+        draft.requeue_in(facts.held)
+    plan_replicas(draft, facts)
+    report_progress(draft, facts)
+    if facts.observed.edited_templates:
+        report_edits(draft, facts.groups)
+    if facts.stall is not NOT_WATCHED or draft.conditions.get(ConditionType.STALLED) is not None:
+        watch_progress(draft, facts.stall)
+    reported, before = facts.observed.reported, draft.conditions.get(ConditionType.STRAGGLING)
+    if (reported is not None and reported.slow) or before is not None or facts.node_failures:
+        report_stragglers(draft, facts)
     diverged = draft.conditions.get(ConditionType.DIVERGED) is not None
     if diverged or (reported is not None and reported.loss_not_a_number):
-        report_divergence(draft, known)
-    if (to_start := known.start_left) is not None:
+        report_divergence(draft, facts)
+    if (to_start := facts.start_left) is not None:
         draft.requeue_in(to_start)
-    if known.left_for_stacks is not None:
-        draft.stacks += pods_to_look_into(known.groups)
-        draft.requeue_in(known.left_for_stacks)
-    elif known.deadline_left is not None:
-        draft.requeue_in(known.deadline_left)
+    if facts.left_for_stacks is not None:
+        draft.stacks += pods_to_look_into(facts.groups)
+        draft.requeue_in(facts.left_for_stacks)
+    elif facts.deadline_left is not None:
+        draft.requeue_in(facts.deadline_left)
 
 
-def _plan_suspended(draft: Draft, groups: Sequence[ReplicaGroup]) -> Mapping[ReplicaType, int]:
-    """Release all objects of a suspended job. Returns by type the number of replicas that still run.
-
-    Those have to stay until their logs are kept, or their deletion has failed before. Pods deleted now count as gone,
-    as for the Go operator.
-    """
-    observed = draft.observed
-    again = draft.conditions.held_before
-    unkept = frozenset() if observed.unkept_logs is None else observed.unkept_logs.pods
-    report_suspension(draft, groups)
+def _plan_suspended(draft: Draft, facts: Facts) -> None:
+    """Release all objects of a suspended job."""
+    report_suspension(draft, facts.groups)
     _free_lost_pods(draft)
     delete_everything(draft, DeleteReason.SUSPEND)
-    held = {
-        group.type: sum(
-            one.state is ReplicaState.RUNNING and one.pod is not None and (again or one.pod.metadata.uid in unkept)
-            for one in group.replicas
-        )
-        for group in groups
-    }
-    if restarts_together(draft.job):
-        # None of them can train without the others, so those that had succeeded run again, too.
-        start_over(groups)
-    return held
 
 
-def _plan_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) -> None:
+def _plan_end(draft: Draft, facts: Facts) -> None:
     """Record the job's end, which never changes again, and clean up."""
-    for group in groups:
-        group.forget_new_restarts()
-    report_end(draft, groups, verdict)
+    report_end(draft, facts.groups, facts.verdict)
     _free_lost_pods(draft)
     clean_up_finished(draft)
-    if verdict.failure is None:
+    if facts.verdict.failure is None:
         report_left_running(draft)
     ttl = draft.job.spec.policy.ttl_seconds_after_finished
     if ttl is not None:

@@ -11,12 +11,12 @@ from tfoperator.api.losses import loss_is_a_number
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.controller.plan.draft import Draft
-from tfoperator.controller.plan.verdict import Situation
+from tfoperator.controller.plan.facts import Facts
 
 
-def report_divergence(draft: Draft, known: Situation) -> None:
+def report_divergence(draft: Draft, facts: Facts) -> None:
     """Set the condition after ten such reports in a row, with an event; it is false again after a number."""
-    reported, before = known.observed.reported, draft.conditions.get(ConditionType.DIVERGED)
+    reported, before = facts.observed.reported, draft.conditions.get(ConditionType.DIVERGED)
     if reported is None:
         return
     is_true = before is not None and before.status == "True"

@@ -84,7 +84,7 @@ def report_returns(draft: Draft, groups: Sequence[ReplicaGroup], *, ended: bool 
 
     Where the job has `ended` now, no restart follows on the exit of a replica that runs.
     """
-    returned = [(group, one) for group in groups for one in group.returned]
+    returned = [(group, one) for group in groups for one in group.replicas if one.has_returned]
     restarted = [(group, one) for group, one in returned if not ended or one.state in ENDED_STATES]
     if restarted:
         draft.event(JobReason.RESTARTING, restarting_because(draft.job.metadata.name, restarted))
@@ -115,7 +115,7 @@ def _restarted(group: ReplicaGroup) -> Iterator[_Restarted]:
         awaits_kubelet = replica.by_kubelet and replica.state is ReplicaState.RESTARTING
         in_place = restarts_so_far(replica.pod) + awaits_kubelet
         counted = min(group.counts.get(replica.index, 0), in_place) - earlier
-        noted = min(group.counted_before.get(replica.index, 0), in_place) - earlier
+        noted = min(group.record.counts.get(replica.index, 0), in_place) - earlier
         if counted > 0:
             before = min(max(noted, 0), counted)
             yield _Restarted(group, replica.index, replica.pod, awaits_kubelet, before, counted - before)

@@ -140,6 +140,11 @@ class Observed(msgspec.Struct, frozen=True):
         return self.gate is not None and not self.gate.admitted
 
     @property
+    def pods_of_unkept_logs(self) -> frozenset[str]:
+        """The UIDs of pods whose logs are not in the archive yet."""
+        return frozenset() if self.unkept_logs is None else self.unkept_logs.pods
+
+    @property
     def reported(self) -> TrainingProgress | None:
         """The newest known progress with a time of its report: the status's, or a later report."""
         known = [one for one in (self.job.status.progress, self.progress) if one is not None and one.last_updated_time]

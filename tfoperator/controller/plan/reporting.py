@@ -17,6 +17,7 @@ from tfoperator.api.v1.status import all_conditions, find_condition, status_of
 from tfoperator.api.v1.types import ReplicaType
 from tfoperator.api.waiting import summary
 from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.facts import Facts, Verdict
 from tfoperator.controller.plan.gang import ignored_topology, report_gang
 from tfoperator.controller.plan.in_place_reports import (
     report_old_kubelets,
@@ -36,7 +37,7 @@ from tfoperator.controller.plan.replicas import (
     waiting_reasons,
 )
 from tfoperator.controller.plan.status import counted, readiness
-from tfoperator.controller.plan.verdict import Situation, Verdict, absent_leaders
+from tfoperator.controller.plan.verdict import absent_leaders
 from tfoperator.controller.pods.manifests import CHIEF_TYPES, restarts_in_place
 
 _MAX_EXIT_EVENTS = 5
@@ -102,10 +103,10 @@ def _report_queue(draft: Draft, gate: QueueGate) -> None:
     conditions.set(ConditionType.ADMITTED, "False", ForeignReason(gate.reason), message)
 
 
-def report_progress(draft: Draft, known: Situation) -> None:
+def report_progress(draft: Draft, facts: Facts) -> None:
     """Report the progress of an active job, and the reason if it waits."""
     report_created(draft)
-    groups, restart = known.groups, known.restart
+    groups, restart = facts.groups, facts.restart
     conditions = draft.conditions
     gate = draft.observed.gate
     if gate is not None:
@@ -114,7 +115,7 @@ def report_progress(draft: Draft, known: Situation) -> None:
             draft.event(JobReason.ADMITTED, message)
     else:
         conditions.remove(ConditionType.ADMITTED)
-    if known.resumed and conditions.is_true(ConditionType.SUSPENDED):
+    if facts.resumed and conditions.is_true(ConditionType.SUSPENDED):
         _report_resumption(draft)
         _report_uncounted(draft)
     _report_restarts(draft, groups, restart)
@@ -197,7 +198,7 @@ def watch_progress(draft: Draft, stall: Stall) -> None:
 def report_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) -> None:
     """Report that the job has ended, with success or failure."""
     report_created(draft)
-    if any(group.returned for group in groups):
+    if any(one.has_returned for group in groups for one in group.replicas):
         report_returns(draft, groups, ended=True)
     _report_in_place(draft, groups)
     _report_exits(draft, groups, ended=True)
@@ -249,7 +250,7 @@ def _report_restarts(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobR
     unaided = [replica for group in groups for replica in group.replicas if replica.unaided]
     if unaided and not draft.job.status.restarts:
         report_old_kubelets(draft, unaided)
-    if any(group.returned for group in groups):
+    if any(one.has_returned for group in groups for one in group.replicas):
         report_returns(draft, groups)
     _report_in_place(draft, groups)
     _report_exits(draft, groups)
@@ -296,7 +297,7 @@ def _report_exits(draft: Draft, groups: Sequence[ReplicaGroup], *, ended: bool =
         and replica.exit_code is not None
         and (
             (replica.newly_restarting and (ended or not replica.by_kubelet))
-            or (replica.state is ReplicaState.FAILED and replica.index not in group.failed_before)
+            or (replica.state is ReplicaState.FAILED and replica.index not in group.record.failed)
         )
     ]
     for message in exits[:_MAX_EXIT_EVENTS]:

@@ -12,6 +12,7 @@ from tfoperator.api.v1.types import Network, ReplicaType
 from tfoperator.base.clock import epoch_seconds
 from tfoperator.controller.plan.actions import Create, DeleteReason, PhaseName, StopReason
 from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.facts import Facts
 from tfoperator.controller.plan.gang import gang_of, plan_pod_group
 from tfoperator.controller.plan.observed import QueueGate
 from tfoperator.controller.plan.replicas import (
@@ -22,7 +23,6 @@ from tfoperator.controller.plan.replicas import (
     ReplicaGroup,
     ReplicaState,
 )
-from tfoperator.controller.plan.verdict import Situation
 from tfoperator.controller.pods.bodies import away_from
 from tfoperator.controller.pods.manifests import PodCounts, ReplicaManifests
 from tfoperator.kube.objects import Pod, Service
@@ -30,7 +30,7 @@ from tfoperator.kube.objects import Pod, Service
 _POD_STATES = (ReplicaState.PENDING, ReplicaState.RUNNING)
 
 
-def plan_replicas(draft: Draft, known: Situation) -> None:
+def plan_replicas(draft: Draft, facts: Facts) -> None:
     """Plan creations, deletions and restarts. Raises PodTemplateError if a body can't be made.
 
     A replica whose pod terminates gets a new pod when the old one is gone, for both have the same name. A failed pod
@@ -38,7 +38,7 @@ def plan_replicas(draft: Draft, known: Situation) -> None:
     runs in it, and its successor is created in the same plan. Where all replicas restart together, no pod is made
     before the last old one is gone.
     """
-    groups, restart = known.groups, known.restart
+    groups, restart = facts.groups, facts.restart
     gang = None if draft.options.gang is None else gang_of(draft, draft.options.gang)
     manifests = ReplicaManifests(draft.job, groups, draft.options, gang)
     may_create = gang is None or plan_pod_group(draft, groups, gang, manifests.template)
@@ -82,9 +82,10 @@ def plan_replicas(draft: Draft, known: Situation) -> None:
 def _exceeds(gate: QueueGate, groups: Sequence[ReplicaGroup]) -> bool:
     """Return whether the replicas that have not ended, and pods beside them, need more quota than the job has."""
     for group in groups:
-        beside = [*group.outliving, *(pod for _, pod in (*group.surplus, *group.duplicates))]
+        beside = group.beside
+        others = [*beside.outliving, *(pod for _, pod in (*beside.surplus, *beside.duplicates))]
         needed = sum(one.state not in ENDED_STATES for one in group.replicas)
-        needed += sum(pod.status.phase not in ENDED_PHASES for pod in beside)
+        needed += sum(pod.status.phase not in ENDED_PHASES for pod in others)
         if needed > gate.quota.get(group.type.lower(), needed):
             return True
     return False
@@ -112,11 +113,11 @@ def _plan_job_service(draft: Draft, groups: Sequence[ReplicaGroup], manifests: R
 
 
 def _end_unwanted(draft: Draft, group: ReplicaGroup) -> None:
-    for pod in group.outliving:
+    for pod in group.beside.outliving:
         draft.stop(pod, StopReason.REPLICA_ENDED)
-    for _, pod in group.duplicates:
+    for _, pod in group.beside.duplicates:
         draft.delete("pods", pod, DeleteReason.DUPLICATE)
-    for _, pod in group.surplus:
+    for _, pod in group.beside.surplus:
         draft.delete("pods", pod, DeleteReason.SCALE_DOWN)
 
 
@@ -139,7 +140,7 @@ def _tell_what_is_overruled(draft: Draft, group: ReplicaGroup, manifests: Replic
             JobReason.SET_RESTART_POLICY,
             "Restart policy in pod template will be overwritten by restart policy in replica spec",
         )
-    has_started = bool(group.started_before or group.counts)
+    has_started = bool(group.record.started or group.counts)
     if not has_started and manifests.overrules_tf_config(group):
         draft.event(
             JobReason.SET_TF_CONFIG,
@@ -202,7 +203,7 @@ def _gone_when_deleted(group: ReplicaGroup, replica: Replica, manifests: Replica
         return None
     if pod.status.phase != "Failed" or pod.metadata.finalizers:
         return None
-    alone = all(index != replica.index for index, _ in group.duplicates)
+    alone = all(index != replica.index for index, _ in group.beside.duplicates)
     return pod if alone and pod.metadata.name == manifests.name(group, replica.index) else None
 
 
@@ -230,7 +231,7 @@ def _restart(
             lost = replica.pod.status.phase == "Unknown"
             reason = DeleteReason.NODE_LOST if lost else DeleteReason.RESTART
             # Where kubelets restart containers, one that runs may be an older view of one that waits for that.
-            as_seen = group.in_place and replica.pod.status.phase == "Running"
+            as_seen = group.record.in_place and replica.pod.status.phase == "Running"
             draft.delete("pods", replica.pod, reason, as_seen=as_seen)
     return False
 

@@ -29,6 +29,7 @@ from tfoperator.api.v1.status import JobUsage, UsagePhase, seconds_since
 from tfoperator.api.v1.types import ReplicaType
 from tfoperator.base.clock import utc, whole_second
 from tfoperator.controller.plan.actions import Plan
+from tfoperator.controller.plan.facts import Facts, Stage
 from tfoperator.controller.plan.held_resources import (
     Span,
     begun_at,
@@ -39,7 +40,6 @@ from tfoperator.controller.plan.held_resources import (
     termination_of,
 )
 from tfoperator.controller.plan.replicas import Replica, ReplicaState
-from tfoperator.controller.plan.verdict import Situation, Stage
 
 _LAST_WORDS = timedelta(seconds=10)
 """How long after a restart reports may still be of the training before it."""
@@ -49,16 +49,16 @@ _PHASES = tuple(map(str, UsagePhase))
 _TRAINED = (UsagePhase.TRAINING, UsagePhase.LOST, UsagePhase.STALLED)
 
 
-def account(known: Situation, stage: Stage, *, stalled: bool) -> JobUsage | None:
+def account(facts: Facts, *, stalled: bool) -> JobUsage | None:
     """Return the job's usage until now; `stalled`: its condition Stalled is true."""
-    before = _before(known)
+    stage, before = facts.verdict.stage, _before(facts)
     if before.phase not in _PHASES:
         # An end that no status has was planned from an older state of the job: it counts if it comes again.
-        return before if stage.is_end else known.job.status.usage
-    now = max(utc(whole_second(known.now)), before.time)
-    course = _Course(known, before, now, stalled=stalled)
+        return before if stage.is_end else facts.job.status.usage
+    now = max(utc(whole_second(facts.now)), before.time)
+    course = _Course(facts, before, now, stalled=stalled)
     course.follow(stage)
-    end, pods = course.end(stage), known.observed.pods
+    end, pods = course.end(stage), facts.observed.pods
     until = now if end is None else end
     spans = _in_order(course.spans, until)
     step, time = course.step, course.step_time
@@ -86,16 +86,16 @@ def with_goodput(plan: Plan, now: datetime) -> Plan:
     return msgspec.structs.replace(plan, status=msgspec.structs.replace(plan.status, usage=usage.with_goodput(now)))
 
 
-def _before(known: Situation) -> JobUsage:
+def _before(facts: Facts) -> JobUsage:
     """Return the newest known usage: a job that has none is queued since its creation."""
-    status, remembered = known.job.status.usage, known.observed.usage
+    status, remembered = facts.job.status.usage, facts.observed.usage
     if status is None and remembered is None:
-        created = whole_second(known.job.metadata.creation_timestamp or known.now)
-        return JobUsage(UsagePhase.QUEUED, min(created, utc(whole_second(known.now))), resources_since=created)
+        created = whole_second(facts.job.metadata.creation_timestamp or facts.now)
+        return JobUsage(UsagePhase.QUEUED, min(created, utc(whole_second(facts.now))), resources_since=created)
     if status is None or (remembered is not None and remembered.time >= status.time):
         status = remembered
     assert status is not None
-    latest = whole_second(known.now)
+    latest = whole_second(facts.now)
     # A time that lies ahead (a clock was wrong, or somebody wrote it) would keep the sums from growing until then.
     since = min(utc(status.since or latest), latest), min(utc(status.resources_since or latest), latest)
     return msgspec.structs.replace(status, since=since[0], resources_since=since[1])
@@ -104,12 +104,12 @@ def _before(known: Situation) -> JobUsage:
 class _Course:
     """What has become of the job since a moment: `spans` are the phases that it was in, the first as it was then."""
 
-    def __init__(self, known: Situation, before: JobUsage, now: datetime, *, stalled: bool) -> None:
-        self._known = known
+    def __init__(self, facts: Facts, before: JobUsage, now: datetime, *, stalled: bool) -> None:
+        self._facts = facts
         self.before = before
         self._now = now
         self._stalled = stalled
-        self._reported = known.observed.reported
+        self._reported = facts.observed.reported
         self._since = utc(before.since or now)
         self.spans: list[Span] = [(UsagePhase(before.phase), self._since)]
         self.step, self.step_time, self.restarts = before.step, before.step_time, before.restarts
@@ -118,8 +118,8 @@ class _Course:
     def follow(self, stage: Stage) -> None:
         """Add the phases since then."""
         if stage is Stage.SUSPENDED:
-            waits = queue_name(self._known.job.metadata.labels) and self.spans[0][0] not in _TRAINED
-            waits = waits or (self._known.observed.held and not self._known.job.spec.suspended)
+            waits = queue_name(self._facts.job.metadata.labels) and self.spans[0][0] not in _TRAINED
+            waits = waits or (self._facts.observed.held and not self._facts.job.spec.suspended)
             self.spans.append((UsagePhase.QUEUED if waits else UsagePhase.SUSPENDED, self._now))
             if self.spans[0][0] in _TRAINED:
                 self._reach(self._step)
@@ -133,7 +133,7 @@ class _Course:
         """Return when the job ended, if it has: with the last of its programs where none runs any more."""
         if not stage.is_end:
             return None
-        ends = [termination_of(program_of(pod)) for pod in self._known.observed.pods]
+        ends = [termination_of(program_of(pod)) for pod in self._facts.observed.pods]
         times = [utc(one.finished_at) for one in ends if one is not None and one.finished_at is not None]
         if not times or len(times) < len(ends):
             return self._now
@@ -141,7 +141,7 @@ class _Course:
 
     def _begin(self, *, ended: bool) -> None:
         """The job has not trained since it was created, or resumed."""
-        made = (utc(pod.metadata.creation_timestamp or self._now) for pod in self._known.observed.pods)
+        made = (utc(pod.metadata.creation_timestamp or self._now) for pod in self._facts.observed.pods)
         created = min(made, default=self._now)
         if self.spans[0][0] not in (UsagePhase.SCHEDULING, UsagePhase.STARTING):
             self.spans.append((UsagePhase.SCHEDULING, created))
@@ -224,22 +224,22 @@ class _Course:
 
     @property
     def _restarts(self) -> int:
-        return self._known.restart.number + sum(group.restarts for group in self._known.groups)
+        return self._facts.restart.number + sum(group.restarts for group in self._facts.groups)
 
     @property
     def _loses(self) -> bool:
         """Whether the pod of a replica was lost: a restart that leaves no trace in the counts, such as an eviction."""
         states = (ReplicaState.RESTARTING, ReplicaState.VANISHED, ReplicaState.LEAVING)
-        return any(one.state in states for group in self._known.groups for one in group.replicas)
+        return any(one.state in states for group in self._facts.groups for one in group.replicas)
 
     @property
     def _is_elastic(self) -> bool:
         """Whether workers come and go, and one is there."""
-        return bool(self._known.job.spec.enable_dynamic_worker) and self._begun(self._needed()) is not None
+        return bool(self._facts.job.spec.enable_dynamic_worker) and self._begun(self._needed()) is not None
 
     def _needed(self) -> list[Replica]:
         """Return the replicas without which nothing trains, but those that have ended and whose pods are gone."""
-        groups = self._known.groups
+        groups = self._facts.groups
         needed = [group for group in groups if group.type is not ReplicaType.EVALUATOR] or groups
         return [
             replica
@@ -253,7 +253,7 @@ class _Course:
         """Return when the last of the programs began (of dynamic workers, the first); None if not all run."""
         begun = [begun_at(one, self._now) for one in needed]
         times = [one for one in begun if one is not None]
-        if self._known.job.spec.enable_dynamic_worker:
+        if self._facts.job.spec.enable_dynamic_worker:
             return min(times, default=None)
         return max(times) if times and len(times) == len(begun) else None
 
@@ -261,7 +261,7 @@ class _Course:
         """Return when the first of the programs that restart ended; now if none tells."""
         lost = [
             termination_of(program_of(one.pod), last=one.state is ReplicaState.RUNNING)
-            for group in self._known.groups
+            for group in self._facts.groups
             for one in group.replicas
             if one.pod is not None
             and one.state in (ReplicaState.RESTARTING, ReplicaState.LEAVING, ReplicaState.RUNNING)
@@ -273,7 +273,7 @@ class _Course:
         """Return since when the job makes no progress: since its last report, or for its deadline."""
         if self.source == "Reports":
             return self._report_time
-        deadline = self._known.job.spec.policy.progress_deadline_seconds or 0
+        deadline = self._facts.job.spec.policy.progress_deadline_seconds or 0
         return self._now - timedelta(seconds=min(max(deadline, 0), 10**9))
 
 

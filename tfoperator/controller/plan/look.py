@@ -1,0 +1,128 @@
+"""Looks at a job that has not ended: makes its facts, step by step, each from the facts before. Pure.
+
+The order of the steps is the way of a replica: it is seen, restarted where it stalls, moved to another node, restarted
+with all others, and held for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tfoperator.api.v1.types import OnStraggler, ReplicaType
+from tfoperator.base.clock import whole_second
+from tfoperator.controller.plan.conditions import was_held
+from tfoperator.controller.plan.disruptions import with_delays
+from tfoperator.controller.plan.facts import Facts, Stage
+from tfoperator.controller.plan.job_restart import with_job_restart
+from tfoperator.controller.plan.observed import Observed, PlanOptions
+from tfoperator.controller.plan.progress import left_for_stacks
+from tfoperator.controller.plan.replica_states import observe_replicas, rests_on_its_pod
+from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, without_new_restart
+from tfoperator.controller.plan.restart import job_restarts_so_far
+from tfoperator.controller.plan.stall import with_stall
+from tfoperator.controller.plan.stragglers import moved
+from tfoperator.controller.plan.verdict import judge
+from tfoperator.controller.pods.manifests import restarts_together
+from tfoperator.controller.pods.naming import NAMINGS
+
+
+def look(observed: Observed, now: datetime, options: PlanOptions) -> Facts:
+    """Return the facts about a job that has not ended, whose spec can be acted on; the verdict is the last of them."""
+    facts = _seen(observed, now, options)
+    job, policy, groups = facts.job, facts.job.spec.policy, facts.groups
+    deadline = policy.progress_deadline_seconds
+    if deadline is not None and deadline >= 1:
+        facts = with_stall(facts, deadline)
+    if policy.on_straggler == OnStraggler.RESTART:
+        facts = moved(facts)
+    number = groups[0].record.job_restarts if groups else job_restarts_so_far(job, observed.pods)
+    if number or restarts_together(job):
+        facts = with_job_restart(facts, number)
+    if job.status.disruption_backoff is not None or any(group.has_new_disruption for group in groups):
+        facts = with_delays(facts)
+    left = facts.deadline_left
+    if left is not None and left <= 0 and observed.stacks_taken is not None:
+        awaits = left_for_stacks(facts.groups, observed.stacks_taken, left, now)
+        facts = msgspec.structs.replace(facts, left_for_stacks=awaits)
+    return _judged(facts)
+
+
+def is_suspended(observed: Observed) -> bool:
+    """Return whether a user or a queue suspends the job."""
+    return observed.job.spec.suspended or observed.held
+
+
+def _seen(observed: Observed, now: datetime, options: PlanOptions) -> Facts:
+    """Return what is seen of the job and its replicas."""
+    job = observed.job
+    groups = observe_replicas(job, observed.pods, now, options)
+    suspended = is_suspended(observed)
+    resumed = not suspended and was_held(job.status)
+    if resumed and observed.pods:
+        # Objects left from before would be taken for new ones.
+        suspended, resumed = True, False
+    start = job.status.start_time
+    if resumed or (start is None and (observed.pods or observed.services or not suspended)):
+        # Also of a job that is suspended before its first status: it was started, as its objects show, and keeps the
+        # network that they have when they are gone.
+        start = whole_second(now)
+    return Facts(observed, now, options, groups, suspended, resumed, start, absent=_absent(observed, options, groups))
+
+
+def _absent(observed: Observed, options: PlanOptions, groups: Sequence[ReplicaGroup]) -> tuple[str, ...]:
+    """Return the names of missing pods, and of those that may have been replaced.
+
+    Where nothing shows how the job's objects are named, the pods may have any of the names.
+    """
+    nothing_seen = not (observed.pods or observed.services)
+    namings = {options.naming, *(NAMINGS if nothing_seen else ())}
+    return tuple(
+        sorted(
+            naming.replica(observed.job, group.type, replica.index)
+            for group in groups
+            for replica in group.replicas
+            if (replica.pod is None and replica.state is ReplicaState.VANISHED) or rests_on_its_pod(replica)
+            for naming in namings
+        )
+    )
+
+
+def _judged(facts: Facts) -> Facts:
+    """Return the facts with the verdict about the job, and its replicas as the verdict leaves them."""
+    verdict, groups = judge(facts), facts.groups
+    running_on: Mapping[ReplicaType, int] = {}
+    if verdict.stage.is_end:
+        groups = tuple(group.changed(without_new_restart) for group in groups)
+    elif verdict.stage is Stage.SUSPENDED:
+        running_on = _running_on(facts)
+        if restarts_together(facts.job):
+            # None of them can train without the others, so those that had succeeded run again, too.
+            groups = _started_over(groups)
+    elif facts.restart.causes:
+        groups = _started_over(groups)
+    elif verdict is facts.verdict:
+        return facts
+    return msgspec.structs.replace(facts, verdict=verdict, groups=groups, running_on=running_on)
+
+
+def _started_over(groups: Sequence[ReplicaGroup]) -> tuple[ReplicaGroup, ...]:
+    return tuple(group.started_over() for group in groups)
+
+
+def _running_on(facts: Facts) -> Mapping[ReplicaType, int]:
+    """Return by type the number of replicas of a suspended job that run on.
+
+    Those have to stay until their logs are kept, or their deletion has failed before. Pods deleted now count as gone,
+    as for the Go operator.
+    """
+    again, unkept = was_held(facts.job.status), facts.observed.pods_of_unkept_logs
+    return {
+        group.type: sum(
+            one.state is ReplicaState.RUNNING and one.pod is not None and (again or one.pod.metadata.uid in unkept)
+            for one in group.replicas
+        )
+        for group in facts.groups
+    }
