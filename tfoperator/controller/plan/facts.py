@@ -12,14 +12,20 @@ from typing import NamedTuple
 
 import msgspec
 
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.disruptions import DisruptionBackoff
 from tfoperator.api.v1.reasons import JobReason
-from tfoperator.api.v1.status import UsagePhase
+from tfoperator.api.v1.status import JobCondition, UsagePhase, find_condition, status_of
 from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.observed import Observed, PlanOptions
 from tfoperator.controller.plan.progress import NOT_WATCHED, Stall
 from tfoperator.controller.plan.replicas import JobRestart, Replica, ReplicaGroup, ReplicaState
+from tfoperator.controller.pods.gang import GangScheduler
+from tfoperator.controller.pods.manifests import ReplicaManifests
+from tfoperator.controller.pods.pod_groups import PodGroupSpec
+from tfoperator.kube.deployments import Deployment
+from tfoperator.kube.objects import Service
 
 _TRAINED = (UsagePhase.TRAINING, UsagePhase.LOST, UsagePhase.STALLED)
 
@@ -31,10 +37,12 @@ class Stage(Enum):
     SUSPENDED = "its pods are released"
     SUCCEEDED = "it has ended well"
     FAILED = "it has ended badly"
+    FINISHED = "it had ended before"
+    INVALID = "its spec can't be acted on"
 
     @property
     def is_end(self) -> bool:
-        """Whether the job has ended."""
+        """Whether the job ends now."""
         return self in (Stage.SUCCEEDED, Stage.FAILED)
 
 
@@ -50,24 +58,53 @@ GOES_ON = Verdict(Stage.ACTIVE)
 """The verdict about a job that nothing ends or suspends."""
 
 
+class Gang(msgspec.Struct, frozen=True):
+    """What is known of the gang of an active job, and of its PodGroup.
+
+    `wanted` is the PodGroup's spec, None while the PodGroup is being deleted. `may_create`: the job's objects may be
+    created now. `waits` is the common reason why the job's pods wait, empty if that is unknown, and None if they don't.
+    `is_stuck`: a scheduler has found no room, which is worth an event.
+    """
+
+    scheduler: GangScheduler
+    manifests: ReplicaManifests
+    wanted: PodGroupSpec | None
+    may_create: bool
+    waits: str | None
+    is_stuck: bool
+
+
+class TensorBoardObjects(msgspec.Struct, frozen=True):
+    """The objects of a job's TensorBoard."""
+
+    deployment: Deployment | None = None
+    service: Service | None = None
+
+
 class Facts(msgspec.Struct, frozen=True):
-    """The facts about a job that has not ended.
+    """The facts about a job.
+
+    Of a job that had ended, and of one whose spec can't be acted on, only `observed`, `now`, `options`, `conditions`,
+    `tensorboard` and `problems` are known beside the verdict.
 
     `start` is when it (last) started to run, and `resumed` whether that is now. A deadline that is over awaits stacks
     for `left_for_stacks` seconds before it ends the job. `node_failures` and `backoff` are to be remembered.
     Replicas that were taken again and again are `held` for so many seconds. `absent` are the names of missing pods, and
     of those that may have been replaced: a stale cache could deceive.
     The `groups` are as the `verdict` leaves them. Of a suspended job `running_on` has by type the number of replicas
-    that run on, because they can't be stopped yet.
+    that run on, because they can't be stopped yet. `conditions` are those that the job has. `tensorboard` is None where
+    it is not to be looked after: the job neither has nor wants one, or its spec is invalid. `gang` is None where the
+    job's pods are not scheduled as a gang, or the job is not active. `problems` say why its spec can't be acted on.
     """
 
     observed: Observed
     now: datetime
     options: PlanOptions
-    groups: tuple[ReplicaGroup, ...]
-    suspended: bool
+    groups: tuple[ReplicaGroup, ...] = ()
+    suspended: bool = False
     resumed: bool = False
     start: datetime | None = None
+    conditions: tuple[JobCondition, ...] = ()
     stall: Stall = NOT_WATCHED
     restart: JobRestart = JobRestart(0)
     left_for_stacks: float | None = None
@@ -77,11 +114,27 @@ class Facts(msgspec.Struct, frozen=True):
     absent: tuple[str, ...] = ()
     verdict: Verdict = GOES_ON
     running_on: Mapping[ReplicaType, int] = {}
+    gang: Gang | None = None
+    tensorboard: TensorBoardObjects | None = None
+    problems: tuple[str, ...] = ()
 
     @property
     def job(self) -> TFJob:
         """The job as observed."""
         return self.observed.job
+
+    def condition(self, condition: ConditionType) -> JobCondition | None:
+        """Return the condition of that type that the job has, or None."""
+        return find_condition(self.conditions, condition)
+
+    def is_true(self, condition: ConditionType) -> bool:
+        """Return whether the job has the condition, and it is true."""
+        return status_of(self.conditions, condition) == "True"
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether the job had ended and its spec can't be read, so that its policies are unknown."""
+        return self.verdict.stage is Stage.FINISHED and bool(self.job.decode_error)
 
     @property
     def deadline_left(self) -> float | None:

@@ -135,6 +135,11 @@ class Observed(msgspec.Struct, frozen=True):
     usage: JobUsage | None = None
 
     @property
+    def is_suspended(self) -> bool:
+        """Whether a user or a queue suspends the job."""
+        return self.job.spec.suspended or self.held
+
+    @property
     def held(self) -> bool:
         """Whether the job's queue lets it have no pods now."""
         return self.gate is not None and not self.gate.admitted

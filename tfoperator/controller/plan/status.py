@@ -8,6 +8,7 @@ job that starts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any
 
 import msgspec
 
@@ -44,18 +45,27 @@ _SPECIAL_FIELDS = (
 _COMPARED_FIELDS = tuple(name for name in TFJobStatus.__struct_fields__ if name not in _SPECIAL_FIELDS)
 
 
-def build_status(
-    facts: Facts,
-    conditions: Conditions,
-    usage: JobUsage | None,
-) -> TFJobStatus:
-    """Return the complete status of the job; `lastReconcileTime` is kept from the current one.
+def build_status(facts: Facts, conditions: Conditions, parts: Mapping[str, Any], usage: JobUsage | None) -> TFJobStatus:
+    """Return the complete status of the job, with these `parts`; `lastReconcileTime` is kept from the current one."""
+    match facts.verdict.stage:
+        case Stage.FINISHED:
+            status = _status_after_end(facts.job, conditions)
+        case Stage.INVALID:
+            status = _status_of_invalid(facts, conditions)
+        case _:
+            status = _status(facts, conditions, usage)
+    changed = {name: part for name, part in parts.items() if getattr(status, name) != part}
+    return msgspec.structs.replace(status, **changed) if changed else status
+
+
+def _status(facts: Facts, conditions: Conditions, usage: JobUsage | None) -> TFJobStatus:
+    """Return the status of a job that goes on, is suspended, or ends now.
 
     When the job has ended nothing counts as active, since what still runs is stopped. On success the Go operator
     counts that as succeeded, and so do we. On failure it counts as active what ran when it saw the failure, whatever
     it does with it then: so do we where `cleanPodPolicy` is set, as clients of that operator expect. Of a suspended job
-    `held` has by type the number of replicas that run on because they can't be stopped yet, and those are active. The
-    network is that of the job's objects: the status has it if it isn't the Go operator's.
+    the replicas that run on because they can't be stopped yet are active. The network is that of the job's objects: the
+    status has it if it isn't the Go operator's.
     """
     job, groups, stage, held = facts.job, facts.groups, facts.verdict.stage, facts.running_on
     progress = facts.observed.progress or job.status.progress
@@ -92,8 +102,8 @@ def build_status(
     )
 
 
-def status_after_end(job: TFJob, conditions: Conditions) -> TFJobStatus:
-    """Return the status of a job that has ended, which keeps its outcome, times and counts.
+def _status_after_end(job: TFJob, conditions: Conditions) -> TFJobStatus:
+    """Return the status of a job that had ended, which keeps its outcome, times and counts.
 
     That an edit of the spec was observed is recorded, since kstatus (Helm with `--wait`, Flux) waits for that. A status
     of the Go operator has no observed generation, and kstatus does not wait for one then. Conditions that an older
@@ -103,6 +113,18 @@ def status_after_end(job: TFJob, conditions: Conditions) -> TFJobStatus:
     if status.observed_generation in (0, generation):
         return status
     return msgspec.structs.replace(status, observed_generation=generation)
+
+
+def _status_of_invalid(facts: Facts, conditions: Conditions) -> TFJobStatus:
+    """Return the status of a job whose spec can't be acted on: it has failed, or is as it was but for conditions."""
+    status = conditions.written_to(facts.job.status)
+    failed = is_finished(status.conditions)
+    return msgspec.structs.replace(
+        status,
+        phase=phase_of(status.conditions, status.replica_statuses.values()),
+        completion_time=whole_second(facts.now) if failed else status.completion_time,
+        observed_generation=facts.job.metadata.generation,
+    )
 
 
 def phase_of(conditions: Sequence[JobCondition], statuses: Iterable[ReplicaStatus]) -> str:

@@ -11,7 +11,7 @@ its restarts, before the pod is deleted, so each failure counts once. One that a
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 import msgspec
 
@@ -20,9 +20,9 @@ from tfoperator.api.limits import MAX_NODE_FAILURES
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.base.clock import seconds_between
-from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.facts import Facts
 from tfoperator.controller.plan.held_resources import program_of, termination_of
+from tfoperator.controller.plan.proposal import SetCondition, Want, event
 from tfoperator.controller.plan.replicas import Replica, ReplicaState, restarted_at_once
 from tfoperator.controller.plan.restart import ending_of, restarts_in_place
 
@@ -34,23 +34,28 @@ _MIN_AGE = 20.0
 """Seconds from a pod's creation to the first report that counts: clocks differ by less, and a pace takes longer."""
 
 
-def report_stragglers(draft: Draft, facts: Facts) -> None:
-    """Set the condition Straggling, which isn't written again for another factor; tell what is new, an event each."""
+def report_stragglers(facts: Facts) -> Iterator[Want]:
+    """Set the condition Straggling, which isn't written again for another factor; report what is new, an event each."""
+    reported, before = facts.observed.reported, facts.condition(ConditionType.STRAGGLING)
+    if before is None and not facts.node_failures and (reported is None or not reported.slow):
+        return
     for key, count in facts.node_failures.items():
-        if count == _IN_A_ROW != draft.job.status.node_failures.get(key):
+        if count == _IN_A_ROW != facts.job.status.node_failures.get(key):
             why = "{} was slow, failed three times in a row, or by its device, on node {}".format(*key.split("/"))
-            draft.event(JobReason.NODE_AVOIDED, f"{why}: it is made anew on another node.")
-    slow, before = _slow(facts), draft.conditions.get(ConditionType.STRAGGLING)
-    told = re.findall(r"([\w-]+) \(", before.message) if before is not None and before.status == "True" else []
-    names = ", ".join(f"{name} ({factor} times)" for name, factor in slow.items())
-    message = f"Steps of TFJob {draft.key} take longer than the median of the replica's type: {names}."
-    if slow and told != list(slow):
-        draft.conditions.set(ConditionType.STRAGGLING, "True", JobReason.SLOW_REPLICA, message)
-        if not told:
-            draft.event(JobReason.STRAGGLING, message)
+            yield event(JobReason.NODE_AVOIDED, f"{why}: it is made anew on another node.")
+    slow, key = _slow(facts), facts.job.metadata.key
+    is_true = before is not None and before.status == "True"
+    is_true = before is not None and before.status == "True"
+    reported_before = re.findall(r"([\w-]+) \(", before.message) if before is not None and is_true else []
+    if slow and reported_before != list(slow):
+        names = ", ".join(f"{name} ({factor} times)" for name, factor in slow.items())
+        message = f"Steps of TFJob {key} take longer than the median of the replica's type: {names}."
+        yield SetCondition(ConditionType.STRAGGLING, "True", JobReason.SLOW_REPLICA, message)
+        if not reported_before:
+            yield event(JobReason.STRAGGLING, message)
     elif before is not None and not slow:
-        message = f"No replica of TFJob {draft.key} is slow."
-        draft.conditions.set(ConditionType.STRAGGLING, "False", JobReason.NO_SLOW_REPLICA, message)
+        message = f"No replica of TFJob {key} is slow."
+        yield SetCondition(ConditionType.STRAGGLING, "False", JobReason.NO_SLOW_REPLICA, message)
 
 
 def moved(facts: Facts) -> Facts:

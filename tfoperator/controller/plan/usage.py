@@ -39,6 +39,7 @@ from tfoperator.controller.plan.held_resources import (
     resources_until,
     termination_of,
 )
+from tfoperator.controller.plan.progress import StallState
 from tfoperator.controller.plan.replicas import Replica, ReplicaState
 
 _LAST_WORDS = timedelta(seconds=10)
@@ -49,13 +50,17 @@ _PHASES = tuple(map(str, UsagePhase))
 _TRAINED = (UsagePhase.TRAINING, UsagePhase.LOST, UsagePhase.STALLED)
 
 
-def account(facts: Facts, *, stalled: bool) -> JobUsage | None:
-    """Return the job's usage until now; `stalled`: its condition Stalled is true."""
-    stage, before = facts.verdict.stage, _before(facts)
+def account(facts: Facts) -> JobUsage | None:
+    """Return the job's usage until now."""
+    stage = facts.verdict.stage
+    if stage in (Stage.FINISHED, Stage.INVALID):
+        return facts.job.status.usage
+    before = _before(facts)
     if before.phase not in _PHASES:
         # An end that no status has was planned from an older state of the job: it counts if it comes again.
         return before if stage.is_end else facts.job.status.usage
     now = max(utc(whole_second(facts.now)), before.time)
+    stalled = stage is Stage.ACTIVE and facts.stall.state is StallState.STALLED
     course = _Course(facts, before, now, stalled=stalled)
     course.follow(stage)
     end, pods = course.end(stage), facts.observed.pods
