@@ -52,8 +52,6 @@ _LEAVE_RUNNING = ("", CleanPodPolicy.NONE)
 
 def clean_up(facts: Facts) -> Iterator[Want]:
     """Stop or delete what a job no longer needs that ends now, or had ended."""
-    if facts.is_unreadable:
-        return
     policy = clean_pod_policy(facts.job, facts.options)
     if policy == CleanPodPolicy.ALL:
         yield from delete_everything(facts, DeleteReason.FINISHED)
@@ -88,10 +86,8 @@ def expire(facts: Facts) -> Iterator[Want]:
     Only as observed: a user may have extended its time, which the cache doesn't show yet.
     """
     job = facts.job
-    if job.spec.policy.ttl_seconds_after_finished is None:
-        return
     if facts.verdict.stage is not Stage.FINISHED:
-        yield LookAgain(job.spec.policy.ttl_seconds_after_finished)
+        yield LookAgain(job.spec.policy.ttl_seconds_after_finished or 0)
         return
     left = time_to_live_left(job, facts.now)
     if left is None:

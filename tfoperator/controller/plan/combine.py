@@ -264,18 +264,18 @@ def _sorted(wants: Iterable[Any]) -> Wanted:
     is_status_first = False
     for want in wants:
         match want:
+            case SetCondition() | RemoveCondition():
+                conditions.append(want)
             case Act():
                 acts.append(want)
-                is_status_first |= want.phase in _RECORDED_FIRST
+                is_status_first = is_status_first or want.phase in _RECORDED_FIRST
+            case LookAgain():
+                look_again = _sooner(look_again, want.seconds)
+            case PlannedEvent():
+                events.append(want)
             case Replace():
                 acts.append(want)
                 is_status_first = True
-            case SetCondition() | RemoveCondition():
-                conditions.append(want)
-            case PlannedEvent():
-                events.append(want)
-            case LookAgain():
-                look_again = _sooner(look_again, want.seconds)
             case StatusFirst():
                 is_status_first = True
             case StatusPart():

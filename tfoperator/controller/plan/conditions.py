@@ -67,8 +67,9 @@ class Conditions(msgspec.Struct, frozen=True):
 
     def without(self, condition: ConditionType) -> Conditions:
         """Return these without a condition; the same if it is not there."""
-        items = tuple(item for item in self.now if item.type != condition)
-        return self if len(items) == len(self.now) else self._with(items)
+        if not self.has(condition):
+            return self
+        return self._with(tuple(item for item in self.now if item.type != condition))
 
     def _with(self, items: tuple[JobCondition, ...]) -> Conditions:
         return Conditions(self.before, items, self.time)

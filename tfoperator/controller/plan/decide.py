@@ -8,7 +8,7 @@ Three kinds of frozen values follow on one another:
 
 1. Facts (`look`, look.py): what is observed, and what follows from that: the replicas with their states, the restarts,
    the deadlines, and at last the verdict about the job (verdict.py), which is its stage.
-2. Proposals (`propose`, rules.py): each rule of that stage reads the facts, and yields what it wants. No rule sees the
+2. Proposals (`propose`): each rule of that stage (`RULES`) reads the facts, and yields what it wants. No rule sees the
    proposal of another.
 3. The plan (`combine`, combine.py), which alone knows what wins where two rules want different things.
 
@@ -17,16 +17,37 @@ The job's usage is an observer beside them: it decides nothing, and is written a
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 from tfoperator.api.limits import MANAGED_BY_OPERATOR
+from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.actions import Plan
+from tfoperator.controller.plan.cleanup import clean_up, expire, release_everything
 from tfoperator.controller.plan.combine import combine
-from tfoperator.controller.plan.invalid import invalid_facts
+from tfoperator.controller.plan.divergence import report_divergence
+from tfoperator.controller.plan.facts import Facts, Stage
+from tfoperator.controller.plan.gang import plan_pod_group
+from tfoperator.controller.plan.invalid import invalid_facts, report_invalid
 from tfoperator.controller.plan.look import look
 from tfoperator.controller.plan.observed import Observed, PlanOptions
-from tfoperator.controller.plan.rules import propose
+from tfoperator.controller.plan.progress import NOT_WATCHED
+from tfoperator.controller.plan.proposal import Proposal, Rule
+from tfoperator.controller.plan.reporting import (
+    report_admission,
+    report_created,
+    report_end,
+    report_progress,
+    report_resumption,
+    report_stall,
+    report_suspension,
+    watch_deadlines,
+)
+from tfoperator.controller.plan.scaling import count_first, free_lost_pods, plan_replicas, report_edits
+from tfoperator.controller.plan.stragglers import report_stragglers
+from tfoperator.controller.plan.tensorboard import plan_tensorboard
 from tfoperator.controller.plan.usage import account, with_goodput
 from tfoperator.controller.pods.template import PodTemplateError
 
@@ -53,3 +74,106 @@ def plan(observed: Observed, now: datetime, options: PlanOptions) -> Plan:
 def is_managed_by_others(job: TFJob) -> bool:
     """Return whether `runPolicy.managedBy` gives the job to another controller."""
     return (job.spec.policy.managed_by or MANAGED_BY_OPERATOR) != MANAGED_BY_OPERATOR
+
+
+def propose(facts: Facts) -> tuple[Proposal, ...]:
+    """Return the proposals of the rules of the job's stage. Raises PodTemplateError if a body can't be made."""
+    entries = RULES[facts.verdict.stage]
+    return tuple(tuple(entry.rule(facts)) for entry in entries if entry.when is None or entry.when(facts))
+
+
+class Entry(NamedTuple):
+    """A rule of the table; with `when` it is left out where that is false, which is all that it costs then."""
+
+    rule: Rule
+    when: Callable[[Facts], bool] | None = None
+
+
+def _has_tensorboard(facts: Facts) -> bool:
+    return facts.tensorboard is not None
+
+
+def _is_readable(facts: Facts) -> bool:
+    """Return whether the policies of a job that had ended are known."""
+    return not facts.job.decode_error
+
+
+def _has_edits(facts: Facts) -> bool:
+    return bool(facts.observed.edited_templates)
+
+
+def _is_gang(facts: Facts) -> bool:
+    return facts.gang is not None
+
+
+def _is_watched(facts: Facts) -> bool:
+    return facts.stall is not NOT_WATCHED or facts.condition(ConditionType.STALLED) is not None
+
+
+def _has_stragglers(facts: Facts) -> bool:
+    if facts.node_failures or facts.condition(ConditionType.STRAGGLING) is not None:
+        return True
+    reported = facts.observed.reported
+    return reported is not None and bool(reported.slow)
+
+
+def _may_diverge(facts: Facts) -> bool:
+    reported = facts.observed.reported
+    if reported is None:
+        return False
+    return bool(reported.loss_not_a_number) or facts.condition(ConditionType.DIVERGED) is not None
+
+
+def _has_time_to_live(facts: Facts) -> bool:
+    return facts.job.spec.policy.ttl_seconds_after_finished is not None
+
+
+_TENSORBOARD = Entry(plan_tensorboard, _has_tensorboard)
+_END = (
+    _TENSORBOARD,
+    Entry(report_created),
+    Entry(report_end),
+    Entry(free_lost_pods),
+    Entry(clean_up),
+    Entry(expire, _has_time_to_live),
+)
+
+RULES: Mapping[Stage, tuple[Entry, ...]] = {
+    Stage.ACTIVE: (
+        _TENSORBOARD,
+        Entry(free_lost_pods),
+        Entry(count_first),
+        Entry(plan_pod_group, _is_gang),
+        Entry(plan_replicas),
+        Entry(report_created),
+        Entry(report_admission),
+        Entry(report_resumption),
+        Entry(report_progress),
+        Entry(report_edits, _has_edits),
+        Entry(report_stall, _is_watched),
+        Entry(report_stragglers, _has_stragglers),
+        Entry(report_divergence, _may_diverge),
+        Entry(watch_deadlines),
+    ),
+    Stage.SUSPENDED: (
+        _TENSORBOARD,
+        Entry(report_created),
+        Entry(report_suspension),
+        Entry(free_lost_pods),
+        Entry(release_everything),
+    ),
+    Stage.SUCCEEDED: _END,
+    Stage.FAILED: _END,
+    Stage.FINISHED: (
+        Entry(expire, _has_time_to_live),
+        Entry(free_lost_pods, _is_readable),
+        Entry(clean_up, _is_readable),
+        _TENSORBOARD,
+    ),
+    Stage.INVALID: (Entry(report_created), Entry(report_invalid)),
+}
+"""The rules by stage: a rule that is not here is not applied.
+
+The order is the order of events, of conditions that become true, and of the deletions of a plan. It decides nothing
+else: no rule has to know the others, and `PRECEDENCE` (combine.py) has what wins where two want different things.
+"""

@@ -15,7 +15,7 @@ import msgspec
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.disruptions import DisruptionBackoff
 from tfoperator.api.v1.reasons import JobReason
-from tfoperator.api.v1.status import JobCondition, UsagePhase, find_condition, status_of
+from tfoperator.api.v1.status import JobCondition, UsagePhase
 from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.observed import Observed, PlanOptions
@@ -125,16 +125,15 @@ class Facts(msgspec.Struct, frozen=True):
 
     def condition(self, condition: ConditionType) -> JobCondition | None:
         """Return the condition of that type that the job has, or None."""
-        return find_condition(self.conditions, condition)
+        for found in self.conditions:
+            if found.type == condition:
+                return found
+        return None
 
     def is_true(self, condition: ConditionType) -> bool:
         """Return whether the job has the condition, and it is true."""
-        return status_of(self.conditions, condition) == "True"
-
-    @property
-    def is_unreadable(self) -> bool:
-        """Whether the job had ended and its spec can't be read, so that its policies are unknown."""
-        return self.verdict.stage is Stage.FINISHED and bool(self.job.decode_error)
+        found = self.condition(condition)
+        return found is not None and found.status == "True"
 
     @property
     def deadline_left(self) -> float | None:

@@ -11,40 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from functools import partial
 
-from tfoperator.api.limits import MAX_REPLICAS
-from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.condition_types import PASSING_CONDITIONS, ConditionType
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import all_conditions
-from tfoperator.api.v1.types import ReplicaType, TFJob
-from tfoperator.api.validation.job import long_names
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.facts import Facts, Stage, Verdict
 from tfoperator.controller.plan.observed import Observed, PlanOptions
 from tfoperator.controller.plan.proposal import SetCondition, Want, differs, event
-from tfoperator.controller.pods.naming import PLAIN_NAMES
 
 _MAX_TEXT = 1000
-
-
-def unusable(job: TFJob, options: PlanOptions) -> tuple[str, ...]:
-    """Return the problems that prevent any action on the spec: from options, or possibly missed by validation."""
-    if job.decode_error:
-        return tuple(job.decode_error.splitlines())
-    problems = []
-    for key, replica in job.spec.tf_replica_specs.items():
-        path = f"spec.tfReplicaSpecs[{key}]"
-        if replica is None:
-            problems.append(f"{path}: must not be null")
-        elif key != ReplicaType.PS and is_absent(replica.template):
-            problems.append(f"{path}.template: is required")
-        elif replica.replicas is not None and not 0 <= replica.replicas <= MAX_REPLICAS:
-            problems.append(f"{path}.replicas: must be from 0 to {MAX_REPLICAS}")
-    if options.naming is not PLAIN_NAMES:
-        too_long = long_names("metadata.name", job.metadata.name, job.spec, partial(options.naming.replica, job))
-        problems += map(str, too_long)
-    return tuple(problems)
 
 
 def report_invalid(facts: Facts) -> Iterator[Want]:

@@ -26,8 +26,6 @@ def warn_of_lone_restarts(facts: Facts) -> Iterator[Want]:
     their workers don't need each other.
     """
     groups = facts.groups
-    if not any(group.completed for group in groups):
-        return
     names = [group.name_of(one) for group in groups for one in _newly_restarted(facts, group)]
     ended = [f"{group.type.lower()}-{index}" for group in groups for index in _ended(group)]
     has_servers = any(group.type is ReplicaType.PS and group.size > 0 for group in groups)

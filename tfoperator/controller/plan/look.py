@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import chain
 
 import msgspec
 
+from tfoperator.api.limits import MAX_REPLICAS
 from tfoperator.api.names import LABEL_TENSORBOARD
+from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.status import JobCondition, all_conditions
-from tfoperator.api.v1.types import OnStraggler, ReplicaType
+from tfoperator.api.v1.types import OnStraggler, ReplicaType, TFJob
+from tfoperator.api.validation.job import long_names
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.conditions import is_finished, is_held
 from tfoperator.controller.plan.disruptions import with_delays
 from tfoperator.controller.plan.facts import Facts, Stage, TensorBoardObjects, Verdict
 from tfoperator.controller.plan.gang import with_gang
-from tfoperator.controller.plan.invalid import invalid_facts, unusable
+from tfoperator.controller.plan.invalid import invalid_facts
 from tfoperator.controller.plan.job_restart import with_job_restart
 from tfoperator.controller.plan.observed import Observed, PlanOptions, with_own_deletions
 from tfoperator.controller.plan.progress import left_for_stacks
@@ -32,7 +36,7 @@ from tfoperator.controller.plan.stragglers import moved
 from tfoperator.controller.plan.tensorboard import split_tensorboard
 from tfoperator.controller.plan.verdict import judge
 from tfoperator.controller.pods.manifests import restarts_together
-from tfoperator.controller.pods.naming import NAMINGS, is_service_of, naming_in_use, network_in_use
+from tfoperator.controller.pods.naming import NAMINGS, PLAIN_NAMES, is_service_of, naming_in_use, network_in_use
 from tfoperator.kube.objects import HasMetadata
 
 
@@ -47,7 +51,7 @@ def look(observed: Observed, now: datetime, options: PlanOptions) -> Facts:
     if is_finished(job.status.conditions):
         there = None if observed.problems else tensorboard
         return Facts(observed, now, options, conditions=conditions, verdict=Verdict(Stage.FINISHED), tensorboard=there)
-    problems = observed.problems or unusable(job, options)
+    problems = observed.problems or _unusable(job, options)
     # A suspended job must release its resources, whether the rest of its spec makes sense or not.
     if problems and not (observed.is_suspended and job.status.start_time is not None):
         return invalid_facts(observed, now, options, problems)
@@ -83,6 +87,25 @@ def _as_started(observed: Observed, options: PlanOptions) -> PlanOptions:
     if naming is options.naming and network is options.network:
         return options
     return msgspec.structs.replace(options, naming=naming, network=network)
+
+
+def _unusable(job: TFJob, options: PlanOptions) -> tuple[str, ...]:
+    """Return the problems that prevent any action on the spec: from options, or possibly missed by validation."""
+    if job.decode_error:
+        return tuple(job.decode_error.splitlines())
+    problems = []
+    for key, replica in job.spec.tf_replica_specs.items():
+        path = f"spec.tfReplicaSpecs[{key}]"
+        if replica is None:
+            problems.append(f"{path}: must not be null")
+        elif key != ReplicaType.PS and is_absent(replica.template):
+            problems.append(f"{path}.template: is required")
+        elif replica.replicas is not None and not 0 <= replica.replicas <= MAX_REPLICAS:
+            problems.append(f"{path}.replicas: must be from 0 to {MAX_REPLICAS}")
+    if options.naming is not PLAIN_NAMES:
+        too_long = long_names("metadata.name", job.metadata.name, job.spec, partial(options.naming.replica, job))
+        problems += map(str, too_long)
+    return tuple(problems)
 
 
 def _look_on(facts: Facts) -> Facts:

@@ -152,8 +152,11 @@ class Observed(msgspec.Struct, frozen=True):
     @property
     def reported(self) -> TrainingProgress | None:
         """The newest known progress with a time of its report: the status's, or a later report."""
-        known = [one for one in (self.job.status.progress, self.progress) if one is not None and one.last_updated_time]
-        return max(known, key=lambda one: epoch_seconds(one.last_updated_time), default=None)
+        recorded, newest = self.job.status.progress, self.progress
+        if recorded is None and newest is None:
+            return None
+        timed = [report for report in (recorded, newest) if report is not None and report.last_updated_time]
+        return max(timed, key=lambda report: epoch_seconds(report.last_updated_time), default=None)
 
 
 class PlanOptions(PodOptions, frozen=True, kw_only=True):

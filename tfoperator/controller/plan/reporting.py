@@ -27,7 +27,7 @@ from tfoperator.controller.plan.in_place_reports import (
 )
 from tfoperator.controller.plan.lone_restarts import warn_of_lone_restarts
 from tfoperator.controller.plan.observed import QueueGate
-from tfoperator.controller.plan.progress import NOT_WATCHED, StallState
+from tfoperator.controller.plan.progress import StallState, pods_to_look_into
 from tfoperator.controller.plan.proposal import LookAgain, RemoveCondition, SetCondition, Want, differs, event
 from tfoperator.controller.plan.replicas import (
     ReplicaGroup,
@@ -68,7 +68,8 @@ def _uncounted(facts: Facts) -> Iterator[Want]:
 
 def report_suspension(facts: Facts) -> Iterator[Want]:
     """Report that the job is suspended, or waits in its queue, or is resumed and waits for the end of its old pods."""
-    yield from report_restarts_in_place(facts.groups)
+    if any(group.may_count_in_place for group in facts.groups):
+        yield from report_restarts_in_place(facts.groups)
     name, by_user, gate = facts.job.metadata.name, facts.job.spec.suspended, facts.observed.gate
     if gate is not None and not by_user:
         leaving = QueueGate("PodsLeaving", "its old pods are still there")
@@ -191,8 +192,6 @@ def _waiting(facts: Facts) -> str:
 def report_stall(facts: Facts) -> Iterator[Want]:
     """Report whether an active job makes progress, and request what is needed to find out."""
     stall, name = facts.stall, facts.job.metadata.name
-    if stall is NOT_WATCHED and facts.condition(ConditionType.STALLED) is None:
-        return
     match stall.state:
         case StallState.STALLED:
             if not facts.is_true(ConditionType.STALLED):
@@ -220,10 +219,20 @@ def report_stall(facts: Facts) -> Iterator[Want]:
         yield Looks(read=stall.look_at, newer_than=stall.newer_than, stacks=stall.stacks_of)
 
 
+def watch_deadlines(facts: Facts) -> Iterator[Want]:
+    """Look again when a deadline of the job is over; take the stacks of its threads before its end."""
+    if (to_start := facts.start_left) is not None:
+        yield LookAgain(to_start)
+    if facts.left_for_stacks is not None:
+        yield Looks(stacks=pods_to_look_into(facts.groups))
+        yield LookAgain(facts.left_for_stacks)
+    elif (left := facts.deadline_left) is not None:
+        yield LookAgain(left)
+
+
 def report_end(facts: Facts) -> Iterator[Want]:
     """Report that the job has ended, with success or failure."""
-    yield from report_returns(facts)
-    yield from report_restarts_in_place(facts.groups)
+    yield from _in_place(facts)
     yield from _exits(facts)
     verdict = facts.verdict
     if verdict.failure is None:
@@ -273,11 +282,18 @@ def _restarts(facts: Facts) -> Iterator[Want]:
     unaided = [replica for _, replica in lost if replica.unaided]
     if unaided and not facts.job.status.restarts:
         yield report_old_kubelets(unaided)
-    yield from report_returns(facts)
-    yield from report_restarts_in_place(groups)
+    yield from _in_place(facts)
     yield from _exits(facts)
     yield from _losses(groups)
-    yield from warn_of_lone_restarts(facts)
+    if any(group.completed for group in groups):
+        yield from warn_of_lone_restarts(facts)
+
+
+def _in_place(facts: Facts) -> Iterator[Want]:
+    """Report the restarts in place that are new."""
+    if any(group.may_count_in_place for group in facts.groups):
+        yield from report_returns(facts)
+        yield from report_restarts_in_place(facts.groups)
 
 
 def _is_restarting(facts: Facts, restarts: Iterable[Want]) -> bool:

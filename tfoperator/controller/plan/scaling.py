@@ -15,7 +15,17 @@ from tfoperator.base.clock import epoch_seconds
 from tfoperator.controller.plan.actions import Create, DeleteReason, PhaseName, StopReason
 from tfoperator.controller.plan.facts import Facts
 from tfoperator.controller.plan.observed import QueueGate
-from tfoperator.controller.plan.proposal import Act, LookAgain, Replace, Want, delete, deletion, event, stop
+from tfoperator.controller.plan.proposal import (
+    STATUS_FIRST,
+    Act,
+    LookAgain,
+    Replace,
+    Want,
+    delete,
+    deletion,
+    event,
+    stop,
+)
 from tfoperator.controller.plan.replicas import (
     ENDED_STATES,
     NOTHING_BESIDE,
@@ -25,6 +35,7 @@ from tfoperator.controller.plan.replicas import (
     ReplicaGroup,
     ReplicaState,
 )
+from tfoperator.controller.plan.restart import overdue_seconds
 from tfoperator.controller.pods.bodies import away_from
 from tfoperator.controller.pods.manifests import PodCounts, ReplicaManifests
 from tfoperator.kube.objects import Pod, Service
@@ -72,6 +83,29 @@ def plan_replicas(facts: Facts) -> Iterator[Want]:
     if creating:
         yield from _warnings(creating, terms.manifests)
     yield from _unwanted_services(facts, services)
+
+
+def free_lost_pods(facts: Facts) -> Iterator[Want]:
+    """Force the deletion of pods on a lost node that are past their grace period: no kubelet will confirm their end."""
+    for pod in facts.observed.pods:
+        overdue = overdue_seconds(pod, facts.now, facts.options)
+        if overdue is None:
+            continue
+        if overdue >= 0:
+            yield from delete("pods", pod, DeleteReason.NODE_LOST, grace=0)
+        else:
+            yield LookAgain(-overdue)
+
+
+def count_first(facts: Facts) -> Iterator[Want]:
+    """Write a resumption, a restart of all and a disruption before anything is done.
+
+    Otherwise a pod could be created that is taken for an old one, or be lost before its predecessor is counted.
+    """
+    if facts.resumed or facts.restart.causes or any(group.has_new_disruption for group in facts.groups):
+        yield STATUS_FIRST
+    if facts.held > 0:
+        yield LookAgain(facts.held)
 
 
 class _Terms(msgspec.Struct, frozen=True):
@@ -129,8 +163,6 @@ def _exceeds(gate: QueueGate, groups: Sequence[ReplicaGroup]) -> bool:
 
 def report_edits(facts: Facts) -> Iterator[Want]:
     """Report once that what pods are made from was changed while pods made from the old run."""
-    if not facts.observed.edited_templates:
-        return
     edited = [group for group in facts.groups if group.type in facts.observed.edited_templates]
     types = [group.type for group in edited if any(one.state in _POD_STATES for one in group.replicas)]
     if types:

@@ -36,9 +36,7 @@ _MIN_AGE = 20.0
 
 def report_stragglers(facts: Facts) -> Iterator[Want]:
     """Set the condition Straggling, which isn't written again for another factor; report what is new, an event each."""
-    reported, before = facts.observed.reported, facts.condition(ConditionType.STRAGGLING)
-    if before is None and not facts.node_failures and (reported is None or not reported.slow):
-        return
+    before = facts.condition(ConditionType.STRAGGLING)
     for key, count in facts.node_failures.items():
         if count == _IN_A_ROW != facts.job.status.node_failures.get(key):
             why = "{} was slow, failed three times in a row, or by its device, on node {}".format(*key.split("/"))
