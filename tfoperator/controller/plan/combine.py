@@ -15,10 +15,10 @@ pods' logs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -45,49 +45,17 @@ from tfoperator.controller.plan.proposal import (
     Proposal,
     RemoveCondition,
     Replace,
+    Row,
     SetCondition,
     StatusFirst,
     StatusPart,
+    Wanted,
+    sooner,
 )
 from tfoperator.controller.plan.status import build_status, is_worth_writing, seconds_until_due
 from tfoperator.kube.objects import Pod
 
-MAX_REQUEUE = 3600.0
-"""Seconds. A later time is approached in steps: wall clocks get corrected, and timers run on another clock."""
-
 _NEEDED_BY_PODS = frozenset({PhaseName.POD_GROUP, PhaseName.NETWORK})
-
-
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What all rules want together, in the order of the rules.
-
-    `keep` are the UIDs of pods that stay until their logs are kept. `is_as_before`: the status stays as it is.
-    """
-
-    acts: tuple[Act | Replace, ...] = ()
-    conditions: tuple[SetCondition | RemoveCondition, ...] = ()
-    events: tuple[PlannedEvent, ...] = ()
-    parts: Mapping[str, Any] = {}
-    look_again: float | None = None
-    read: tuple[Pod, ...] = ()
-    newer_than: datetime | None = None
-    stacks: tuple[Pod, ...] = ()
-    keep: frozenset[str] = frozenset()
-    is_status_first: bool = False
-    is_as_before: bool = False
-
-    @property
-    def job_deletion(self) -> Act | None:
-        """The deletion of the job itself."""
-        return next((act for act in self.acts if isinstance(act, Act) and act.action.kind == "tfjobs"), None)
-
-
-class Row(NamedTuple):
-    """A rule of precedence: what wins, how it is applied, and why."""
-
-    wins: str
-    apply: Callable[[Facts, Wanted], Wanted]
-    because: str
 
 
 def combine(facts: Facts, proposals: Sequence[Proposal], usage: JobUsage | None) -> Plan:
@@ -231,12 +199,12 @@ def _plan(facts: Facts, wanted: Wanted, usage: JobUsage | None) -> Plan:
     transitions = conditions.became_true() if write else frozenset()
     look_again = wanted.look_again
     if wanted.keep and observed.unkept_logs is not None:
-        look_again = _sooner(look_again, observed.unkept_logs.timeout)
+        look_again = sooner(look_again, observed.unkept_logs.timeout)
     if write and not wanted.is_status_first and not wanted.events:
         left = seconds_until_due(observed, status, transitions, facts.options, acts=bool(phases))
         if left > 0:
             write, transitions = False, frozenset()
-            look_again = _sooner(look_again, left)
+            look_again = sooner(look_again, left)
     keep = tuple(pod for pod in observed.pods if pod.metadata.uid in wanted.keep) if wanted.keep else ()
     return Plan(
         status=status,
@@ -270,7 +238,7 @@ def _sorted(wants: Iterable[Any]) -> Wanted:
                 acts.append(want)
                 is_status_first = is_status_first or want.phase in _RECORDED_FIRST
             case LookAgain():
-                look_again = _sooner(look_again, want.seconds)
+                look_again = sooner(look_again, want.seconds)
             case PlannedEvent():
                 events.append(want)
             case Replace():
@@ -298,11 +266,6 @@ def _sorted(wants: Iterable[Any]) -> Wanted:
 
 _RECORDED_FIRST = (PhaseName.DELETIONS, PhaseName.STOPS)
 """Phases whose reason has to be in the status before they are carried out."""
-
-
-def _sooner(before: float | None, seconds: float) -> float:
-    seconds = min(max(seconds, 0.0), MAX_REQUEUE)
-    return seconds if before is None else min(before, seconds)
 
 
 def _conditions(facts: Facts, wanted: Wanted) -> Conditions:

@@ -45,6 +45,11 @@ class Stage(Enum):
         """Whether the job ends now."""
         return self in (Stage.SUCCEEDED, Stage.FAILED)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the job ends now, or had ended."""
+        return self in (Stage.SUCCEEDED, Stage.FAILED, Stage.FINISHED)
+
 
 class Verdict(NamedTuple):
     """The stage of a job, and why it has failed; `reason` is that of its condition Failed."""

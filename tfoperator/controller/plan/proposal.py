@@ -6,7 +6,8 @@ Rules `yield` what they want. No rule sees the proposal of another; `combine` (c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -76,11 +77,47 @@ class StatusPart(msgspec.Struct, frozen=True):
     members: Mapping[str, Any]
 
 
+MAX_REQUEUE = 3600.0
+"""Seconds. A later time is approached in steps: wall clocks get corrected, and timers run on another clock."""
+
 STATUS_FIRST = StatusFirst()
+
 
 Want = SetCondition | RemoveCondition | PlannedEvent | Act | Replace | LookAgain | StatusFirst | StatusPart | Looks
 Proposal = tuple[Want, ...]
 Rule = Callable[[Facts], Iterable[Want]]
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What all rules want together, in the order of the rules.
+
+    `keep` are the UIDs of pods that stay until their logs are kept. `is_as_before`: the status stays as it is.
+    """
+
+    acts: tuple[Act | Replace, ...] = ()
+    conditions: tuple[SetCondition | RemoveCondition, ...] = ()
+    events: tuple[PlannedEvent, ...] = ()
+    parts: Mapping[str, Any] = {}
+    look_again: float | None = None
+    read: tuple[Pod, ...] = ()
+    newer_than: datetime | None = None
+    stacks: tuple[Pod, ...] = ()
+    keep: frozenset[str] = frozenset()
+    is_status_first: bool = False
+    is_as_before: bool = False
+
+    @property
+    def job_deletion(self) -> Act | None:
+        """The deletion of the job itself."""
+        return next((act for act in self.acts if isinstance(act, Act) and act.action.kind == "tfjobs"), None)
+
+
+class Row(NamedTuple):
+    """A rule of precedence: what wins, how it is applied, and why."""
+
+    wins: str
+    apply: Callable[[Facts, Wanted], Wanted]
+    because: str
 
 
 def event(reason: JobReason, message: str, *, kind: EventType | None = None) -> PlannedEvent:
@@ -149,3 +186,9 @@ def stop(pod: Pod, reason: StopReason) -> Iterator[Act]:
         spec_field="spec.runPolicy.cleanPodPolicy",
     )
     yield Act(PhaseName.STOPS, patch)
+
+
+def sooner(before: float | None, seconds: float) -> float:
+    """Return the sooner of two times to look again, in seconds from now, within the bounds of both."""
+    seconds = min(max(seconds, 0.0), MAX_REQUEUE)
+    return seconds if before is None else min(before, seconds)
