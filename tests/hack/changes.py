@@ -113,9 +113,9 @@ CONDITION = Change(
         ),
         Place(
             "tfoperator/controller/plan/divergence.py",
-            """        draft.conditions.set(ConditionType.DIVERGED, "False", JobReason.LOSS_IS_A_NUMBER, message)
+            """        yield SetCondition(ConditionType.DIVERGED, "False", JobReason.LOSS_IS_A_NUMBER, message)
 """,
-            """    draft.conditions.set(ConditionType.EXAMPLE, "False", JobReason.NO_DATA, "Data comes.")
+            """    yield SetCondition(ConditionType.EXAMPLE, "False", JobReason.NO_DATA, "Data comes.")
 """,
             "tests/unit/api/v1/test_reasons.py",
             "NO_DATA",
