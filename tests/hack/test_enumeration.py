@@ -276,7 +276,7 @@ def test_a_change_of_the_plan_is_one_place_told_to_people_and_noticed() -> None:
     assert told == numbers | comparisons | statements
     for name, wrong, noticed in (
         ("verdict", "`return 0 in workers.completed` becomes `return None`", "play 0: stuck: job-0: it should have"),
-        ("draft", "`3600.0` becomes `3601.0`", "recorded otherwise: random lives "),
+        ("proposal", "`3600.0` becomes `3601.0`", "recorded otherwise: random lives "),
     ):
         path = f"tfoperator/controller/plan/{name}.py"
         number = next(one for one in range(999) if mutate(Path(path).read_text(), one)[1].startswith(wrong))
