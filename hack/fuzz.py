@@ -33,8 +33,9 @@ from tfoperator.api import default, errors, validate, validate_manifest
 from tfoperator.api.cached_job import decode_job_for_cache, without_templates
 from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.controller.plan.actions import Create, Delete, Patch
+from tfoperator.controller.plan.combine import is_last_plan
 from tfoperator.controller.plan.decide import plan
-from tfoperator.controller.plan.draft import MAX_REQUEUE, is_last_plan
+from tfoperator.controller.plan.proposal import MAX_REQUEUE
 from tfoperator.kube.objects import ObjectMeta
 
 Progress = Callable[[int], None]

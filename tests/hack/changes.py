@@ -47,7 +47,7 @@ FIELD = Change(
             "'RunPolicy' object has no attribute 'example_seconds'",
         ),
         Place(
-            "tfoperator/controller/plan/verdict.py",
+            "tfoperator/controller/plan/facts.py",
             "        deadline, start = self.job.spec.policy.active_deadline_seconds, self.start\n",
             "        deadline = deadline and deadline + (self.job.spec.policy.example_seconds or 0)\n",
             "tests/unit/api/v1/test_types.py::test_every_field_of_a_spec_is_read_somewhere",
@@ -113,9 +113,9 @@ CONDITION = Change(
         ),
         Place(
             "tfoperator/controller/plan/divergence.py",
-            """        draft.conditions.set(ConditionType.DIVERGED, "False", JobReason.LOSS_IS_A_NUMBER, message)
+            """        yield SetCondition(ConditionType.DIVERGED, "False", JobReason.LOSS_IS_A_NUMBER, message)
 """,
-            """    draft.conditions.set(ConditionType.EXAMPLE, "False", JobReason.NO_DATA, "Data comes.")
+            """    yield SetCondition(ConditionType.EXAMPLE, "False", JobReason.NO_DATA, "Data comes.")
 """,
             "tests/unit/api/v1/test_reasons.py",
             "NO_DATA",

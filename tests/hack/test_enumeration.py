@@ -37,8 +37,8 @@ from tests.support.argo_health import HealthCheck
 from tfoperator.controller.kueue import lag
 from tfoperator.controller.kueue.left import WorkloadsLeft
 from tfoperator.controller.ledger import cache_lag, memory
-from tfoperator.controller.plan import reporting, restart
-from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan import combine, reporting, restart
+from tfoperator.controller.plan.proposal import StatusPart
 from tfoperator.informers import InformerGroup
 
 SMALL, LATE_POD = find("one worker"), Fault(How.LATE_EVENT, kind="Pod", revision=5)
@@ -169,9 +169,12 @@ def test_what_a_deleted_job_leaves_is_noticed(
 
 
 def test_what_is_asked_for_twice_or_is_not_told_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    ways = ("_waits", False, LATE_POD, "asked for again"), ("event", None, NO_FAULT, "untold")
-    for method, result, fault, noticed in ways:
-        monkeypatch.setattr(Draft, method, lambda *_, result=result: result)
+    ways = (
+        (combine, "_is_awaited", False, LATE_POD, "asked for again"),
+        (reporting, "event", StatusPart({}), NO_FAULT, "untold"),
+    )
+    for module, function, result, fault, noticed in ways:
+        monkeypatch.setattr(module, function, lambda *_, result=result: result)
         assert any(noticed in one for one in play(SMALL, fault).violations)
 
 
@@ -182,7 +185,7 @@ def test_a_restart_in_place_that_is_not_told_of_or_twice_is_noticed(monkeypatch:
         monkeypatch.setattr(
             reporting,
             "report_restarts_in_place",
-            lambda *of, times=times: [report(*of) for _ in range(times)],
+            lambda *of, times=times: [want for _ in range(times) for want in report(*of)],
         )
         assert any(noticed in one for one in play(scenario, NO_FAULT).violations)
 
@@ -273,7 +276,7 @@ def test_a_change_of_the_plan_is_one_place_told_to_people_and_noticed() -> None:
     assert told == numbers | comparisons | statements
     for name, wrong, noticed in (
         ("verdict", "`return 0 in workers.completed` becomes `return None`", "play 0: stuck: job-0: it should have"),
-        ("draft", "`3600.0` becomes `3601.0`", "recorded otherwise: random lives "),
+        ("proposal", "`3600.0` becomes `3601.0`", "recorded otherwise: random lives "),
     ):
         path = f"tfoperator/controller/plan/{name}.py"
         number = next(one for one in range(999) if mutate(Path(path).read_text(), one)[1].startswith(wrong))

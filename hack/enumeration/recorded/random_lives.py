@@ -29,8 +29,8 @@ from tfoperator.api.v1.status import JobUsage, TFJobStatus
 from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RunPolicy, TensorBoard, TFJob, decode_tfjob
 from tfoperator.controller import PlanOptions, gang_scheduler
 from tfoperator.controller.plan.actions import Create, Delete, Plan
+from tfoperator.controller.plan.combine import is_last_plan
 from tfoperator.controller.plan.decide import plan
-from tfoperator.controller.plan.draft import is_last_plan
 from tfoperator.controller.plan.observed import Observed, deciding_pods
 from tfoperator.controller.pods.naming import NAMINGS
 from tfoperator.kube.objects import ObjectMeta

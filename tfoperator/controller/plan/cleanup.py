@@ -24,6 +24,7 @@ The PodGroup is deleted in any case, as in the Go operator: no more pods are sch
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from tfoperator.api.job_conditions import ended_by_limit
@@ -31,16 +32,17 @@ from tfoperator.api.left_running import left_running, left_running_text
 from tfoperator.api.lost_nodes import node_is_lost
 from tfoperator.api.names import is_parameter_server, replica_of
 from tfoperator.api.queues import MULTIKUEUE_ORIGIN_LABEL
-from tfoperator.api.replica_pods import ENDED_PHASES, outlives_training, replica_phase
+from tfoperator.api.replica_pods import ENDED_PHASES, is_ending, outlives_training, replica_phase
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import JobReason
-from tfoperator.api.v1.status import find_condition
+from tfoperator.api.v1.status import JobCondition, find_condition
 from tfoperator.api.v1.types import CleanPodPolicy, Network, TFJob
 from tfoperator.base.clock import seconds_between
-from tfoperator.controller.plan.actions import DeleteReason, StopReason
-from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.actions import Delete, DeleteReason, Patch, PhaseName, StopReason
+from tfoperator.controller.plan.facts import Facts, Stage
 from tfoperator.controller.plan.held_resources import program_of, termination_of
 from tfoperator.controller.plan.observed import clean_pod_policy
+from tfoperator.controller.plan.proposal import Act, LookAgain, Want, delete, event, stop
 from tfoperator.controller.plan.restart import CLOCK_SKEW, any_begun
 from tfoperator.kube.objects import Pod
 
@@ -48,39 +50,60 @@ _LEAVE_RUNNING = ("", CleanPodPolicy.NONE)
 """The policies under which pods may still run after the job's success."""
 
 
-def clean_up_finished(draft: Draft) -> None:
-    """Stop or delete what a job no longer needs whose condition Succeeded or Failed is true."""
-    policy = clean_pod_policy(draft.job, draft.options)
+def clean_up(facts: Facts) -> Iterator[Want]:
+    """Stop or delete what a job no longer needs that ends now, or had ended."""
+    policy = clean_pod_policy(facts.job, facts.options)
     if policy == CleanPodPolicy.ALL:
-        delete_everything(draft, DeleteReason.FINISHED)
+        yield from delete_everything(facts, DeleteReason.FINISHED)
         return
-    draft.delete("podgroups", draft.observed.pod_group, DeleteReason.FINISHED)
-    for pod in draft.observed.pods:
-        if outlives_training(pod):
-            draft.stop(pod, StopReason.REPLICA_ENDED)
-    failed = draft.conditions.get(ConditionType.FAILED) if draft.conditions.is_true(ConditionType.FAILED) else None
-    if policy == CleanPodPolicy.RUNNING:
-        _delete_active(draft)
-    elif not policy or (failed is not None and ended_by_limit(failed)):
-        _stop_active(draft, failed=failed is not None)
+    yield from delete("podgroups", facts.observed.pod_group, DeleteReason.FINISHED)
+    acts = [*_end_outliving(facts), *_end_active(facts, policy)]
+    yield from acts
+    if facts.verdict.stage is Stage.SUCCEEDED and policy in _LEAVE_RUNNING:
+        ended = {act.action.uid for act in acts if isinstance(act.action, Delete | Patch)}
+        left = [pod for pod in left_running(facts.observed.pods) if not (is_ending(pod) or pod.metadata.uid in ended)]
+        if left:
+            yield event(JobReason.PODS_LEFT_RUNNING, f"The job has succeeded. {left_running_text(left)}.")
 
 
-def report_left_running(draft: Draft) -> None:
-    """Report the pods that still run after the job's success, and that its policy does not end."""
-    if clean_pod_policy(draft.job, draft.options) not in _LEAVE_RUNNING:
-        return
-    left = [pod for pod in left_running(draft.observed.pods) if not draft.ends(pod)]
-    if left:
-        draft.event(JobReason.PODS_LEFT_RUNNING, f"The job has succeeded. {left_running_text(left)}.")
+def release_everything(facts: Facts) -> Iterator[Want]:
+    """Delete all objects of a suspended job: it must not hold resources."""
+    yield from delete_everything(facts, DeleteReason.SUSPEND)
 
 
-def delete_everything(draft: Draft, reason: DeleteReason) -> None:
+def delete_everything(facts: Facts, reason: DeleteReason) -> Iterator[Act]:
     """Delete all pods and services of the job, and its PodGroup."""
-    draft.delete("podgroups", draft.observed.pod_group, reason)
-    for pod in draft.observed.pods:
-        draft.delete("pods", pod, reason)
-    for service in draft.observed.services:
-        draft.delete("services", service, reason)
+    yield from delete("podgroups", facts.observed.pod_group, reason)
+    for pod in facts.observed.pods:
+        yield from delete("pods", pod, reason)
+    for service in facts.observed.services:
+        yield from delete("services", service, reason)
+
+
+def expire(facts: Facts) -> Iterator[Want]:
+    """Delete the job, and with it all of its pods, once its time to live is over.
+
+    Only as observed: a user may have extended its time, which the cache doesn't show yet.
+    """
+    job = facts.job
+    if facts.verdict.stage is not Stage.FINISHED:
+        yield LookAgain(job.spec.policy.ttl_seconds_after_finished or 0)
+        return
+    left = time_to_live_left(job, facts.now)
+    if left is None:
+        return
+    if left > 0:
+        yield LookAgain(left)
+        return
+    meta = job.metadata
+    whole_job = Delete(
+        kind="tfjobs",
+        name=meta.name,
+        uid=meta.uid,
+        reason=DeleteReason.EXPIRED,
+        resource_version=meta.resource_version,
+    )
+    yield Act(PhaseName.DELETIONS, whole_job)
 
 
 def time_to_live_left(job: TFJob, now: datetime) -> float | None:
@@ -103,41 +126,63 @@ def time_to_live_left(job: TFJob, now: datetime) -> float | None:
     return 0.0 if ended is None else max(ttl, 0) - seconds_between(ended, now)
 
 
-def _delete_active(draft: Draft) -> None:
+def _end_outliving(facts: Facts) -> Iterator[Act]:
+    for pod in facts.observed.pods:
+        if outlives_training(pod):
+            yield from stop(pod, StopReason.REPLICA_ENDED)
+
+
+def _end_active(facts: Facts, policy: str) -> Iterator[Act]:
+    failed = _failure(facts)
+    if policy == CleanPodPolicy.RUNNING:
+        yield from _delete_active(facts)
+    elif not policy or (failed is not None and ended_by_limit(failed)):
+        yield from _stop_active(facts, failed=failed is not None)
+
+
+def _failure(facts: Facts) -> JobCondition | None:
+    """Return the condition Failed of a job that has failed, now or earlier."""
+    verdict = facts.verdict
+    if verdict.failure is not None:
+        return JobCondition(ConditionType.FAILED, "True", verdict.reason, verdict.failure)
+    return facts.condition(ConditionType.FAILED) if facts.is_true(ConditionType.FAILED) else None
+
+
+def _delete_active(facts: Facts) -> Iterator[Act]:
     """Delete the pods that run or may still run, and the services that belong to no finished pod.
 
     The one service of a whole job stays with any of its pods, which carry its name.
     """
     kept = set()
-    for pod in draft.observed.pods:
+    for pod in facts.observed.pods:
         if _is_active(pod):
-            draft.delete("pods", pod, DeleteReason.FINISHED)
+            yield from delete("pods", pod, DeleteReason.FINISHED)
         else:
             kept.add(replica_of(pod.metadata.labels))
-    of_whole_job = draft.options.naming.job(draft.job) if draft.options.network is Network.PER_JOB else None
-    for service in draft.observed.services:
+    of_whole_job = facts.options.naming.job(facts.job) if facts.options.network is Network.PER_JOB else None
+    for service in facts.observed.services:
         needed = bool(kept) if service.metadata.name == of_whole_job else replica_of(service.metadata.labels) in kept
         if not needed:
-            draft.delete("services", service, DeleteReason.FINISHED)
+            yield from delete("services", service, DeleteReason.FINISHED)
 
 
-def _stop_active(draft: Draft, *, failed: bool) -> None:
+def _stop_active(facts: Facts, *, failed: bool) -> Iterator[Act]:
     """Stop pods that still run: after a failure all, after a success those that would wait or serve for ever."""
     reason = StopReason.FAILED if failed else StopReason.SUCCEEDED
     servers, others_run = [], False
-    for pod in filter(_is_active, draft.observed.pods):
+    for pod in filter(_is_active, facts.observed.pods):
         begun, server = _has_begun(pod), is_parameter_server(pod.metadata.labels)
         others_run |= not server and not node_is_lost(pod)
         if not (begun or pod.spec.node_name):
-            draft.delete("pods", pod, DeleteReason.FINISHED, as_seen=True)
-        elif failed or not begun or (not server and _has_ended_since(pod, draft.job.status.completion_time)):
-            draft.stop(pod, reason)
+            yield from delete("pods", pod, DeleteReason.FINISHED, as_seen=True)
+        elif failed or not begun or (not server and _has_ended_since(pod, facts.job.status.completion_time)):
+            yield from stop(pod, reason)
         elif server:
             servers.append(pod)
     # A pod that is only being deleted or stopped now counts, too: it may have begun since it was observed.
     if not others_run:
         for pod in servers:
-            draft.stop(pod, reason)
+            yield from stop(pod, reason)
 
 
 def _is_active(pod: Pod) -> bool:

@@ -4,61 +4,52 @@
 "look, decide, act" with all the deciding in one place. It is level-triggered: it looks at the whole observed state,
 never at what just happened, so a missed event or a crash between two actions changes nothing but the time.
 
-Read it from top to bottom as the life of a job: not ours, ended, invalid, suspended, active, and how it ends.
+Three kinds of frozen values follow on one another:
+
+1. Facts (`look`, look.py): what is observed, and what follows from that: the replicas with their states, the restarts,
+   the deadlines, and at last the verdict about the job (verdict.py), which is its stage.
+2. Proposals (`propose`): each rule of that stage (`RULES`) reads the facts, and yields what it wants. No rule sees the
+   proposal of another.
+3. The plan (`combine`, combine.py), which alone knows what wins where two rules want different things.
+
+The job's usage is an observer beside them: it decides nothing, and is written along.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import partial
-from itertools import chain
+from typing import NamedTuple
 
-import msgspec
-
-from tfoperator.api.limits import MANAGED_BY_OPERATOR, MAX_REPLICAS
-from tfoperator.api.names import LABEL_TENSORBOARD
-from tfoperator.api.templates import is_absent
+from tfoperator.api.limits import MANAGED_BY_OPERATOR
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.api.v1.types import OnStall, OnStraggler, ReplicaType, TFJob
-from tfoperator.api.validation.job import long_names
-from tfoperator.base.clock import whole_second
-from tfoperator.controller.plan.actions import DeleteReason, Plan
-from tfoperator.controller.plan.cleanup import (
-    clean_up_finished,
-    delete_everything,
-    report_left_running,
-    time_to_live_left,
-)
-from tfoperator.controller.plan.conditions import is_finished
-from tfoperator.controller.plan.disruptions import delay_disrupted
+from tfoperator.api.v1.types import TFJob
+from tfoperator.controller.plan.actions import Plan
+from tfoperator.controller.plan.cleanup import clean_up, expire, release_everything
+from tfoperator.controller.plan.combine import combine
 from tfoperator.controller.plan.divergence import report_divergence
-from tfoperator.controller.plan.draft import Draft
-from tfoperator.controller.plan.invalid import plan_invalid
-from tfoperator.controller.plan.job_restart import plan_job_restart
-from tfoperator.controller.plan.observed import Observed, PlanOptions, with_own_deletions
-from tfoperator.controller.plan.progress import NOT_WATCHED, left_for_stacks, pods_to_look_into
-from tfoperator.controller.plan.replica_states import observe_replicas, rests_on_its_pod
-from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, start_over
+from tfoperator.controller.plan.facts import Facts, Stage
+from tfoperator.controller.plan.gang import plan_pod_group
+from tfoperator.controller.plan.invalid import invalid_facts, report_invalid
+from tfoperator.controller.plan.look import look
+from tfoperator.controller.plan.observed import Observed, PlanOptions
+from tfoperator.controller.plan.progress import NOT_WATCHED
+from tfoperator.controller.plan.proposal import Proposal, Rule
 from tfoperator.controller.plan.reporting import (
+    report_admission,
+    report_created,
     report_end,
     report_progress,
+    report_resumption,
+    report_stall,
     report_suspension,
-    watch_progress,
+    watch_deadlines,
 )
-from tfoperator.controller.plan.restart import job_restarts_so_far, overdue_seconds
-from tfoperator.controller.plan.scaling import plan_replicas, report_edits
-from tfoperator.controller.plan.stall import judge_progress, mark_stalled
-from tfoperator.controller.plan.status import build_status, status_after_end
-from tfoperator.controller.plan.stragglers import move_replicas, report_stragglers
-from tfoperator.controller.plan.tensorboard import TensorBoardObjects, plan_tensorboard, split_tensorboard
+from tfoperator.controller.plan.scaling import count_first, free_lost_pods, plan_replicas, report_edits
+from tfoperator.controller.plan.stragglers import report_stragglers
+from tfoperator.controller.plan.tensorboard import plan_tensorboard
 from tfoperator.controller.plan.usage import account, with_goodput
-from tfoperator.controller.plan.verdict import Situation, Stage, Verdict, judge
-from tfoperator.controller.pods.manifests import restarts_together
-from tfoperator.controller.pods.naming import NAMINGS, PLAIN_NAMES, is_service_of, naming_in_use, network_in_use
 from tfoperator.controller.pods.template import PodTemplateError
-from tfoperator.kube.objects import HasMetadata
 
 
 def plan(observed: Observed, now: datetime, options: PlanOptions) -> Plan:
@@ -70,21 +61,14 @@ def plan(observed: Observed, now: datetime, options: PlanOptions) -> Plan:
     if job.metadata.deletion_timestamp is not None or is_managed_by_others(job):
         # A deleted job's pods and services go with it: the garbage collector follows the owner references.
         return Plan(status=job.status)
-    observed, tensorboard = _without_strangers(with_own_deletions(observed, now)), None
-    if _has_tensorboard(observed):
-        observed, tensorboard = split_tensorboard(observed)
-    options = _as_started(observed, options)
-    draft = Draft(observed, now, options)
     try:
-        if is_finished(job.status.conditions):
-            status = _plan_finished(draft, tensorboard)
-        else:
-            status = _plan_unfinished(draft, tensorboard)
+        facts = look(observed, now, options)
+        proposals = propose(facts)
     except PodTemplateError as error:
-        # A new draft: no part of the half-made plan may be carried out.
-        draft = Draft(observed, now, options)
-        status = plan_invalid(draft, (str(error),))
-    return with_goodput(draft.finish(status), now)
+        # No part of the half-made proposals may be carried out.
+        facts = invalid_facts(observed, now, options, (str(error),))
+        proposals = propose(facts)
+    return with_goodput(combine(facts, proposals, account(facts)), now)
 
 
 def is_managed_by_others(job: TFJob) -> bool:
@@ -92,221 +76,104 @@ def is_managed_by_others(job: TFJob) -> bool:
     return (job.spec.policy.managed_by or MANAGED_BY_OPERATOR) != MANAGED_BY_OPERATOR
 
 
-def _without_strangers(observed: Observed) -> Observed:
-    """Return the same without services that only look like the job's: an older operator may have adopted them."""
-    own = [one for one in observed.services if is_service_of(observed.job, one.metadata)]
-    return observed if len(own) == len(observed.services) else msgspec.structs.replace(observed, services=tuple(own))
+def propose(facts: Facts) -> tuple[Proposal, ...]:
+    """Return the proposals of the rules of the job's stage. Raises PodTemplateError if a body can't be made."""
+    entries = RULES[facts.verdict.stage]
+    return tuple(tuple(entry.rule(facts)) for entry in entries if entry.when is None or entry.when(facts))
 
 
-def _has_tensorboard(observed: Observed) -> bool:
-    """Return whether the job has a TensorBoard, or asks for one, or had one until now."""
-    job = observed.job
-    if job.spec.tensor_board is not None or job.status.tensor_board is not None or observed.deployments:
+class Entry(NamedTuple):
+    """A rule of the table; with `when` it is left out where that is false, which is all that it costs then."""
+
+    rule: Rule
+    when: Callable[[Facts], bool] | None = None
+
+
+def _has_tensorboard(facts: Facts) -> bool:
+    return facts.tensorboard is not None
+
+
+def _is_readable(facts: Facts) -> bool:
+    """Return whether the policies of a job that had ended are known."""
+    return not facts.job.decode_error
+
+
+def _has_edits(facts: Facts) -> bool:
+    return bool(facts.observed.edited_templates)
+
+
+def _is_gang(facts: Facts) -> bool:
+    return facts.gang is not None
+
+
+def _is_watched(facts: Facts) -> bool:
+    return facts.stall is not NOT_WATCHED or facts.condition(ConditionType.STALLED) is not None
+
+
+def _has_stragglers(facts: Facts) -> bool:
+    if facts.node_failures or facts.condition(ConditionType.STRAGGLING) is not None:
         return True
-    return any(True for one in observed.services if LABEL_TENSORBOARD in one.metadata.labels)
+    reported = facts.observed.reported
+    return reported is not None and bool(reported.slow)
 
 
-def _as_started(observed: Observed, options: PlanOptions) -> PlanOptions:
-    """Return the options with the job's own naming and network: the operator's are for jobs that have none yet."""
-    job, pods, services = observed.job, observed.pods, observed.services
-    objects: Iterable[HasMetadata] = chain(services, pods)
-    naming = naming_in_use(job, objects, options.naming)
-    network = network_in_use(job, pods, services, naming.job(job), options.network)
-    if naming is options.naming and network is options.network:
-        return options
-    return msgspec.structs.replace(options, naming=naming, network=network)
+def _may_diverge(facts: Facts) -> bool:
+    reported = facts.observed.reported
+    if reported is None:
+        return False
+    return bool(reported.loss_not_a_number) or facts.condition(ConditionType.DIVERGED) is not None
 
 
-def _unusable(job: TFJob, options: PlanOptions) -> tuple[str, ...]:
-    """Return the problems that prevent any action on the spec: from options, or possibly missed by validation."""
-    if job.decode_error:
-        return tuple(job.decode_error.splitlines())
-    problems = []
-    for key, replica in job.spec.tf_replica_specs.items():
-        path = f"spec.tfReplicaSpecs[{key}]"
-        if replica is None:
-            problems.append(f"{path}: must not be null")
-        elif key != ReplicaType.PS and is_absent(replica.template):
-            problems.append(f"{path}.template: is required")
-        elif replica.replicas is not None and not 0 <= replica.replicas <= MAX_REPLICAS:
-            problems.append(f"{path}.replicas: must be from 0 to {MAX_REPLICAS}")
-    if options.naming is not PLAIN_NAMES:
-        too_long = long_names("metadata.name", job.metadata.name, job.spec, partial(options.naming.replica, job))
-        problems += map(str, too_long)
-    return tuple(problems)
+def _has_time_to_live(facts: Facts) -> bool:
+    return facts.job.spec.policy.ttl_seconds_after_finished is not None
 
 
-def _absent(draft: Draft, groups: Sequence[ReplicaGroup]) -> list[str]:
-    """Return the names of missing pods, and of those that may have been replaced: a stale cache could deceive.
+_TENSORBOARD = Entry(plan_tensorboard, _has_tensorboard)
+_END = (
+    _TENSORBOARD,
+    Entry(report_created),
+    Entry(report_end),
+    Entry(free_lost_pods),
+    Entry(clean_up),
+    Entry(expire, _has_time_to_live),
+)
 
-    Where nothing shows how the job's objects are named, the pods may have any of the names.
-    """
-    nothing_seen = not (draft.observed.pods or draft.observed.services)
-    namings = {draft.options.naming, *(NAMINGS if nothing_seen else ())}
-    return sorted(
-        naming.replica(draft.job, group.type, replica.index)
-        for group in groups
-        for replica in group.replicas
-        if (replica.pod is None and replica.state is ReplicaState.VANISHED) or rests_on_its_pod(replica)
-        for naming in namings
-    )
+RULES: Mapping[Stage, tuple[Entry, ...]] = {
+    Stage.ACTIVE: (
+        _TENSORBOARD,
+        Entry(free_lost_pods),
+        Entry(count_first),
+        Entry(plan_pod_group, _is_gang),
+        Entry(plan_replicas),
+        Entry(report_created),
+        Entry(report_admission),
+        Entry(report_resumption),
+        Entry(report_progress),
+        Entry(report_edits, _has_edits),
+        Entry(report_stall, _is_watched),
+        Entry(report_stragglers, _has_stragglers),
+        Entry(report_divergence, _may_diverge),
+        Entry(watch_deadlines),
+    ),
+    Stage.SUSPENDED: (
+        _TENSORBOARD,
+        Entry(report_created),
+        Entry(report_suspension),
+        Entry(free_lost_pods),
+        Entry(release_everything),
+    ),
+    Stage.SUCCEEDED: _END,
+    Stage.FAILED: _END,
+    Stage.FINISHED: (
+        Entry(expire, _has_time_to_live),
+        Entry(free_lost_pods, _is_readable),
+        Entry(clean_up, _is_readable),
+        _TENSORBOARD,
+    ),
+    Stage.INVALID: (Entry(report_created), Entry(report_invalid)),
+}
+"""The rules by stage: a rule that is not here is not applied.
 
-
-def _plan_finished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TFJobStatus:
-    """Plan a finished job: clean up its pods, delete it in time; its TensorBoard stays until then."""
-    job = draft.job
-    left = time_to_live_left(job, draft.now)
-    if left is not None and left <= 0:
-        draft.delete_job()
-        return job.status
-    if left is not None:
-        draft.requeue_in(left)
-    # The clean-up policy of an unreadable spec is unknown.
-    if not job.decode_error:
-        _free_lost_pods(draft)
-        clean_up_finished(draft)
-    if tensorboard is not None and not draft.observed.problems:
-        plan_tensorboard(draft, tensorboard)
-    return status_after_end(job, draft.conditions)
-
-
-def _plan_unfinished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TFJobStatus:
-    """Plan a job that has not ended: it is invalid, or ends now, or is held and releases everything, or goes on.
-
-    Raises PodTemplateError if no pod can be made from a template.
-    """
-    job = draft.job
-    suspended = job.spec.suspended or draft.observed.held
-    problems = draft.observed.problems or _unusable(job, draft.options)
-    # A suspended job must release its resources, whether the rest of its spec makes sense or not.
-    if problems and not (suspended and job.status.start_time is not None):
-        return plan_invalid(draft, problems)
-    if not problems and tensorboard is not None:
-        plan_tensorboard(draft, tensorboard, suspended=suspended)
-    known = _look_at(draft, suspended=suspended)
-    verdict = judge(known)
-    held: Mapping[ReplicaType, int] = {}
-    match verdict.stage:
-        case Stage.SUCCEEDED | Stage.FAILED:
-            _plan_end(draft, known.groups, verdict)
-        case Stage.SUSPENDED:
-            held = _plan_suspended(draft, known.groups)
-        case Stage.ACTIVE:
-            _plan_active(draft, known)
-    usage = account(known, verdict.stage, stalled=draft.conditions.is_true(ConditionType.STALLED))
-    return build_status(known, verdict.stage, draft.conditions, held, usage)
-
-
-def _look_at(draft: Draft, *, suspended: bool) -> Situation:
-    """Return the facts about the job, and the state of its replicas and deadlines."""
-    job, observed, now = draft.job, draft.observed, draft.now
-    groups = observe_replicas(job, observed.pods, now, draft.options)
-    draft.absent += _absent(draft, groups)
-    resumed = not suspended and draft.conditions.held_before
-    if resumed and observed.pods:
-        # Objects left from before would be taken for new ones.
-        suspended, resumed = True, False
-    start = job.status.start_time
-    if resumed or (start is None and (observed.pods or observed.services or not suspended)):
-        # Also of a job that is suspended before its first status: it was started, as its objects show, and keeps the
-        # network that they have when they are gone.
-        start = whole_second(now)
-    known = Situation(observed, now, draft.options, groups, suspended, resumed, start)
-    deadline = job.spec.policy.progress_deadline_seconds
-    if deadline is not None and deadline >= 1:
-        known.stall = judge_progress(known, deadline)
-        if known.stall.ends_as is OnStall.RESTART and not suspended:
-            mark_stalled(groups, known.stall)
-    if job.spec.policy.on_straggler == OnStraggler.RESTART:
-        known.node_failures = move_replicas(known)
-    number = groups[0].job_restarts if groups else job_restarts_so_far(job, observed.pods)
-    if number or restarts_together(job):
-        known.restart = plan_job_restart(known, number)
-    if job.status.disruption_backoff is not None or any(group.has_new_disruption for group in groups):
-        delay_disrupted(known)
-    left = known.deadline_left
-    if left is not None and left <= 0 and observed.stacks_taken is not None:
-        known.left_for_stacks = left_for_stacks(groups, observed.stacks_taken, left, now)
-    return known
-
-
-def _free_lost_pods(draft: Draft) -> None:
-    """Force the deletion of pods on a lost node that are past their grace period: no kubelet will confirm their end."""
-    for pod in draft.observed.pods:
-        overdue = overdue_seconds(pod, draft.now, draft.options)
-        if overdue is None:
-            continue
-        if overdue >= 0:
-            draft.delete("pods", pod, DeleteReason.NODE_LOST, grace=0)
-        else:
-            draft.requeue_in(-overdue)
-
-
-def _plan_active(draft: Draft, known: Situation) -> None:
-    """Plan an active job: bring its pods and services to its spec. Raises PodTemplateError."""
-    _free_lost_pods(draft)
-    if known.resumed or known.restart.causes or any(group.has_new_disruption for group in known.groups):
-        # Before a pod is created, which could be taken for an old one, or lost before its predecessor is counted.
-        draft.write_status_first()
-    if known.restart.causes:
-        start_over(known.groups)
-    if known.held > 0:
-        draft.requeue_in(known.held)
-    plan_replicas(draft, known)
-    report_progress(draft, known)
-    if known.observed.edited_templates:
-        report_edits(draft, known.groups)
-    if known.stall is not NOT_WATCHED or draft.conditions.get(ConditionType.STALLED) is not None:
-        watch_progress(draft, known.stall)
-    reported, before = known.observed.reported, draft.conditions.get(ConditionType.STRAGGLING)
-    if (reported is not None and reported.slow) or before is not None or known.node_failures:
-        report_stragglers(draft, known)
-    diverged = draft.conditions.get(ConditionType.DIVERGED) is not None
-    if diverged or (reported is not None and reported.loss_not_a_number):
-        report_divergence(draft, known)
-    if (to_start := known.start_left) is not None:
-        draft.requeue_in(to_start)
-    if known.left_for_stacks is not None:
-        draft.stacks += pods_to_look_into(known.groups)
-        draft.requeue_in(known.left_for_stacks)
-    elif known.deadline_left is not None:
-        draft.requeue_in(known.deadline_left)
-
-
-def _plan_suspended(draft: Draft, groups: Sequence[ReplicaGroup]) -> Mapping[ReplicaType, int]:
-    """Release all objects of a suspended job. Returns by type the number of replicas that still run.
-
-    Those have to stay until their logs are kept, or their deletion has failed before. Pods deleted now count as gone,
-    as for the Go operator.
-    """
-    observed = draft.observed
-    again = draft.conditions.held_before
-    unkept = frozenset() if observed.unkept_logs is None else observed.unkept_logs.pods
-    report_suspension(draft, groups)
-    _free_lost_pods(draft)
-    delete_everything(draft, DeleteReason.SUSPEND)
-    held = {
-        group.type: sum(
-            one.state is ReplicaState.RUNNING and one.pod is not None and (again or one.pod.metadata.uid in unkept)
-            for one in group.replicas
-        )
-        for group in groups
-    }
-    if restarts_together(draft.job):
-        # None of them can train without the others, so those that had succeeded run again, too.
-        start_over(groups)
-    return held
-
-
-def _plan_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) -> None:
-    """Record the job's end, which never changes again, and clean up."""
-    for group in groups:
-        group.forget_new_restarts()
-    report_end(draft, groups, verdict)
-    _free_lost_pods(draft)
-    clean_up_finished(draft)
-    if verdict.failure is None:
-        report_left_running(draft)
-    ttl = draft.job.spec.policy.ttl_seconds_after_finished
-    if ttl is not None:
-        draft.requeue_in(max(ttl, 0))
+The order is the order of events, of conditions that become true, and of the deletions of a plan. It decides nothing
+else: no rule has to know the others, and `PRECEDENCE` (combine.py) has what wins where two want different things.
+"""

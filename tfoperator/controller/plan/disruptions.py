@@ -11,17 +11,20 @@ for a minute, and for as long as the last wait, ends the row.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import msgspec
 
 from tfoperator.api.names import MAX_RESTARTS
 from tfoperator.api.v1.disruptions import DisruptionBackoff
 from tfoperator.api.v1.status import format_indexes, parse_indexes
 from tfoperator.base.clock import seconds_between, utc, whole_second
+from tfoperator.controller.plan.facts import Facts
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.plan.replicas import GONE, Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.restart import restart_delay
-from tfoperator.controller.plan.verdict import Situation
 
 MIN_QUIET = 60.0
 """Seconds that a replica that was made again has to stay, so that its next disruption begins a new row."""
@@ -30,32 +33,55 @@ _WAITING_STATES = (ReplicaState.MISSING, ReplicaState.VANISHED)
 _Indexes = Mapping[str, frozenset[int]]
 
 
-def delay_disrupted(known: Situation) -> None:
-    """Note the disruptions that are new in `known.backoff`, and hold the next pods of the row for `known.held` seconds.
+def with_delays(facts: Facts) -> Facts:
+    """Return the facts with the row of disruptions, and with the next pods of the row held for some seconds.
 
     A pod that has ended and was taken stays for the same time: it has the log, and the name.
     """
-    before, options = known.job.status.disruption_backoff, known.options
-    known.backoff = backoff = _next(known, before)
-    _note_gone(known)
-    if backoff is None or backoff.since is None:
-        return
+    options = facts.options
+    backoff = _next(facts, facts.job.status.disruption_backoff)
+    facts = msgspec.structs.replace(facts, backoff=backoff)
+    if backoff is None:
+        return facts
+    # Where old pods have to go before any is made, that is the reason for all.
+    gone = "" if facts.restart.old else GONE
+    facts = _in_row(facts, backoff, partial(_gone, gone))
     delay = _delay(backoff, options)
-    left = delay - seconds_between(backoff.since, known.now)
+    left = 0.0 if backoff.since is None else delay - seconds_between(backoff.since, facts.now)
     # A disruption that is to come is the past of a wall clock that was set back. It must not hold a replica for long.
-    if not 0 < left <= 2 * delay:
-        return
-    until = _after(backoff.since, math.ceil(delay))
-    row = _indexes(backoff)
-    for group in known.groups:
-        indexes = row.get(group.type, frozenset())
-        for replica in group.replicas:
-            if replica.index not in indexes:
-                continue
-            if replica.state in _WAITING_STATES:
-                replica.held_until, known.held = until, left
-            elif replica.wait is not None and replica.disruption:
-                replica.held_until, replica.wait = until, left
+    if backoff.since is None or not 0 < left <= 2 * delay:
+        return facts
+    facts = _in_row(facts, backoff, partial(_held, _after(backoff.since, math.ceil(delay)), left))
+    held = any(
+        one.held_until is not None and one.state in _WAITING_STATES for group in facts.groups for one in group.replicas
+    )
+    return msgspec.structs.replace(facts, held=left) if held else facts
+
+
+def _in_row(facts: Facts, row: DisruptionBackoff, change: Callable[[Replica], Replica]) -> Facts:
+    """Return the facts with each replica of the row changed."""
+    by_type = _indexes(row)
+    groups = tuple(
+        group.with_replicas(tuple(change(one) if one.index in by_type[group.type] else one for one in group.replicas))
+        if group.type in by_type
+        else group
+        for group in facts.groups
+    )
+    return msgspec.structs.replace(facts, groups=groups)
+
+
+def _gone(cause: str, replica: Replica) -> Replica:
+    """Return the replica with the cause of its restart if it has no pod: it restarts until its successor is there."""
+    return msgspec.structs.replace(replica, cause=cause) if replica.state in _WAITING_STATES else replica
+
+
+def _held(until: datetime, left: float, replica: Replica) -> Replica:
+    """Return the replica as it waits until then, for `left` seconds, if it was taken."""
+    if replica.state in _WAITING_STATES:
+        return msgspec.structs.replace(replica, held_until=until)
+    if replica.wait is not None and replica.disruption:
+        return msgspec.structs.replace(replica, held_until=until, wait=left)
+    return replica
 
 
 def _after(since: datetime, seconds: int) -> datetime:
@@ -66,25 +92,12 @@ def _after(since: datetime, seconds: int) -> datetime:
         return datetime.max.replace(tzinfo=UTC)
 
 
-def _note_gone(known: Situation) -> None:
-    """Note which replicas of the row have no pod: they restart until their successors are there.
-
-    Where old pods have to go before any is made, that is the reason for all.
-    """
-    row, cause = _indexes(known.backoff), "" if known.restart.old else GONE
-    for group in known.groups:
-        indexes = row.get(group.type, frozenset())
-        for replica in group.replicas:
-            if replica.state in _WAITING_STATES and replica.index in indexes:
-                replica.cause = cause
-
-
-def _next(known: Situation, before: DisruptionBackoff | None) -> DisruptionBackoff | None:
+def _next(facts: Facts, before: DisruptionBackoff | None) -> DisruptionBackoff | None:
     """Return the row with the disruptions that are new."""
-    new = _new_disruptions(known)
+    new = _new_disruptions(facts)
     if not new:
         return before
-    options, now = known.options, known.now
+    options, now = facts.options, facts.now
     row = _indexes(before)
     again = before is not None and any(
         replica.index in row.get(group.type, ()) and not _stayed(replica, before, now, options)
@@ -105,16 +118,16 @@ def _next(known: Situation, before: DisruptionBackoff | None) -> DisruptionBacko
     return _backoff(1, since, taken)
 
 
-def _new_disruptions(known: Situation) -> Sequence[tuple[ReplicaGroup, Replica]]:
+def _new_disruptions(facts: Facts) -> Sequence[tuple[ReplicaGroup, Replica]]:
     """Return the replicas that are disrupted now: all of the job if they restart together because of that."""
-    if known.restart.causes:
-        everyone = known.restart.is_disruption
-        return [(group, one) for group in known.groups for one in group.replicas] if everyone else []
-    row = known.job.status.disruption_backoff
+    if facts.restart.causes:
+        everyone = facts.restart.is_disruption
+        return [(group, one) for group in facts.groups for one in group.replicas] if everyone else []
+    row = facts.job.status.disruption_backoff
     since = None if row is None else row.since
     return [
         (group, one)
-        for group in known.groups
+        for group in facts.groups
         for one in group.replicas
         if one.is_newly_disrupted or (one.lost_early and _went_after(one, since))
     ]

@@ -6,29 +6,31 @@ was trained is spoilt.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tfoperator.api.limits import MAX_NOT_A_NUMBER
 from tfoperator.api.losses import loss_is_a_number
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import JobReason
-from tfoperator.controller.plan.draft import Draft
-from tfoperator.controller.plan.verdict import Situation
+from tfoperator.controller.plan.facts import Facts
+from tfoperator.controller.plan.proposal import SetCondition, Want, event
 
 
-def report_divergence(draft: Draft, known: Situation) -> None:
+def report_divergence(facts: Facts) -> Iterator[Want]:
     """Set the condition after ten such reports in a row, with an event; it is false again after a number."""
-    reported, before = known.observed.reported, draft.conditions.get(ConditionType.DIVERGED)
+    reported = facts.observed.reported
     if reported is None:
         return
-    is_true = before is not None and before.status == "True"
+    is_true, key = facts.is_true(ConditionType.DIVERGED), facts.job.metadata.key
     if reported.loss_not_a_number >= MAX_NOT_A_NUMBER and not is_true:
         message = (
-            f"The loss of TFJob {draft.key} is not a number (NaN or infinite): {reported.replica} has reported so "
+            f"The loss of TFJob {key} is not a number (NaN or infinite): {reported.replica} has reported so "
             f"{MAX_NOT_A_NUMBER} times in a row. Stop the job, and go on from an earlier checkpoint with a lower "
             "learning rate or other data."
         )
-        draft.conditions.set(ConditionType.DIVERGED, "True", JobReason.LOSS_IS_NOT_A_NUMBER, message)
-        draft.event(JobReason.LOSS_IS_NOT_A_NUMBER, message)
+        yield SetCondition(ConditionType.DIVERGED, "True", JobReason.LOSS_IS_NOT_A_NUMBER, message)
+        yield event(JobReason.LOSS_IS_NOT_A_NUMBER, message)
     elif is_true and reported.loss_not_a_number == 0 and loss_is_a_number(reported.metrics):
         # The metric itself is asked, too: a CRD of an older release drops the count.
-        message = f"The loss of TFJob {draft.key} is a number again."
-        draft.conditions.set(ConditionType.DIVERGED, "False", JobReason.LOSS_IS_A_NUMBER, message)
+        message = f"The loss of TFJob {key} is a number again."
+        yield SetCondition(ConditionType.DIVERGED, "False", JobReason.LOSS_IS_A_NUMBER, message)

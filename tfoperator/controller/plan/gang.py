@@ -21,22 +21,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from tfoperator.api.names import GANG_TOPOLOGY_ANNOTATION
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import JobReason
-from tfoperator.api.v1.status import find_condition
 from tfoperator.api.v1.types import SchedulingPolicy
 from tfoperator.api.waiting import unschedulable_reasons
 from tfoperator.controller.plan.actions import Create, Patch, PhaseName
-from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.facts import Facts, Gang
+from tfoperator.controller.plan.proposal import Act, SetCondition, Want, event
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.pods.bodies import owner_reference
 from tfoperator.controller.pods.gang import GANG_ORDER, GangScheduler
-from tfoperator.controller.pods.manifests import restarts_together
+from tfoperator.controller.pods.manifests import ReplicaManifests, restarts_together
 from tfoperator.controller.pods.pod_groups import PodGroup, PodGroupSpec
 from tfoperator.controller.pods.resources import Resources, pod_requests
 from tfoperator.controller.pods.template import PodTemplateError, Template
@@ -47,73 +47,71 @@ _MAX_REASONS = 3
 _MAX_REASON_LENGTH = 240
 
 
-def gang_of(draft: Draft, gang: GangScheduler) -> GangScheduler | None:
-    """Return the scheduler of the job's gang; None if its pods are scheduled one by one."""
-    if draft.observed.pod_group is not None:
-        return gang
-    members = (gang.is_member(pod, draft.job) for pod in draft.observed.pods)
-    return gang if all(members) else None
-
-
-def plan_pod_group(
-    draft: Draft,
-    groups: Sequence[ReplicaGroup],
-    gang: GangScheduler,
-    template: Callable[[ReplicaGroup], Template],
-) -> bool:
-    """Plan the PodGroup, and note why the gang waits; return whether the job's objects may be created now.
+def with_gang(facts: Facts, scheduler: GangScheduler) -> Facts:
+    """Return the facts with the gang of an active job; None if its pods are scheduled one by one.
 
     Raises PodTemplateError if a template's requests can't be read, or the PodGroup would name a queue or class that the
     job may not use.
     """
-    job, current = draft.job, draft.observed.pod_group
+    job, groups, current = facts.job, facts.groups, facts.observed.pod_group
+    if current is None and not all(scheduler.is_member(pod, job) for pod in facts.observed.pods):
+        return facts
+    manifests = ReplicaManifests(job, groups, facts.options, scheduler)
+    gang = _gang(facts, scheduler, manifests)
+    return msgspec.structs.replace(facts, gang=gang)
+
+
+def _gang(facts: Facts, scheduler: GangScheduler, manifests: ReplicaManifests) -> Gang:
+    job, groups, current = facts.job, facts.groups, facts.observed.pod_group
+    if _is_leaving(current, groups, scheduler):
+        waits: str | None = f"PodGroup {job.metadata.name} is being deleted, and made anew when it is gone"
+        return Gang(scheduler, manifests, None, may_create=False, waits=waits, is_stuck=False)
     policy = job.spec.policy.scheduling_policy or SchedulingPolicy()
-    annotations = draft.options.scheduling.annotations_of(job)
-    if _is_leaving(current, groups, gang):
-        draft.gang_waits = f"PodGroup {job.metadata.name} is being deleted, and made anew when it is gone"
-        return False
-    refused = draft.options.scheduling.problems(
-        gang, job.metadata.namespace, policy, None if current is None else current.spec
+    refused = facts.options.scheduling.problems(
+        scheduler, job.metadata.namespace, policy, None if current is None else current.spec
     )
     if problems := "; ".join(refused):
         raise PodTemplateError(problems)
-    members, resources = _gang_size(policy, groups, current, draft.observed.priorities, template)
-    wanted = gang.spec(policy, members, resources)
-    if current is None:
-        if gang.is_kubernetes:
-            wanted = _with_lasting_fields(wanted, draft, groups, template)
-        body = gang.body(job, owner_reference(job), wanted, annotations)
-        draft.add(
-            PhaseName.POD_GROUP,
-            Create(kind="podgroups", name=job.metadata.name, body=body, spec_field=_SCHEDULING_POLICY),
-        )
-    else:
-        change = gang.change(job, current, wanted, annotations)
-        if change:
-            name, uid = current.metadata.name, current.metadata.uid
-            draft.add(
-                PhaseName.POD_GROUP,
-                Patch(kind="podgroups", name=name, uid=uid, body=change, spec_field=_SCHEDULING_POLICY),
-            )
-    admitted = not gang.admits or (current is not None and current.status.phase not in _NOT_ADMITTED_PHASES)
+    members, resources = _gang_size(policy, groups, current, facts.observed.priorities, manifests.template)
+    wanted = scheduler.spec(policy, members, resources)
+    if current is None and scheduler.is_kubernetes:
+        wanted = _with_lasting_fields(wanted, facts, manifests.template)
+    admitted = not scheduler.admits or (current is not None and current.status.phase not in _NOT_ADMITTED_PHASES)
     if not admitted and _lacks_pods(groups):
-        waits: str | None = not_admitted(job.metadata.name, wanted, current)
-        draft.gang_is_stuck = current is not None and bool(current.status.phase)
+        waits = not_admitted(job.metadata.name, wanted, current)
+        is_stuck = current is not None and bool(current.status.phase)
     else:
-        running = draft.conditions.get(ConditionType.RUNNING)
+        running = facts.condition(ConditionType.RUNNING)
         waits = not_scheduled(wanted, groups, "" if running is None else running.message)
-        draft.gang_is_stuck = bool(waits)
-    draft.gang_waits = waits
-    return admitted
+        is_stuck = bool(waits)
+    return Gang(scheduler, manifests, wanted, admitted, waits, is_stuck)
 
 
-def report_gang(draft: Draft, reason: JobReason, text: str) -> None:
-    """Send one event when the condition first says this about the gang: the condition prevents a second event."""
-    before = find_condition(draft.job.status.conditions, ConditionType.RUNNING)
-    now = draft.conditions.get(ConditionType.RUNNING)
+def plan_pod_group(facts: Facts) -> Iterator[Want]:
+    """Bring the PodGroup of the job's gang to the spec."""
+    gang, job, current = facts.gang, facts.job, facts.observed.pod_group
+    if gang is None or gang.wanted is None:
+        return
+    annotations = facts.options.scheduling.annotations_of(job)
+    if current is None:
+        body = gang.scheduler.body(job, owner_reference(job), gang.wanted, annotations)
+        creation = Create(kind="podgroups", name=job.metadata.name, body=body, spec_field=_SCHEDULING_POLICY)
+        yield Act(PhaseName.POD_GROUP, creation)
+    elif change := gang.scheduler.change(job, current, gang.wanted, annotations):
+        name, uid = current.metadata.name, current.metadata.uid
+        patch = Patch(kind="podgroups", name=name, uid=uid, body=change, spec_field=_SCHEDULING_POLICY)
+        yield Act(PhaseName.POD_GROUP, patch)
+
+
+def report_gang(facts: Facts, running: SetCondition | None, reason: JobReason, text: str) -> Iterator[Want]:
+    """Send one event when the condition first says this about the gang: the condition prevents a second event.
+
+    `running` is the condition Running as it is to be; None if it stays.
+    """
+    before = facts.condition(ConditionType.RUNNING)
     said = before is not None and text in before.message
-    if not said and now is not None and text in now.message:
-        draft.event(reason, f"TFJob {draft.key}: {text}.")
+    if not said and running is not None and text in running.message:
+        yield event(reason, f"TFJob {facts.job.metadata.key}: {text}.")
 
 
 def _is_leaving(current: PodGroup | None, groups: Sequence[ReplicaGroup], gang: GangScheduler) -> bool:
@@ -125,24 +123,24 @@ def _is_leaving(current: PodGroup | None, groups: Sequence[ReplicaGroup], gang: 
 
 
 def _with_lasting_fields(
-    wanted: PodGroupSpec, draft: Draft, groups: Sequence[ReplicaGroup], template: Callable[[ReplicaGroup], Template]
+    wanted: PodGroupSpec, facts: Facts, template: Callable[[ReplicaGroup], Template]
 ) -> PodGroupSpec:
     """Add what can't be changed later. Without a class the group would have the priority 0, whatever its pods have."""
-    classes = {str(template(group).spec.get("priorityClassName") or "") for group in groups if group.size > 0}
+    classes = {str(template(group).spec.get("priorityClassName") or "") for group in facts.groups if group.size > 0}
     own = classes.pop() if len(classes) == 1 else ""
-    topology = draft.job.metadata.annotations.get(GANG_TOPOLOGY_ANNOTATION)
+    topology = facts.job.metadata.annotations.get(GANG_TOPOLOGY_ANNOTATION)
     return msgspec.structs.replace(
         wanted,
         priority_class_name=wanted.priority_class_name or own,
-        disruption_mode={"all": {}} if restarts_together(draft.job) else None,
+        disruption_mode={"all": {}} if restarts_together(facts.job) else None,
         scheduling_constraints={"topology": [{"key": topology}]} if topology else None,
     )
 
 
-def ignored_topology(draft: Draft, gang: GangScheduler) -> str:
+def ignored_topology(facts: Facts, gang: GangScheduler) -> str:
     """Return that the job's PodGroup lacks the topology that the job asks for, or "" if it has it."""
-    current = draft.observed.pod_group
-    wanted = draft.job.metadata.annotations.get(GANG_TOPOLOGY_ANNOTATION)
+    current = facts.observed.pod_group
+    wanted = facts.job.metadata.annotations.get(GANG_TOPOLOGY_ANNOTATION)
     if not wanted or current is None or current.spec.scheduling_constraints is not None:
         return ""
     why = "the API server's gate TopologyAwareWorkloadScheduling is off, or the annotation is younger"
@@ -210,7 +208,7 @@ def _priority(template: Template, priorities: Mapping[str, int]) -> int:
 
 def not_admitted(name: str, wanted: PodGroupSpec, current: PodGroup | None) -> str:
     """Return the message that the scheduler has not admitted PodGroup `name`, so it may have no pods yet."""
-    gang = _gang(wanted)
+    gang = _called(wanted)
     if current is None or not current.status.phase:
         return f"{gang} waits for Volcano to look at PodGroup {name}"
     queue = current.spec.queue or wanted.queue
@@ -229,7 +227,7 @@ def not_scheduled(wanted: PodGroupSpec, groups: Sequence[ReplicaGroup], known: s
     placed = sum(1 for replica in replicas if _is_placed(replica))
     if placed >= wanted.min_member:
         return None
-    gang = _gang(wanted)
+    gang = _called(wanted)
     if wanted.min_member > len(replicas):
         # Kubernetes' own scheduler does not even look at such pods.
         return f"{gang} can't come together: the job has only {len(replicas)} replicas (schedulingPolicy.minAvailable)"
@@ -258,7 +256,7 @@ def _refusal(replica: Replica) -> str | None:
     return None
 
 
-def _gang(wanted: PodGroupSpec) -> str:
+def _called(wanted: PodGroupSpec) -> str:
     asks = ", ".join(f"{name} {amount}" for name, amount in sorted((wanted.min_resources or {}).items()))
     pods = "1 pod" if wanted.min_member == 1 else f"{wanted.min_member} pods"
     return f"the gang of {pods}{f' ({asks})' if asks else ''}"

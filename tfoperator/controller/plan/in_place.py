@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import msgspec
+
 from tfoperator.api.replica_pods import restarted_by_rule
 from tfoperator.api.v1.types import RestartPolicy
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.disruption_causes import crash_of
 from tfoperator.controller.plan.held_resources import program_of, termination_of
 from tfoperator.controller.plan.observed import PlanOptions
-from tfoperator.controller.plan.replicas import ENDED_STATES, Replica, ReplicaGroup, ReplicaState, restarts_so_far
+from tfoperator.controller.plan.replicas import ENDED_STATES, Replica, ReplicaState, restarting
 from tfoperator.controller.plan.restart import Ending, is_unseen
 from tfoperator.kube.objects import ContainerStateTerminated, Pod
 
@@ -37,21 +39,26 @@ def end_before_wait(pod: Pod | None) -> ContainerStateTerminated | None:
     return termination_of(program, last=True) if waits else None
 
 
-def judge_running(replica: Replica, pod: Pod, so_far: int, noted: int, now: datetime) -> bool:
-    """Judge a replica whose pod runs, after `so_far` restarts of which `noted` are recorded.
+def awaiting_kubelet(replica: Replica, pod: Pod, so_far: int, noted: int, now: datetime) -> Replica | None:
+    """Return a replica whose pod runs as it waits for its restart, after `so_far` restarts; None if it runs.
 
-    Returns whether it waits for its restart. If not, it runs.
+    Of these restarts, `noted` are recorded.
     """
     ended = termination_of(program_of(pod))
     end = ended or end_before_wait(pod)
     if end is None or end.exit_code == 0:
-        return False
+        return None
     crash = crash_of(pod, end.reason) if is_unseen(end) else ""
-    replica.restart(so_far, noted, str(Ending(end.exit_code, end.reason, infrastructure=False)), disruption=crash)
-    replica.exit_code, replica.by_kubelet = end.exit_code, True
+    cause = str(Ending(end.exit_code, end.reason, infrastructure=False))
+    wait = replica.wait
     if ended is not None and len(pod.status.container_statuses) > 1 and ended.finished_at is not None:
-        replica.wait = max(RULE_TIMEOUT - seconds_between(ended.finished_at, now), 0.0)
-    return True
+        wait = max(RULE_TIMEOUT - seconds_between(ended.finished_at, now), 0.0)
+    return msgspec.structs.replace(
+        restarting(replica, so_far, noted, cause, disruption=crash),
+        exit_code=end.exit_code,
+        by_kubelet=True,
+        wait=wait,
+    )
 
 
 def crash_before(pod: Pod) -> str:
@@ -60,22 +67,26 @@ def crash_before(pod: Pod) -> str:
     return "" if last is None or not is_unseen(last) else crash_of(pod, last.reason)
 
 
-def note_returns(group: ReplicaGroup, replica: Replica, pod: Pod) -> None:
-    """Note the restarts of a replica that were over when they were first seen.
+def returned(replica: Replica, pod: Pod, so_far: int, noted: int) -> Replica:
+    """Return a replica with the note that its restarts were over when they were first seen, if they were.
 
     If the job ends now while it runs, the last of them was one too many, and is not counted.
     """
-    so_far, noted = restarts_so_far(pod), group.counts.get(replica.index, 0)
     if so_far <= noted or replica.state in (ReplicaState.RESTARTING, ReplicaState.LEAVING):
-        return
-    group.returned.append(replica)
-    if replica.state not in ENDED_STATES:
-        replica.counted = max(noted, so_far - 1)
-        replica.newly_restarting = True
-        replica.disruption = crash_before(pod)
-        if (end := termination_of(program_of(pod), last=True)) is not None:
-            replica.cause = str(Ending(end.exit_code, end.reason, infrastructure=False))
-            replica.exit_code, replica.by_kubelet = end.exit_code, True
+        return replica
+    if replica.state in ENDED_STATES:
+        return msgspec.structs.replace(replica, has_returned=True)
+    end = termination_of(program_of(pod), last=True)
+    return msgspec.structs.replace(
+        replica,
+        has_returned=True,
+        counted=max(noted, so_far - 1),
+        newly_restarting=True,
+        disruption=crash_before(pod),
+        cause=replica.cause if end is None else str(Ending(end.exit_code, end.reason, infrastructure=False)),
+        exit_code=replica.exit_code if end is None else end.exit_code,
+        by_kubelet=replica.by_kubelet or end is not None,
+    )
 
 
 def was_left_alone(pod: Pod, ending: Ending) -> bool:

@@ -14,8 +14,9 @@ from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.replica_pods import signal_of
 from tfoperator.api.v1.reasons import EventType, JobReason
 from tfoperator.base.clock import epoch_seconds
-from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.facts import Facts
 from tfoperator.controller.plan.held_resources import program_of, termination_of
+from tfoperator.controller.plan.proposal import Want, event
 from tfoperator.controller.plan.replicas import (
     ENDED_STATES,
     Replica,
@@ -56,7 +57,7 @@ class _Restarted(msgspec.Struct, frozen=True):
         return self.before + self.new
 
 
-def report_restarts_in_place(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
+def report_restarts_in_place(groups: Sequence[ReplicaGroup]) -> Iterator[Want]:
     """Report the restarts in place that are counted now, if they are due.
 
     `docs/decisions/2026-11-29-events-of-restarts-in-place.md` has the rule and its reasons.
@@ -76,33 +77,34 @@ def report_restarts_in_place(draft: Draft, groups: Sequence[ReplicaGroup]) -> No
     # Under the policy Always a program that has ended well is started again, too.
     well = all(end is not None and end[1].exit_code == 0 for end in ends)
     kind: EventType = "Normal" if well else "Warning"
-    draft.event(JobReason.RESTARTED_IN_PLACE, _sentence(new) + _outlook(after), kind=kind)
+    yield event(JobReason.RESTARTED_IN_PLACE, _sentence(new) + _outlook(after), kind=kind)
 
 
-def report_returns(draft: Draft, groups: Sequence[ReplicaGroup], *, ended: bool = False) -> None:
+def report_returns(facts: Facts) -> Iterator[Want]:
     """Report that the job restarts because of restarts in place that were over when they were first seen.
 
-    Where the job has `ended` now, no restart follows on the exit of a replica that runs.
+    Where the job ends now, no restart follows on the exit of a replica that runs.
     """
-    returned = [(group, one) for group in groups for one in group.returned]
+    returned = [(group, one) for group in facts.groups for one in group.replicas if one.has_returned]
+    ended = facts.verdict.stage.is_end
     restarted = [(group, one) for group, one in returned if not ended or one.state in ENDED_STATES]
     if restarted:
-        draft.event(JobReason.RESTARTING, restarting_because(draft.job.metadata.name, restarted))
+        yield event(JobReason.RESTARTING, restarting_because(facts.job.metadata.name, restarted))
 
 
-def report_old_server(draft: Draft) -> None:
+def report_old_server() -> Want:
     """Report that no kubelet will restart a container."""
-    _report_recreation(draft, "this API server is older than Kubernetes 1.35")
+    return _recreation("this API server is older than Kubernetes 1.35")
 
 
-def report_old_kubelets(draft: Draft, unaided: Sequence[Replica]) -> None:
+def report_old_kubelets(unaided: Sequence[Replica]) -> Want:
     """Report that kubelets have not restarted containers that they should have."""
     names = ", ".join(one.pod.metadata.name for one in unaided[:_MAX_NAMES] if one.pod is not None)
-    _report_recreation(draft, f"the kubelets of {names} don't follow rules of exit codes (Kubernetes 1.35 does)")
+    return _recreation(f"the kubelets of {names} don't follow rules of exit codes (Kubernetes 1.35 does)")
 
 
-def _report_recreation(draft: Draft, why: str) -> None:
-    draft.event(JobReason.RESTARTS_BY_RECREATION, f"spec.runPolicy.restartMode: {why}, so pods are made again instead")
+def _recreation(why: str) -> Want:
+    return event(JobReason.RESTARTS_BY_RECREATION, f"spec.runPolicy.restartMode: {why}, so pods are made again instead")
 
 
 def _restarted(group: ReplicaGroup) -> Iterator[_Restarted]:
@@ -115,7 +117,7 @@ def _restarted(group: ReplicaGroup) -> Iterator[_Restarted]:
         awaits_kubelet = replica.by_kubelet and replica.state is ReplicaState.RESTARTING
         in_place = restarts_so_far(replica.pod) + awaits_kubelet
         counted = min(group.counts.get(replica.index, 0), in_place) - earlier
-        noted = min(group.counted_before.get(replica.index, 0), in_place) - earlier
+        noted = min(group.record.counts.get(replica.index, 0), in_place) - earlier
         if counted > 0:
             before = min(max(noted, 0), counted)
             yield _Restarted(group, replica.index, replica.pod, awaits_kubelet, before, counted - before)

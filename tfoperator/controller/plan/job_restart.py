@@ -16,14 +16,18 @@ fails afterwards fails because of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
+from functools import partial
+
+import msgspec
 
 from tfoperator.api.names import ANNOTATION_JOB_DISRUPTIONS, MAX_RESTARTS, annotated_count, replica_of
 from tfoperator.api.replica_pods import replica_phase
-from tfoperator.api.v1.types import TFJob
+from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.base.clock import epoch_seconds, seconds_between
-from tfoperator.controller.plan.replicas import JobRestart, Replica, ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.facts import Facts
+from tfoperator.controller.plan.replicas import JobRestart, Replica, ReplicaGroup, ReplicaState, without_new_restart
 from tfoperator.controller.plan.restart import (
     CLOCK_SKEW,
     ending_of,
@@ -31,39 +35,52 @@ from tfoperator.controller.plan.restart import (
     job_restarts_before,
     restart_wait,
 )
-from tfoperator.controller.plan.verdict import Situation
 from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.kube.objects import Pod
 
 _LOST_STATES = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
 
 
-def plan_job_restart(known: Situation, number: int) -> JobRestart:
-    """Return the restart of all replicas that is needed or under way, after `number` restarts so far.
+def with_job_restart(facts: Facts, number: int) -> Facts:
+    """Return the facts with the restart of all replicas that is needed or under way, after `number` restarts so far.
 
-    A replica that is lost then counts no restart of its own: its count in `groups` is taken back. One that failed for
-    good after another was lost counts as lost, too: it ended because of that.
+    A replica that is lost then counts no restart of its own. One that failed for good after another was lost counts as
+    lost, too: it ended because of that.
     """
-    groups, pods = known.groups, known.observed.pods
+    groups, pods = facts.groups, facts.observed.pods
     causes: tuple[str, ...] = ()
     is_disruption = False
-    disruptions = min(_disruptions_so_far(known.job, pods), number)
+    disruptions = min(_disruptions_so_far(facts.job, pods), number)
     # A restart beyond the maximum can't be told from earlier ones: then one replica restarts alone.
-    if restarts_together(known.job) and number < MAX_RESTARTS:
+    if restarts_together(facts.job) and number < MAX_RESTARTS:
         lost = [(group, replica) for group in groups for replica in group.replicas if replica.state in _LOST_STATES]
         if lost:
             is_disruption = _was_disrupted([replica for _, replica in lost])
-            lost += _failed_afterwards(groups, [replica for _, replica in lost])
+            afterwards = _failed_afterwards(groups, [replica for _, replica in lost])
+            lost += afterwards
             causes = tuple(f"{group.type}-{one.index} ({one.disruption or one.cause})" for group, one in lost)
             number += 1
             disruptions += is_disruption
-            for group in groups:
-                group.forget_new_restarts()
+            groups = _restarted_together(groups, [(group.type, one.index) for group, one in afterwards])
     old = tuple(pod for pod in pods if job_restarts_before(pod) < number and _goes(pod, groups))
     failed = (pod for pod in old if replica_phase(pod) == "Failed" and not _is_leaving(pod))
     own = (pod for pod in failed if not ending_of(pod).is_disruption)
-    wait = max((restart_wait(pod, number - disruptions, known.now, known.options) for pod in own), default=0.0)
-    return JobRestart(number, disruptions, causes, old, wait, is_disruption)
+    wait = max((restart_wait(pod, number - disruptions, facts.now, facts.options) for pod in own), default=0.0)
+    restart = JobRestart(number, disruptions, causes, old, wait, is_disruption)
+    return msgspec.structs.replace(facts, groups=groups, restart=restart)
+
+
+def _restarted_together(
+    groups: Sequence[ReplicaGroup], lost: Collection[tuple[ReplicaType, int]]
+) -> tuple[ReplicaGroup, ...]:
+    """Return the replicas without restarts of their own; these that had failed for good are lost, too."""
+
+    def changed(group: ReplicaGroup, replica: Replica) -> Replica:
+        if (group.type, replica.index) in lost:
+            replica = msgspec.structs.replace(replica, state=ReplicaState.RESTARTING, newly_restarting=True)
+        return without_new_restart(replica)
+
+    return tuple(group.changed(partial(changed, group)) for group in groups)
 
 
 def _disruptions_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
@@ -102,8 +119,6 @@ def _failed_afterwards(groups: Sequence[ReplicaGroup], lost: Sequence[Replica]) 
         for replica in group.newly_failed:
             end = None if replica.pod is None else finished_at(replica.pod)
             if first is None or end is None or seconds_between(first, end) >= 0:
-                replica.state = ReplicaState.RESTARTING
-                replica.newly_restarting = True
                 found.append((group, replica))
     return found
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.types import ReplicaType
-from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.facts import Facts
+from tfoperator.controller.plan.proposal import Want, event
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup
 from tfoperator.controller.pods.manifests import CHIEF_TYPES, restarts_together
 
@@ -18,18 +19,19 @@ _TRAINING_TYPES = (*CHIEF_TYPES, ReplicaType.WORKER)
 _MAX_NAMES = 3
 
 
-def warn_of_lone_restarts(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
+def warn_of_lone_restarts(facts: Facts) -> Iterator[Want]:
     """Report replicas whose restart is counted now and follows on the end of others; not of jobs that have servers.
 
     Their pods are made again, or kubelets restart their containers. Parameter servers keep what has been trained:
     their workers don't need each other.
     """
-    names = [group.name_of(one) for group in groups for one in _newly_restarted(draft, group)]
+    groups = facts.groups
+    names = [group.name_of(one) for group in groups for one in _newly_restarted(facts, group)]
     ended = [f"{group.type.lower()}-{index}" for group in groups for index in _ended(group)]
     has_servers = any(group.type is ReplicaType.PS and group.size > 0 for group in groups)
-    if not names or not ended or has_servers or restarts_together(draft.job):
+    if not names or not ended or has_servers or restarts_together(facts.job):
         return
-    draft.event(
+    yield event(
         JobReason.RESTARTED_ALONE,
         f"{_some(names)} {'is' if len(names) == 1 else 'are'} restarted after {_some(ended)} had ended. Replicas that "
         "train together (MultiWorkerMirroredStrategy) would wait for each other for ever: set "
@@ -37,8 +39,8 @@ def warn_of_lone_restarts(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
     )
 
 
-def _newly_restarted(draft: Draft, group: ReplicaGroup) -> Iterator[Replica]:
-    status = draft.job.status.replica_statuses.get(group.type)
+def _newly_restarted(facts: Facts, group: ReplicaGroup) -> Iterator[Replica]:
+    status = facts.job.status.replica_statuses.get(group.type)
     if group.type not in _TRAINING_TYPES or status is None:
         return
     for one in group.replicas:

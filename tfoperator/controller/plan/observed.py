@@ -135,15 +135,28 @@ class Observed(msgspec.Struct, frozen=True):
     usage: JobUsage | None = None
 
     @property
+    def is_suspended(self) -> bool:
+        """Whether a user or a queue suspends the job."""
+        return self.job.spec.suspended or self.held
+
+    @property
     def held(self) -> bool:
         """Whether the job's queue lets it have no pods now."""
         return self.gate is not None and not self.gate.admitted
 
     @property
+    def pods_of_unkept_logs(self) -> frozenset[str]:
+        """The UIDs of pods whose logs are not in the archive yet."""
+        return frozenset() if self.unkept_logs is None else self.unkept_logs.pods
+
+    @property
     def reported(self) -> TrainingProgress | None:
         """The newest known progress with a time of its report: the status's, or a later report."""
-        known = [one for one in (self.job.status.progress, self.progress) if one is not None and one.last_updated_time]
-        return max(known, key=lambda one: epoch_seconds(one.last_updated_time), default=None)
+        recorded, newest = self.job.status.progress, self.progress
+        if recorded is None and newest is None:
+            return None
+        timed = [report for report in (recorded, newest) if report is not None and report.last_updated_time]
+        return max(timed, key=lambda report: epoch_seconds(report.last_updated_time), default=None)
 
 
 class PlanOptions(PodOptions, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ so that scaling a worker away and back gives it another try.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -22,24 +22,30 @@ from tfoperator.api.replica_pods import ENDED_PHASES, outlives_training, replica
 from tfoperator.api.templates import restarts_in_pod
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import ReplicaStatus, find_condition
-from tfoperator.api.v1.types import ReplicaType, TFJob
+from tfoperator.api.v1.types import ReplicaSpec, ReplicaType, RestartPolicy, TFJob
 from tfoperator.base.clock import epoch_seconds, seconds_between
 from tfoperator.controller.plan.disruption_causes import DELETED, deletion_of, disruption_of, kubelet_ended
 from tfoperator.controller.plan.in_place import (
+    awaiting_kubelet,
     crash_before,
-    judge_running,
-    note_returns,
     restarts_by_kubelet,
+    returned,
     was_left_alone,
 )
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.plan.replicas import (
     ENDED_STATES,
     GONE,
+    NOTHING_BESIDE,
+    Beside,
+    Record,
     Replica,
     ReplicaGroup,
     ReplicaState,
+    counts_of,
     has_record,
+    record_of,
+    restarting,
     restarts_so_far,
 )
 from tfoperator.controller.plan.restart import (
@@ -52,7 +58,7 @@ from tfoperator.controller.plan.restart import (
     job_restarts_so_far,
     restart_wait,
 )
-from tfoperator.controller.pods.manifests import restarts_in_place
+from tfoperator.controller.pods.manifests import desired_policy, desired_size, restarts_in_place
 from tfoperator.kube.objects import Pod
 
 _TYPE_ORDER = (ReplicaType.CHIEF, ReplicaType.EVALUATOR, ReplicaType.MASTER, ReplicaType.PS, ReplicaType.WORKER)
@@ -62,7 +68,7 @@ _PHASE_RANK = {"Succeeded": 4, "Running": 3, "Pending": 2, "": 1}
 _NO_STATUS = ReplicaStatus()
 
 
-def observe_replicas(job: TFJob, pods: Sequence[Pod], now: datetime, options: PlanOptions) -> list[ReplicaGroup]:
+def observe_replicas(job: TFJob, pods: Sequence[Pod], now: datetime, options: PlanOptions) -> tuple[ReplicaGroup, ...]:
     """Return the job's replicas by type, in a fixed order.
 
     A type that the spec no longer has, but whose pods exist, or whose restarts or completions are recorded, appears
@@ -77,153 +83,180 @@ def observe_replicas(job: TFJob, pods: Sequence[Pod], now: datetime, options: Pl
     specs = job.spec.tf_replica_specs
     job_restarts = job_restarts_so_far(job, pods)
     in_place = restarts_in_place(job)
-    restarting = find_condition(job.status.conditions, ConditionType.RESTARTING)
-    since = restarting.last_transition_time if restarting is not None and restarting.status == "True" else None
+    condition = find_condition(job.status.conditions, ConditionType.RESTARTING)
+    since = condition.last_transition_time if condition is not None and condition.status == "True" else None
     for replica_type in _TYPE_ORDER:
         old = job.status.replica_statuses.get(replica_type) or _NO_STATUS
         if replica_type in specs or replica_type in by_type or has_record(old):
             if job_restarts > job.status.job_restarts:
                 # The status is older than the last restart of all replicas: it does not describe today's pods.
                 old = msgspec.structs.replace(old, started_indexes="", completed_indexes="")
-            group = ReplicaGroup(replica_type, specs.get(replica_type), old, job_restarts)
-            group.restarting_since = since
-            group.in_place = in_place and restarts_by_kubelet(group.policy, options)
-            _fill(group, by_type.get(replica_type) or {}, now, options)
-            group.add_up()
-            groups.append(group)
-    return groups
+            spec = specs.get(replica_type)
+            by_kubelet = in_place and restarts_by_kubelet(desired_policy(spec), options)
+            record = record_of(old, job_restarts, since, in_place=by_kubelet)
+            of = _Type(spec, desired_policy(spec), record, now, options)
+            groups.append(_group(replica_type, of, by_type.get(replica_type) or {}))
+    return tuple(groups)
 
 
-def _fill(group: ReplicaGroup, by_index: dict[int, list[Pod]], now: datetime, options: PlanOptions) -> None:
-    for index in range(group.size):
+class _Type(msgspec.Struct, frozen=True):
+    """All that the state of a replica follows from, but for its pod: the same for all replicas of a type."""
+
+    spec: ReplicaSpec | None
+    policy: RestartPolicy
+    record: Record
+    now: datetime
+    options: PlanOptions
+
+
+def _group(replica_type: ReplicaType, of: _Type, by_index: Mapping[int, Sequence[Pod]]) -> ReplicaGroup:
+    record, size = of.record, desired_size(of.spec)
+    replicas: list[Replica] = []
+    duplicates: list[tuple[int, Pod]] = []
+    outliving: list[Pod] = []
+    has_new_disruption = may_count_in_place = False
+    for index in range(size):
         pods = by_index.get(index)
         if not pods:
-            replica = _without_pod(group, index)
-            if replica.newly_restarting:
-                group.counts[index] = replica.restarts
-                group.disruption_counts[index] = group.disruption_counts.get(index, 0) + 1
-                group.has_new_disruption = True
-            group.replicas.append(replica)
-            continue
-        if len(pods) > 1:
-            pods.sort(key=_precedence)
-            group.duplicates.extend((index, pod) for pod in pods[1:])
-        replica = _with_pod(group, index, pods[0], now, options)
-        if group.in_place:
-            note_returns(group, replica, pods[0])
-        _note_disruptions(group, replica, pods[0])
-        group.counts[index] = replica.restarts
-        if replica.state in ENDED_STATES and pods[0].status.phase == "Running" and outlives_training(pods[0]):
-            group.outliving.append(pods[0])
-        group.replicas.append(replica)
-    for index in sorted(by_index, reverse=True):
-        if index < group.size:
-            break
-        for pod in by_index[index]:
-            group.surplus.append((index, pod))
-            # Perhaps it was never observed while its index was wanted; then only the pod shows that it is a restart.
-            so_far = restarts_so_far(pod)
-            if so_far > group.counts.get(index, 0):
-                group.counts[index] = so_far
-            if disruptions_before(pod) > group.disruption_counts.get(index, 0):
-                group.disruption_counts[index] = disruptions_before(pod)
+            replica = _without_pod(record, index)
+        else:
+            if len(pods) > 1:
+                pods = sorted(pods, key=_precedence)
+                duplicates += ((index, pod) for pod in pods[1:])
+            first = pods[0]
+            so_far, noted = restarts_so_far(first), record.counts.get(index, 0)
+            replica = _with_pod(of, index, first, so_far, noted)
+            if record.in_place:
+                replica = returned(replica, first, so_far, noted)
+            replica = _with_disruptions(replica, first, so_far, noted, record.disruptions.get(index, 0))
+            may_count_in_place |= so_far > noted or (replica.by_kubelet and record.in_place)
+            if replica.state in ENDED_STATES and first.status.phase == "Running" and outlives_training(first):
+                outliving.append(first)
+        has_new_disruption |= replica.is_newly_disrupted or replica.lost_early
+        replicas.append(replica)
+    beyond = sorted((index for index in by_index if index >= size), reverse=True)
+    surplus = tuple((index, pod) for index in beyond for pod in by_index[index])
+    noted_restarts, noted_disruptions = _with_surplus(record, surplus)
+    counts = counts_of(replicas, record, record.completed, noted_restarts, noted_disruptions)
+    has_others = surplus or duplicates or outliving
+    return ReplicaGroup(
+        type=replica_type,
+        spec=of.spec,
+        size=size,
+        policy=of.policy,
+        record=record,
+        replicas=tuple(replicas),
+        beside=Beside(surplus, tuple(duplicates), tuple(outliving)) if has_others else NOTHING_BESIDE,
+        has_new_disruption=has_new_disruption,
+        may_count_in_place=may_count_in_place,
+        **counts,
+    )
 
 
-def _note_disruptions(group: ReplicaGroup, replica: Replica, pod: Pod) -> None:
-    """Note how many of the replica's restarts, those that are new included, followed on disruptions."""
-    index = replica.index
-    noted, so_far = group.counts.get(index, 0), restarts_so_far(pod)
+def _with_surplus(record: Record, surplus: Sequence[tuple[int, Pod]]) -> tuple[Mapping[int, int], Mapping[int, int]]:
+    """Return the recorded restarts and disruptions by index, and those of pods with an index beyond the size.
+
+    Perhaps such a pod was never observed while its index was wanted; then only the pod shows that it is a restart.
+    """
+    if not surplus:
+        return record.counts, record.disruptions
+    restarts, disruptions = dict(record.counts), dict(record.disruptions)
+    for index, pod in surplus:
+        so_far, disrupted = restarts_so_far(pod), disruptions_before(pod)
+        if so_far > restarts.get(index, 0):
+            restarts[index] = so_far
+        if disrupted > disruptions.get(index, 0):
+            disruptions[index] = disrupted
+    return restarts, disruptions
+
+
+def _with_disruptions(replica: Replica, pod: Pod, so_far: int, noted: int, recorded: int) -> Replica:
+    """Return the replica with the number of its restarts, those that are new included, that followed on disruptions."""
+    disruption = replica.disruption
     if so_far > noted and not replica.newly_restarting:
-        replica.disruption = crash_before(pod)
-    known = max(group.disruption_counts.get(index, 0), disruptions_before(pod))
-    if replica.disruption and (replica.newly_restarting or so_far > noted):
+        disruption = crash_before(pod)
+    known = max(recorded, disruptions_before(pod))
+    if disruption and (replica.newly_restarting or so_far > noted):
         known += 1
     # More than there were restarts is not true.
     known = min(known, replica.restarts)
-    group.has_new_disruption |= replica.is_newly_disrupted
-    if known:
-        group.disruption_counts[index] = known
+    if not known and disruption == replica.disruption:
+        return replica
+    return msgspec.structs.replace(replica, disruption=disruption, disruptions=known)
 
 
-def _without_pod(group: ReplicaGroup, index: int) -> Replica:
-    restarts = group.counts.get(index, 0)
-    if index in group.completed:
-        return Replica(index, None, ReplicaState.SUCCEEDED, restarts, restarts)
-    if index in group.failed_before:
-        return Replica(index, None, ReplicaState.FAILED, restarts, restarts)
-    if index not in group.started_before:
-        return Replica(index, None, ReplicaState.MISSING, restarts, restarts)
+def _without_pod(record: Record, index: int) -> Replica:
+    restarts, disruptions = record.counts.get(index, 0), record.disruptions.get(index, 0)
+    if index in record.completed:
+        return Replica(index, None, ReplicaState.SUCCEEDED, restarts, restarts, disruptions)
+    if index in record.failed:
+        return Replica(index, None, ReplicaState.FAILED, restarts, restarts, disruptions)
+    if index not in record.started:
+        return Replica(index, None, ReplicaState.MISSING, restarts, restarts, disruptions)
     restarts = min(restarts, MAX_RESTARTS - 1)
-    lost = Replica(index, None, ReplicaState.VANISHED, restarts + 1, restarts, GONE)
-    lost.newly_restarting, lost.disruption = True, DELETED
-    return lost
+    return Replica(
+        index,
+        None,
+        ReplicaState.VANISHED,
+        restarts + 1,
+        restarts,
+        disruptions + 1,
+        GONE,
+        newly_restarting=True,
+        disruption=DELETED,
+    )
 
 
-def _with_pod(group: ReplicaGroup, index: int, pod: Pod, now: datetime, options: PlanOptions) -> Replica:
-    noted = group.counts.get(index, 0)
-    so_far = restarts_so_far(pod)
+def _with_pod(of: _Type, index: int, pod: Pod, so_far: int, noted: int) -> Replica:
+    """Return the replica of a pod that shows `so_far` restarts, of which the status has recorded `noted`."""
+    record = of.record
     counted = noted if noted > so_far else so_far
-    group.may_count_in_place |= so_far > noted
-    replica = Replica(index, pod, ReplicaState.PENDING, counted, counted)
-    if index in group.completed:
-        replica.state = ReplicaState.SUCCEEDED
-        return replica
-    phase = pod.status.phase if len(pod.status.container_statuses) < 2 else _phase(group, pod)
-    if index in group.failed_before:
-        _fail(replica, ending_of(pod) if phase == "Failed" else None)
-        return replica
-    if group.job_restarts and job_restarts_before(pod) < group.job_restarts:
-        replica.state = ReplicaState.LEAVING
-        return replica
-    if pod.metadata.deletion_timestamp is not None and (
-        index not in group.started_before or phase not in ENDED_PHASES or ended_by_deletion(pod)
-    ):
-        _judge_terminating(group, replica, pod, so_far, noted)
-        return replica
+    if index in record.completed:
+        return Replica(index, pod, ReplicaState.SUCCEEDED, counted, counted)
+    phase = pod.status.phase if len(pod.status.container_statuses) < 2 else _phase(of.spec, pod)
+    seen = Replica(index, pod, ReplicaState.LEAVING, counted, counted)
+    if index in record.failed:
+        return _failed(seen, ending_of(pod) if phase == "Failed" else None)
+    if record.job_restarts and job_restarts_before(pod) < record.job_restarts:
+        return seen
+    is_terminating = pod.metadata.deletion_timestamp is not None
+    if is_terminating and (index not in record.started or phase not in ENDED_PHASES or ended_by_deletion(pod)):
+        return _terminating(record, seen, pod, so_far, noted)
     if phase in ("Failed", "Unknown"):
-        _judge_failed(group, replica, pod, so_far, noted)
-        if replica.state is ReplicaState.RESTARTING and pod.metadata.deletion_timestamp is None:
-            # Its own failures make it wait; what disruptions cost is decided for the job (`disruptions`).
-            failures = max(so_far - group.disruption_counts.get(index, 0), 0)
-            replica.wait = 0.0 if replica.disruption else restart_wait(pod, failures + 1, now, options)
-        return replica
-    if phase == "Succeeded" and (disruption := kubelet_ended(pod)):
-        replica.restart(so_far, noted, disruption, disruption=disruption)
-        replica.wait = 0.0 if pod.metadata.deletion_timestamp is None else None
-        return replica
+        return _ended_badly(of, seen, pod, so_far, noted)
     if phase == "Succeeded":
-        replica.state = ReplicaState.SUCCEEDED
-        group.completed.add(index)
-        return replica
-    if phase == "Running" and group.in_place and judge_running(replica, pod, so_far, noted, now):
-        group.may_count_in_place = True
-        return replica
-    if phase == "Running" and noted > so_far and index not in group.started_before and _is_of_before(pod, group):
-        # Its restart was decided and recorded, and its pod still exists: the deletion is yet to come.
-        replica.restart(so_far, noted, "is being started again")
-        replica.wait = 0.0
-        return replica
+        disruption = kubelet_ended(pod)
+        if not disruption:
+            return msgspec.structs.replace(seen, state=ReplicaState.SUCCEEDED)
+        taken = restarting(seen, so_far, noted, disruption, disruption=disruption)
+        return taken if is_terminating else msgspec.structs.replace(taken, wait=0.0)
     if phase == "Running":
-        replica.state = ReplicaState.RUNNING
-        replica.ready = _is_ready(pod)
-    group.kept_started.add(index)
-    return replica
+        waits = awaiting_kubelet(seen, pod, so_far, noted, of.now) if record.in_place else None
+        if waits is not None:
+            return waits
+        if noted > so_far and index not in record.started and _is_of_before(pod, record):
+            # Its restart was decided and recorded, and its pod still exists: the deletion is yet to come.
+            again = restarting(seen, so_far, noted, "is being started again")
+            return msgspec.structs.replace(again, wait=0.0)
+        is_ready = _is_ready(pod)
+        return Replica(index, pod, ReplicaState.RUNNING, counted, counted, is_started=True, ready=is_ready)
+    return Replica(index, pod, ReplicaState.PENDING, counted, counted, is_started=True)
 
 
-def _phase(group: ReplicaGroup, pod: Pod) -> str:
+def _phase(spec: ReplicaSpec | None, pod: Pod) -> str:
     """The phase of the replica: that of the pod, unless the container `tensorflow` alone has ended for good."""
     phase = replica_phase(pod)
-    if phase != pod.status.phase == "Running" and group.spec is not None and restarts_in_pod(group.spec.template):
+    if phase != pod.status.phase == "Running" and spec is not None and restarts_in_pod(spec.template):
         return pod.status.phase
     return phase
 
 
-def _is_of_before(pod: Pod, group: ReplicaGroup) -> bool:
+def _is_of_before(pod: Pod, record: Record) -> bool:
     """Whether a pod is older than the restarts that are under way.
 
     A newer pod is their result, even without the annotations, which a user may have removed.
     """
-    created, since = pod.metadata.creation_timestamp, group.restarting_since
+    created, since = pod.metadata.creation_timestamp, record.restarting_since
     return created is not None and since is not None and seconds_between(created, since) >= 0
 
 
@@ -234,28 +267,36 @@ def _is_ready(pod: Pod) -> bool:
     return all(container.ready for container in pod.status.container_statuses)
 
 
-def _judge_terminating(group: ReplicaGroup, replica: Replica, pod: Pod, so_far: int, noted: int) -> None:
-    replica.state = ReplicaState.LEAVING
-    if replica.index in group.started_before or noted > so_far:
-        taken = replica.index in group.started_before
-        replica.restart(so_far, noted, "its pod is being deleted", disruption=deletion_of(pod) if taken else "")
-    else:
-        replica.lost_early = group.has_new_disruption = True
+def _terminating(record: Record, seen: Replica, pod: Pod, so_far: int, noted: int) -> Replica:
+    is_taken = seen.index in record.started
+    if not is_taken and noted <= so_far:
+        return msgspec.structs.replace(seen, lost_early=True)
+    disruption = deletion_of(pod) if is_taken else ""
+    return restarting(seen, so_far, noted, "its pod is being deleted", disruption=disruption)
 
 
-def _judge_failed(group: ReplicaGroup, replica: Replica, pod: Pod, so_far: int, noted: int) -> None:
-    ending = ending_of(pod)
-    if is_permanent(ending, group.policy):
-        _fail(replica, ending)
-    else:
-        replica.exit_code = ending.exit_code
-        if noted > so_far and not pod.status.container_statuses and replica.index in group.started_before:
-            # A kubelet that evicts may tell of no container any more. What is noted are then restarts in place: its end
-            # would have been noted together with the loss of its start.
-            so_far = min(noted, MAX_RESTARTS - 1)
-        disruption = disruption_of(pod, ending) if ending.is_disruption else ""
-        replica.restart(so_far, noted, str(ending), disruption=disruption)
-        replica.unaided = group.in_place and was_left_alone(pod, ending)
+def _ended_badly(of: _Type, seen: Replica, pod: Pod, so_far: int, noted: int) -> Replica:
+    """Return a replica whose pod has failed, or is lost with its node: it has failed for good, or restarts."""
+    record, ending = of.record, ending_of(pod)
+    if is_permanent(ending, of.policy):
+        return _failed(seen, ending)
+    before = so_far
+    if noted > so_far and not pod.status.container_statuses and seen.index in record.started:
+        # A kubelet that evicts may report no container any more. What is noted are then restarts in place: its end
+        # would have been noted together with the loss of its start.
+        before = min(noted, MAX_RESTARTS - 1)
+    disruption = disruption_of(pod, ending) if ending.is_disruption else ""
+    wait: float | None = None
+    if pod.metadata.deletion_timestamp is None:
+        # Its own failures make it wait; what disruptions cost is decided for the job (`disruptions`).
+        failures = max(so_far - record.disruptions.get(seen.index, 0), 0)
+        wait = 0.0 if disruption else restart_wait(pod, failures + 1, of.now, of.options)
+    return msgspec.structs.replace(
+        restarting(seen, before, noted, str(ending), disruption=disruption),
+        exit_code=ending.exit_code,
+        unaided=record.in_place and was_left_alone(pod, ending),
+        wait=wait,
+    )
 
 
 def rests_on_its_pod(replica: Replica) -> bool:
@@ -263,11 +304,10 @@ def rests_on_its_pod(replica: Replica) -> bool:
     return replica.newly_restarting and replica.pod is not None and replica.counted > restarts_so_far(replica.pod)
 
 
-def _fail(replica: Replica, ending: Ending | None) -> None:
-    replica.state = ReplicaState.FAILED
-    if ending is not None:
-        replica.exit_code = ending.exit_code
-        replica.cause = str(ending)
+def _failed(seen: Replica, ending: Ending | None) -> Replica:
+    if ending is None:
+        return msgspec.structs.replace(seen, state=ReplicaState.FAILED)
+    return msgspec.structs.replace(seen, state=ReplicaState.FAILED, exit_code=ending.exit_code, cause=str(ending))
 
 
 def _precedence(pod: Pod) -> tuple[bool, int, float, str, str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
+from operator import is_
+from typing import Any
 
 import msgspec
 
 from tfoperator.api.names import MAX_RESTARTS, parse_replica_index
 from tfoperator.api.v1.status import ReplicaStatus, parse_indexes
-from tfoperator.api.v1.types import ReplicaSpec, ReplicaType
 from tfoperator.api.waiting import (
     Reason,
     ReasonKind,
@@ -54,15 +55,17 @@ STATES_WITHOUT_POD = (ReplicaState.MISSING, ReplicaState.VANISHED)
 ENDED_STATES = (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
 
 
-class Replica(msgspec.Struct):
-    """One index of a replica type. Built for one plan and not shared; `wait` is seconds until a failed pod's restart.
+class Replica(msgspec.Struct, frozen=True, gc=False):
+    """One index of a replica type, as one plan sees it; `wait` is seconds until a failed pod's restart.
 
     `restarts` is the number of the replica's restarts, the restart that it needs now included; `counted` leaves that
-    one out if it is new. `disruption` names what took its pod; it is empty if its restart follows on a failure. Its
-    next pod is made at `held_until`, where disruptions come soon after one another. `lost_early`: its pod is deleted
-    before the status showed it, which counts for nothing but such a delay.
+    one out if it is new. `disruptions` of these restarts followed on disruptions. `disruption` names what took its pod;
+    it is empty if its restart follows on a failure. Its next pod is made at `held_until`, where disruptions come soon
+    after one another. `lost_early`: its pod is deleted before the status showed it, which counts for nothing but such a
+    delay. `is_started`: the loss of its pod would be a loss to the job.
     `ready`: it runs with all its containers ready. `unaided`: its kubelet should have restarted its container, and did
     not. Its next pod `avoids` these nodes. `by_kubelet`: its kubelet makes its new restart, or has made it.
+    `has_returned`: its restart was over when it was first seen.
     """
 
     index: int
@@ -70,25 +73,20 @@ class Replica(msgspec.Struct):
     state: ReplicaState
     restarts: int
     counted: int
+    disruptions: int = 0
     cause: str = ""
     exit_code: int | None = None
     wait: float | None = None
     newly_restarting: bool = False
     disruption: str = ""
     lost_early: bool = False
+    is_started: bool = False
     held_until: datetime | None = None
     ready: bool = False
     unaided: bool = False
     by_kubelet: bool = False
+    has_returned: bool = False
     avoids: tuple[str, ...] = ()
-
-    def restart(self, so_far: int, noted: int, cause: str, *, disruption: str = "") -> None:
-        """Restart it after `so_far` restarts, of which the status has recorded `noted`."""
-        self.state = ReplicaState.RESTARTING
-        self.restarts = max(noted, so_far + 1)
-        self.newly_restarting = noted <= so_far
-        self.cause, self.disruption = cause, disruption
-        self.by_kubelet = False
 
     @property
     def is_newly_disrupted(self) -> bool:
@@ -96,84 +94,186 @@ class Replica(msgspec.Struct):
         return self.newly_restarting and bool(self.disruption)
 
 
-class ReplicaGroup(DesiredReplicas):
-    """All replicas of one type: `replicas` in index order, and the pods that belong to none of them.
+def restarting(replica: Replica, so_far: int, noted: int, cause: str, *, disruption: str = "") -> Replica:
+    """Return the replica as it restarts after `so_far` restarts, of which the status has recorded `noted`."""
+    return msgspec.structs.replace(
+        replica,
+        state=ReplicaState.RESTARTING,
+        restarts=max(noted, so_far + 1),
+        newly_restarting=noted <= so_far,
+        cause=cause,
+        disruption=disruption,
+        by_kubelet=False,
+    )
 
-    `completed` are the indexes known to have succeeded, and `failed_before` those that the status says have failed for
-    good: both have indexes beyond a size that was reduced since. `counts` are the restart counts to record,
-    `counted_before` those that the status has, and `disruption_counts` how many restarts followed on disruptions. Of
-    the wanted replicas, `succeeded` have succeeded, and `failed` (indexes) have failed for good, now or earlier,
-    `newly_failed` now; `restarts` and `disruptions` of all replicas include those decided on now. `has_new_disruption`:
-    one of them is. `outliving` are the pods of ended replicas in which other containers run on. `job_restarts` is the
-    number of restarts of all replicas of the job together: a pod with a lower number is old. `restarting_since` is when
-    the job's condition Restarting became true, None if it isn't. With `in_place` kubelets restart the containers, and
-    `returned` are the replicas whose restarts were over when they were first seen. `may_count_in_place`: the pods show
-    a restart in place that may be new.
+
+def restarted_at_once(replica: Replica, cause: str) -> Replica:
+    """Return a replica that runs as it restarts: its pod is deleted at once."""
+    assert replica.pod is not None
+    lost = restarting(replica, restarts_so_far(replica.pod), replica.counted, cause)
+    return msgspec.structs.replace(lost, wait=0.0, ready=False, is_started=False)
+
+
+def without_new_restart(replica: Replica) -> Replica:
+    """Return the replica without its new restart: that is not carried out, or counts as one of the whole job."""
+    disrupted = replica.is_newly_disrupted
+    if replica.restarts == replica.counted and not disrupted:
+        return replica
+    disruptions = replica.disruptions - disrupted
+    return msgspec.structs.replace(replica, restarts=replica.counted, disruptions=disruptions)
+
+
+def released(replica: Replica) -> Replica:
+    """Return the replica as it is once its pod counts for nothing, unless it has failed for good."""
+    if replica.state is ReplicaState.FAILED:
+        return replica
+    state = ReplicaState.MISSING if replica.pod is None else ReplicaState.LEAVING
+    return msgspec.structs.replace(replica, state=state, ready=False, wait=None, is_started=False)
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What the status, as it is, has recorded about the replicas of one type, and what holds for all of them.
+
+    `completed` are the indexes that have succeeded, and `failed` those that have failed for good: both have indexes
+    beyond a size that was reduced since. `started` are those of which the loss of a pod would be a loss to the job.
+    `counts` are the restarts by index, and `disruptions` how many of them followed on disruptions. `job_restarts` is
+    the number of restarts of all replicas of the job together: a pod with a lower number is old. `restarting_since` is
+    when the job's condition Restarting became true, None if it isn't. With `in_place` kubelets restart the containers.
     """
 
-    def __init__(
-        self, replica_type: ReplicaType, spec: ReplicaSpec | None, old: ReplicaStatus, job_restarts: int
-    ) -> None:
-        super().__init__(replica_type, spec)
-        self.job_restarts = job_restarts
-        self.restarting_since: datetime | None = None
-        self.started_before = parse_indexes(old.started_indexes) if old.started_indexes else frozenset()
-        self.kept_started: set[int] = set()
-        self.completed = set(parse_indexes(old.completed_indexes)) if old.completed_indexes else set()
-        self.failed_before = parse_indexes(old.failed_indexes) if old.failed_indexes else frozenset()
-        self.counts = _read_counts(old.restart_counts) if old.restart_counts else {}
-        self.counted_before = dict(self.counts)
-        read = _read_counts(old.disruption_counts) if old.disruption_counts else {}
+    started: frozenset[int] = frozenset()
+    completed: frozenset[int] = frozenset()
+    failed: frozenset[int] = frozenset()
+    counts: Mapping[int, int] = {}
+    disruptions: Mapping[int, int] = {}
+    job_restarts: int = 0
+    restarting_since: datetime | None = None
+    in_place: bool = False
+
+
+def record_of(status: ReplicaStatus, job_restarts: int, restarting_since: datetime | None, *, in_place: bool) -> Record:
+    """Return what the status of a type has recorded."""
+    counts = _read_counts(status.restart_counts) if status.restart_counts else {}
+    read = _read_counts(status.disruption_counts) if status.disruption_counts else {}
+    return Record(
+        started=_indexes(status.started_indexes),
+        completed=_indexes(status.completed_indexes),
+        failed=_indexes(status.failed_indexes),
+        counts=counts,
         # More than there were restarts is not true.
-        self.disruption_counts = {index: min(read[index], self.counts.get(index, 0)) for index in read}
-        self.replicas: list[Replica] = []
-        self.surplus: list[tuple[int, Pod]] = []
-        self.duplicates: list[tuple[int, Pod]] = []
-        self.outliving: list[Pod] = []
-        self.succeeded = self.restarts = self.disruptions = 0
-        self.has_new_disruption = False
-        self.failed: list[int] = []
-        self.newly_failed: list[Replica] = []
-        self.in_place = False
-        self.may_count_in_place = False
-        self.returned: list[Replica] = []
+        disruptions={index: min(read[index], counts.get(index, 0)) for index in read},
+        job_restarts=job_restarts,
+        restarting_since=restarting_since,
+        in_place=in_place,
+    )
+
+
+class Beside(msgspec.Struct, frozen=True):
+    """The pods of a type beside the pods of its wanted replicas.
+
+    `surplus` have an index beyond the size, `duplicates` are the second pods of an index, and `outliving` are the pods
+    of ended replicas in which other containers run on.
+    """
+
+    surplus: tuple[tuple[int, Pod], ...] = ()
+    duplicates: tuple[tuple[int, Pod], ...] = ()
+    outliving: tuple[Pod, ...] = ()
+
+
+NOTHING_BESIDE = Beside()
+
+
+class ReplicaGroup(DesiredReplicas, frozen=True):
+    """All replicas of one type: `replicas` in index order, the pods `beside` them, and their counts.
+
+    `record` is what the status has recorded before. `counts` are the restart counts to record, and `disruption_counts`
+    how many restarts followed on disruptions. `completed` are the indexes that have succeeded, now or earlier, and
+    `started` those of which the loss of a pod would be a loss to the job from now on. Of the wanted replicas,
+    `succeeded` is the number of those that have succeeded, and `failed` (indexes) have failed for good, now or earlier,
+    `newly_failed` now; `restarts` and `disruptions` of all replicas include those decided on now. `has_new_disruption`:
+    one of them is. `may_count_in_place`: the pods show a restart in place that may be new.
+    """
+
+    record: Record
+    replicas: tuple[Replica, ...]
+    beside: Beside
+    counts: Mapping[int, int]
+    disruption_counts: Mapping[int, int]
+    completed: frozenset[int]
+    started: frozenset[int]
+    restarts: int
+    disruptions: int
+    succeeded: int
+    failed: tuple[int, ...]
+    newly_failed: tuple[Replica, ...]
+    has_new_disruption: bool
+    may_count_in_place: bool
 
     def name_of(self, replica: Replica) -> str:
         """Return the name of a replica in messages and reports, such as `worker-0`."""
         return f"{self.type.lower()}-{replica.index}"
 
-    def restart_running(self, replica: Replica, cause: str) -> None:
-        """Restart a running replica: its pod is deleted at once. Call `add_up` afterwards."""
-        assert replica.pod is not None
-        replica.restart(restarts_so_far(replica.pod), replica.counted, cause)
-        replica.wait = 0.0
-        replica.ready = False
-        self.counts[replica.index] = replica.restarts
-        self.kept_started.discard(replica.index)
+    def changed(self, change: Callable[[Replica], Replica]) -> ReplicaGroup:
+        """Return the group with each replica changed, and with their counts."""
+        return self.with_replicas(tuple(map(change, self.replicas)))
 
-    def forget_new_restarts(self) -> None:
-        """Don't count the new restarts: they are not carried out, or count as one of the whole job."""
-        for replica in self.replicas:
-            replica.restarts = replica.counted
-            if replica.newly_restarting:
-                self.counts[replica.index] = replica.counted
-                if replica.disruption:
-                    self.disruption_counts[replica.index] -= 1
-        self.add_up()
+    def with_replicas(self, replicas: tuple[Replica, ...]) -> ReplicaGroup:
+        """Return the group with these replicas in the place of its own, and with their counts."""
+        if all(map(is_, replicas, self.replicas)):
+            return self
+        return self._with_replicas(replicas, self.completed)
 
-    def add_up(self) -> None:
-        """Compute the totals of the replicas, once all are known, and again if they have changed."""
-        self.restarts = sum(self.counts.values())
-        self.disruptions = sum(self.disruption_counts.values()) if self.disruption_counts else 0
-        self.succeeded = 0
-        self.failed, self.newly_failed = [], []
-        for replica in self.replicas:
-            if replica.state is ReplicaState.SUCCEEDED:
-                self.succeeded += 1
-            elif replica.state is ReplicaState.FAILED:
-                self.failed.append(replica.index)
-                if replica.index not in self.failed_before:
-                    self.newly_failed.append(replica)
+    def started_over(self) -> ReplicaGroup:
+        """Return the group with its replicas released, but for those that failed for good: none has completed."""
+        return self._with_replicas(tuple(map(released, self.replicas)), frozenset())
+
+    def _with_replicas(self, replicas: tuple[Replica, ...], completed: frozenset[int]) -> ReplicaGroup:
+        counts = counts_of(replicas, self.record, completed, self.counts, self.disruption_counts)
+        return msgspec.structs.replace(self, replicas=replicas, **counts)
+
+
+def counts_of(
+    replicas: Sequence[Replica],
+    record: Record,
+    completed: frozenset[int],
+    restarts_before: Mapping[int, int],
+    disruptions_before: Mapping[int, int],
+) -> dict[str, Any]:
+    """Return the counts of these replicas by their names in ReplicaGroup.
+
+    `completed`, `restarts_before` and `disruptions_before` have what is known about all indexes, those included that
+    are not wanted now.
+    """
+    counts, disruption_counts = dict(restarts_before), dict(disruptions_before)
+    started: list[int] = []
+    succeeded: list[int] = []
+    failed: list[int] = []
+    newly_failed: list[Replica] = []
+    for replica in replicas:
+        index = replica.index
+        if replica.pod is not None or replica.restarts or index in counts:
+            counts[index] = replica.restarts
+        if replica.disruptions or index in disruption_counts:
+            disruption_counts[index] = replica.disruptions
+        if replica.is_started:
+            started.append(index)
+        elif replica.state is ReplicaState.SUCCEEDED:
+            succeeded.append(index)
+        elif replica.state is ReplicaState.FAILED:
+            failed.append(index)
+            if index not in record.failed:
+                newly_failed.append(replica)
+    return {
+        "counts": counts,
+        "disruption_counts": disruption_counts,
+        "completed": completed.union(succeeded) if succeeded else completed,
+        "started": frozenset(started),
+        "restarts": sum(counts.values()),
+        "disruptions": sum(disruption_counts.values()) if disruption_counts else 0,
+        "succeeded": len(succeeded),
+        "failed": tuple(failed),
+        "newly_failed": tuple(newly_failed),
+    }
 
 
 class JobRestart(msgspec.Struct, frozen=True):
@@ -212,19 +312,6 @@ def some(texts: Iterable[str]) -> str:
     return ", ".join(known[:_MAX_NAMES]) + more
 
 
-def start_over(groups: Iterable[ReplicaGroup]) -> None:
-    """Release all replicas but those that failed for good: the further states of their pods count for nothing."""
-    for group in groups:
-        group.kept_started.clear()
-        group.completed.clear()
-        for replica in group.replicas:
-            if replica.state is not ReplicaState.FAILED:
-                replica.state = ReplicaState.MISSING if replica.pod is None else ReplicaState.LEAVING
-                replica.ready = False
-                replica.wait = None
-        group.add_up()
-
-
 def has_record(status: ReplicaStatus) -> bool:
     """Return whether a type's status must be kept in case the type leaves the spec and comes back."""
     return bool(status.restart_counts or status.completed_indexes)
@@ -235,6 +322,10 @@ def restarts_so_far(pod: Pod) -> int:
     # One less than the maximum, so that the next restart differs from one that is recorded already.
     restarts = restarts_before(pod) + restarts_in_place(pod)
     return restarts if restarts < MAX_RESTARTS else MAX_RESTARTS - 1
+
+
+def _indexes(text: str) -> frozenset[int]:
+    return parse_indexes(text) if text else frozenset()
 
 
 def _read_counts(counts: dict[str, int]) -> dict[int, int]:

@@ -7,16 +7,17 @@ message), Running counts the replicas, and Ready says that all of them do their 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from tfoperator.api.names import parse_replica_type
 from tfoperator.api.queues import queue_name
 from tfoperator.api.v1.condition_types import PASSING_CONDITIONS, ConditionType, Fate
 from tfoperator.api.v1.reasons import ForeignReason, JobReason
-from tfoperator.api.v1.status import all_conditions, find_condition, status_of
 from tfoperator.api.v1.types import ReplicaType
 from tfoperator.api.waiting import summary
-from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.actions import Looks
+from tfoperator.controller.plan.conditions import is_held
+from tfoperator.controller.plan.facts import Facts
 from tfoperator.controller.plan.gang import ignored_topology, report_gang
 from tfoperator.controller.plan.in_place_reports import (
     report_old_kubelets,
@@ -26,9 +27,9 @@ from tfoperator.controller.plan.in_place_reports import (
 )
 from tfoperator.controller.plan.lone_restarts import warn_of_lone_restarts
 from tfoperator.controller.plan.observed import QueueGate
-from tfoperator.controller.plan.progress import Stall, StallState
+from tfoperator.controller.plan.progress import StallState, pods_to_look_into
+from tfoperator.controller.plan.proposal import LookAgain, RemoveCondition, SetCondition, Want, differs, event
 from tfoperator.controller.plan.replicas import (
-    JobRestart,
     ReplicaGroup,
     ReplicaState,
     restarting_because,
@@ -36,7 +37,7 @@ from tfoperator.controller.plan.replicas import (
     waiting_reasons,
 )
 from tfoperator.controller.plan.status import counted, readiness
-from tfoperator.controller.plan.verdict import Situation, Verdict, absent_leaders
+from tfoperator.controller.plan.verdict import absent_leaders
 from tfoperator.controller.pods.manifests import CHIEF_TYPES, restarts_in_place
 
 _MAX_EXIT_EVENTS = 5
@@ -45,172 +46,204 @@ _RUNNING_STATES = (ReplicaState.RUNNING,)
 _RESTART_STATES = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
 
 
-def report_created(draft: Draft) -> None:
+def report_created(facts: Facts) -> Iterator[Want]:
     """Report that the job was created, the first report about any job."""
-    if draft.conditions.get(ConditionType.CREATED) is None:
-        name = draft.job.metadata.name
-        draft.conditions.set(ConditionType.CREATED, "True", JobReason.CREATED, f"TFJob {name} is created.")
-        _report_uncounted(draft)
-        if not draft.options.restart_rules and restarts_in_place(draft.job):
-            report_old_server(draft)
-
-
-def _report_uncounted(draft: Draft) -> None:
-    """Report the pods that no quota counts, when Kueue is about to count the job, or to start it."""
-    queue, uncounted = queue_name(draft.job.metadata.labels), draft.observed.uncounted_types
-    if queue and uncounted and draft.observed.gate is None:
-        known = ", ".join(str(parse_replica_type(key)) for key in uncounted)
-        message = f"queue {queue} doesn't count the pods of {', '.join(uncounted)}, which run without quota"
-        draft.event(JobReason.NOT_COUNTED_BY_QUEUE, f"{message}: Kueue knows {known} only.")
-
-
-def report_suspension(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
-    """Report that the job is suspended, or waits in its queue, or is resumed and waits for the end of its old pods."""
-    report_created(draft)
-    _report_in_place(draft, groups)
-    conditions = draft.conditions
-    name, by_user, gate = draft.job.metadata.name, draft.job.spec.suspended, draft.observed.gate
-    message = f"TFJob {name} is suspended."
-    if gate is not None and not by_user:
-        _report_queue(draft, QueueGate("PodsLeaving", "its old pods are still there") if gate.admitted else gate)
+    if facts.condition(ConditionType.CREATED) is not None:
         return
-    _end_what_goes_on(draft, ConditionType, JobReason.SUSPENDED, message)
-    if draft.conditions.held_before and not by_user:
+    message = f"TFJob {facts.job.metadata.name} is created."
+    yield SetCondition(ConditionType.CREATED, "True", JobReason.CREATED, message)
+    yield from _uncounted(facts)
+    if not facts.options.restart_rules and restarts_in_place(facts.job):
+        yield report_old_server()
+
+
+def _uncounted(facts: Facts) -> Iterator[Want]:
+    """Report the pods that no quota counts, when Kueue is about to count the job, or to start it."""
+    queue, uncounted = queue_name(facts.job.metadata.labels), facts.observed.uncounted_types
+    if queue and uncounted and facts.observed.gate is None:
+        counted_types = ", ".join(str(parse_replica_type(key)) for key in uncounted)
+        message = f"queue {queue} doesn't count the pods of {', '.join(uncounted)}, which run without quota"
+        yield event(JobReason.NOT_COUNTED_BY_QUEUE, f"{message}: Kueue knows {counted_types} only.")
+
+
+def report_suspension(facts: Facts) -> Iterator[Want]:
+    """Report that the job is suspended, or waits in its queue, or is resumed and waits for the end of its old pods."""
+    if any(group.may_count_in_place for group in facts.groups):
+        yield from report_restarts_in_place(facts.groups)
+    name, by_user, gate = facts.job.metadata.name, facts.job.spec.suspended, facts.observed.gate
+    if gate is not None and not by_user:
+        leaving = QueueGate("PodsLeaving", "its old pods are still there")
+        yield from _queue(facts, leaving if gate.admitted else gate)
+        return
+    message = f"TFJob {name} is suspended."
+    yield from _held(ConditionType, JobReason.SUSPENDED, message)
+    if is_held(facts.conditions) and not by_user:
         waits = f"TFJob {name} is resumed when the last of its old pods is gone."
-        conditions.set(ConditionType.SUSPENDED, "True", JobReason.SUSPENDED, waits)
-    elif conditions.set(ConditionType.SUSPENDED, "True", JobReason.SUSPENDED, message):
-        draft.event(JobReason.SUSPENDED, message)
+        yield SetCondition(ConditionType.SUSPENDED, "True", JobReason.SUSPENDED, waits)
+        return
+    suspended = SetCondition(ConditionType.SUSPENDED, "True", JobReason.SUSPENDED, message)
+    yield suspended
+    if differs(facts, suspended):
+        yield event(JobReason.SUSPENDED, message)
 
 
-def _report_resumption(draft: Draft) -> None:
-    message = f"TFJob {draft.job.metadata.name} is resumed."
-    draft.conditions.set(ConditionType.SUSPENDED, "False", JobReason.RESUMED, message)
-    draft.event(JobReason.RESUMED, message)
+def _resumption(facts: Facts) -> Iterator[Want]:
+    message = f"TFJob {facts.job.metadata.name} is resumed."
+    yield SetCondition(ConditionType.SUSPENDED, "False", JobReason.RESUMED, message)
+    yield event(JobReason.RESUMED, message)
 
 
-def _report_queue(draft: Draft, gate: QueueGate) -> None:
+def _queue(facts: Facts, gate: QueueGate) -> Iterator[Want]:
     """Report that the job waits in its queue, or has to go back to it."""
-    name, conditions = draft.job.metadata.name, draft.conditions
-    message = f"TFJob {name} waits in queue {queue_name(draft.job.metadata.labels)}: {gate.message}"
-    if conditions.is_true(ConditionType.SUSPENDED):
-        _report_resumption(draft)
+    queue = queue_name(facts.job.metadata.labels)
+    message = f"TFJob {facts.job.metadata.name} waits in queue {queue}: {gate.message}"
+    if facts.is_true(ConditionType.SUSPENDED):
+        yield from _resumption(facts)
     # That the job isn't admitted has the queue's own reason, below.
     others = [one for one in ConditionType if one is not ConditionType.ADMITTED]
-    _end_what_goes_on(draft, others, JobReason.QUEUED, message)
-    if status_of(all_conditions(draft.job.status), ConditionType.ADMITTED) != "False":
-        draft.event(JobReason.QUEUED, message)
-    conditions.set(ConditionType.ADMITTED, "False", ForeignReason(gate.reason), message)
+    yield from _held(others, JobReason.QUEUED, message)
+    admitted = facts.condition(ConditionType.ADMITTED)
+    if admitted is None or admitted.status != "False":
+        yield event(JobReason.QUEUED, message)
+    yield SetCondition(ConditionType.ADMITTED, "False", ForeignReason(gate.reason), message)
 
 
-def report_progress(draft: Draft, known: Situation) -> None:
+def report_admission(facts: Facts) -> Iterator[Want]:
+    """Report that the job's queue has admitted it; a job without a queue has no such condition."""
+    gate = facts.observed.gate
+    if gate is None:
+        yield RemoveCondition(ConditionType.ADMITTED)
+        return
+    message = f"TFJob {facts.job.metadata.name} is admitted by ClusterQueue {gate.message}."
+    admitted = SetCondition(ConditionType.ADMITTED, "True", ForeignReason(gate.reason), message)
+    yield admitted
+    if differs(facts, admitted):
+        yield event(JobReason.ADMITTED, message)
+
+
+def report_resumption(facts: Facts) -> Iterator[Want]:
+    """Report that the job is resumed."""
+    if facts.resumed and facts.is_true(ConditionType.SUSPENDED):
+        yield from _resumption(facts)
+        yield from _uncounted(facts)
+
+
+def report_progress(facts: Facts) -> Iterator[Want]:
     """Report the progress of an active job, and the reason if it waits."""
-    report_created(draft)
-    groups, restart = known.groups, known.restart
-    conditions = draft.conditions
-    gate = draft.observed.gate
-    if gate is not None:
-        message = f"TFJob {draft.job.metadata.name} is admitted by ClusterQueue {gate.message}."
-        if conditions.set(ConditionType.ADMITTED, "True", ForeignReason(gate.reason), message):
-            draft.event(JobReason.ADMITTED, message)
-    else:
-        conditions.remove(ConditionType.ADMITTED)
-    if known.resumed and conditions.is_true(ConditionType.SUSPENDED):
-        _report_resumption(draft)
-        _report_uncounted(draft)
-    _report_restarts(draft, groups, restart)
+    groups, gang, key = facts.groups, facts.gang, facts.job.metadata.key
+    restarts = list(_restarts(facts))
+    yield from restarts
+    if (next_reason := seconds_to_next_reason(groups, facts.now)) is not None:
+        # Time alone gives a replica that is starting a reason.
+        yield LookAgain(next_reason)
     ready, completed, total = readiness(groups)
-    absent = " or ".join(absent_leaders(draft.job, groups))
+    absent = " or ".join(absent_leaders(facts.job, groups))
+    ignored = "" if facts.options.gang is None else ignored_topology(facts, facts.options.gang)
     waiting = (
         f"the job has no {absent} replica now" if absent else "",
-        "all replicas start again when the last old pod is gone" if restart.old else "",
-        ignored := "" if draft.options.gang is None else ignored_topology(draft, draft.options.gang),
-        _waiting(draft, groups),
+        "all replicas start again when the last old pod is gone" if facts.restart.old else "",
+        ignored,
+        _waiting(facts),
     )
     waits = "; ".join(filter(None, waiting))
     failed = sum(len(group.failed) for group in groups)
     counts = counted(ready, total, completed, failed)
     detail = f"{counts}; {waits}." if waits else f"{counts}."
     all_ready = ready > 0 and ready + completed == total
-    if conditions.is_true(ConditionType.RESTARTING):
-        # Also of a job that has never run, since this condition has the reasons why it doesn't.
-        conditions.set(ConditionType.RUNNING, "False", JobReason.RESTARTING, f"TFJob {draft.key} restarts. {detail}")
-    elif _is_running(groups):
-        running = f"TFJob {draft.key} is running."
-        conditions.set(
-            ConditionType.RUNNING,
-            "True",
-            JobReason.RUNNING,
-            running if all_ready and not waits else f"{running} {detail}",
-        )
-    elif waits or conditions.get(ConditionType.RUNNING) is not None:
-        conditions.set(
-            ConditionType.RUNNING, "False", JobReason.PENDING, f"TFJob {draft.key} does not run yet. {detail}"
-        )
+    running = _running(facts, detail, is_complete=all_ready and not waits, waits=bool(waits), restarts=restarts)
+    if running is not None:
+        yield running
     if all_ready:
-        conditions.set(ConditionType.READY, "True", JobReason.READY, f"All replicas of TFJob {draft.key} are ready.")
+        yield SetCondition(ConditionType.READY, "True", JobReason.READY, f"All replicas of TFJob {key} are ready.")
     else:
-        _set_false_if_there(draft, ConditionType.READY, JobReason.NOT_READY, f"{counts}.")
-    if draft.gang_is_stuck:
-        report_gang(draft, JobReason.UNSCHEDULABLE, draft.gang_waits or "")
+        yield SetCondition(ConditionType.READY, "False", JobReason.NOT_READY, f"{counts}.", if_there=True)
+    if gang is not None and gang.is_stuck:
+        yield from report_gang(facts, running, JobReason.UNSCHEDULABLE, gang.waits or "")
     if ignored:
-        report_gang(draft, JobReason.TOPOLOGY_IGNORED, ignored)
+        yield from report_gang(facts, running, JobReason.TOPOLOGY_IGNORED, ignored)
 
 
-def _waiting(draft: Draft, groups: Sequence[ReplicaGroup]) -> str:
-    """Return why replicas wait, and have the job planned again when time alone makes a reason of it."""
-    if (next_reason := seconds_to_next_reason(groups, draft.now)) is not None:
-        draft.requeue_in(next_reason)
-    running = find_condition(draft.job.status.conditions, ConditionType.RUNNING)
-    before = "" if running is None else running.message
-    reasons = waiting_reasons(groups, draft.observed.not_created, draft.now, before, gang=draft.gang_waits)
-    return summary(reasons, before)
+def _running(
+    facts: Facts, detail: str, *, is_complete: bool, waits: bool, restarts: Sequence[Want]
+) -> SetCondition | None:
+    """Return the condition Running; None if the job has none and is to have none."""
+    key = facts.job.metadata.key
+    if _is_restarting(facts, restarts):
+        # Also of a job that has never run, since this condition has the reasons why it doesn't.
+        message = f"TFJob {key} restarts. {detail}"
+        return SetCondition(ConditionType.RUNNING, "False", JobReason.RESTARTING, message)
+    if _is_running(facts.groups):
+        message = f"TFJob {key} is running."
+        message = message if is_complete else f"{message} {detail}"
+        return SetCondition(ConditionType.RUNNING, "True", JobReason.RUNNING, message)
+    if waits or facts.condition(ConditionType.RUNNING) is not None:
+        message = f"TFJob {key} does not run yet. {detail}"
+        return SetCondition(ConditionType.RUNNING, "False", JobReason.PENDING, message)
+    return None
 
 
-def watch_progress(draft: Draft, stall: Stall) -> None:
+def _waiting(facts: Facts) -> str:
+    """Return why replicas wait."""
+    running = facts.condition(ConditionType.RUNNING)
+    before, gang = "" if running is None else running.message, None if facts.gang is None else facts.gang.waits
+    return summary(waiting_reasons(facts.groups, facts.observed.not_created, facts.now, before, gang=gang), before)
+
+
+def report_stall(facts: Facts) -> Iterator[Want]:
     """Report whether an active job makes progress, and request what is needed to find out."""
-    conditions, name = draft.conditions, draft.job.metadata.name
+    stall, name = facts.stall, facts.job.metadata.name
     match stall.state:
         case StallState.STALLED:
-            if not conditions.is_true(ConditionType.STALLED):
-                draft.event(JobReason.STALLED, stall.message)
-            conditions.set(ConditionType.STALLED, "True", JobReason.PROGRESS_DEADLINE_EXCEEDED, stall.message)
+            if not facts.is_true(ConditionType.STALLED):
+                yield event(JobReason.STALLED, stall.message)
+            reason = JobReason.PROGRESS_DEADLINE_EXCEEDED
+            yield SetCondition(ConditionType.STALLED, "True", reason, stall.message)
         case StallState.UNKNOWN:
-            if conditions.set(ConditionType.STALLED, "Unknown", JobReason.NOTHING_TO_TELL, stall.message):
-                draft.event(JobReason.PROGRESS_UNKNOWN, stall.message)
+            unknown = SetCondition(ConditionType.STALLED, "Unknown", JobReason.NOTHING_TO_TELL, stall.message)
+            yield unknown
+            if differs(facts, unknown):
+                yield event(JobReason.PROGRESS_UNKNOWN, stall.message)
         case StallState.GOES_ON:
-            if conditions.is_true(ConditionType.STALLED):
-                draft.event(JobReason.PROGRESS_RESUMED, f"TFJob {name} makes progress again.")
-            _set_false_if_there(
-                draft, ConditionType.STALLED, JobReason.PROGRESS_RESUMED, f"TFJob {name} makes progress."
-            )
+            if facts.is_true(ConditionType.STALLED):
+                yield event(JobReason.PROGRESS_RESUMED, f"TFJob {name} makes progress again.")
+            message = f"TFJob {name} makes progress."
+            yield SetCondition(ConditionType.STALLED, "False", JobReason.PROGRESS_RESUMED, message, if_there=True)
         case StallState.NOT_RUNNING:
             message = f"Not everything that TFJob {name} needs runs; its time without progress starts anew then."
-            _set_false_if_there(draft, ConditionType.STALLED, JobReason.NOT_RUNNING, message)
+            yield SetCondition(ConditionType.STALLED, "False", JobReason.NOT_RUNNING, message, if_there=True)
         case StallState.NOT_WATCHED:
-            conditions.remove(ConditionType.STALLED)
+            yield RemoveCondition(ConditionType.STALLED)
     if stall.look_again is not None:
-        draft.requeue_in(stall.look_again)
-    draft.read_logs, draft.newer_than = stall.look_at, stall.newer_than
-    draft.stacks += stall.stacks_of
+        yield LookAgain(stall.look_again)
+    if stall.look_at or stall.stacks_of or stall.newer_than is not None:
+        yield Looks(read=stall.look_at, newer_than=stall.newer_than, stacks=stall.stacks_of)
 
 
-def report_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) -> None:
+def watch_deadlines(facts: Facts) -> Iterator[Want]:
+    """Look again when a deadline of the job is over; take the stacks of its threads before its end."""
+    if (to_start := facts.start_left) is not None:
+        yield LookAgain(to_start)
+    if facts.left_for_stacks is not None:
+        yield Looks(stacks=pods_to_look_into(facts.groups))
+        yield LookAgain(facts.left_for_stacks)
+    elif (left := facts.deadline_left) is not None:
+        yield LookAgain(left)
+
+
+def report_end(facts: Facts) -> Iterator[Want]:
     """Report that the job has ended, with success or failure."""
-    report_created(draft)
-    if any(group.returned for group in groups):
-        report_returns(draft, groups, ended=True)
-    _report_in_place(draft, groups)
-    _report_exits(draft, groups, ended=True)
-    conditions = draft.conditions
+    yield from _in_place(facts)
+    yield from _exits(facts)
+    verdict = facts.verdict
     if verdict.failure is None:
         condition, reason = ConditionType.SUCCEEDED, JobReason.SUCCEEDED
-        message = f"TFJob {draft.key} successfully completed."
+        message = f"TFJob {facts.job.metadata.key} successfully completed."
     else:
         condition, reason, message = ConditionType.FAILED, verdict.reason, verdict.failure
-    draft.event(reason, message)
+    yield event(reason, message)
     for over in PASSING_CONDITIONS:
-        _set_false_if_there(draft, over, reason, message)
-    conditions.set(condition, "True", reason, message)
+        yield SetCondition(over, "False", reason, message, if_there=True)
+    yield SetCondition(condition, "True", reason, message)
 
 
 def _is_running(groups: Sequence[ReplicaGroup]) -> bool:
@@ -226,41 +259,49 @@ def _has_any(group: ReplicaGroup, states: Sequence[ReplicaState]) -> bool:
     return any(True for replica in group.replicas if replica.state in states)
 
 
-def _report_restarts(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRestart) -> None:
+def _restarts(facts: Facts) -> Iterator[Want]:
     """Set Restarting while a replica is on its way to a new pod; Running takes its place when all have theirs."""
-    conditions = draft.conditions
+    groups, restart, name = facts.groups, facts.restart, facts.job.metadata.name
     lost = [(group, one) for group in groups for one in group.replicas if one.state in _RESTART_STATES]
     if restart.causes:
         causes = ", ".join(restart.causes[:_MAX_LOSSES])
         more = f" and {len(restart.causes) - _MAX_LOSSES} more" if len(restart.causes) > _MAX_LOSSES else ""
         taken = " That is a disruption, and no failure." if restart.is_disruption else ""
-        message = f"job {draft.job.metadata.name} is restarting all its replicas because of {causes}{more}.{taken}"
-        conditions.set(ConditionType.RESTARTING, "True", JobReason.RESTARTING, message)
-        draft.event(JobReason.RESTARTING, message)
+        message = f"job {name} is restarting all its replicas because of {causes}{more}.{taken}"
+        yield SetCondition(ConditionType.RESTARTING, "True", JobReason.RESTARTING, message)
+        yield event(JobReason.RESTARTING, message)
     elif lost:
         new = [one for one in lost if one[1].newly_restarting]
         # A recorded restart already has its reason in the condition, which its pod may not show any more.
-        if new or not conditions.is_true(ConditionType.RESTARTING):
-            message = restarting_because(draft.job.metadata.name, new or lost)
-            conditions.set(ConditionType.RESTARTING, "True", JobReason.RESTARTING, message)
-            draft.event(JobReason.RESTARTING, message)
+        if new or not facts.is_true(ConditionType.RESTARTING):
+            message = restarting_because(name, new or lost)
+            yield SetCondition(ConditionType.RESTARTING, "True", JobReason.RESTARTING, message)
+            yield event(JobReason.RESTARTING, message)
     elif _is_running(groups) and not _awaits_successors(groups):
-        conditions.remove(ConditionType.RESTARTING)
-    unaided = [replica for group in groups for replica in group.replicas if replica.unaided]
-    if unaided and not draft.job.status.restarts:
-        report_old_kubelets(draft, unaided)
-    if any(group.returned for group in groups):
-        report_returns(draft, groups)
-    _report_in_place(draft, groups)
-    _report_exits(draft, groups)
-    _report_losses(draft, groups)
+        yield RemoveCondition(ConditionType.RESTARTING)
+    unaided = [replica for _, replica in lost if replica.unaided]
+    if unaided and not facts.job.status.restarts:
+        yield report_old_kubelets(unaided)
+    yield from _in_place(facts)
+    yield from _exits(facts)
+    yield from _losses(groups)
     if any(group.completed for group in groups):
-        warn_of_lone_restarts(draft, groups)
+        yield from warn_of_lone_restarts(facts)
 
 
-def _report_in_place(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
-    if any(group.may_count_in_place for group in groups):
-        report_restarts_in_place(draft, groups)
+def _in_place(facts: Facts) -> Iterator[Want]:
+    """Report the restarts in place that are new."""
+    if any(group.may_count_in_place for group in facts.groups):
+        yield from report_returns(facts)
+        yield from report_restarts_in_place(facts.groups)
+
+
+def _is_restarting(facts: Facts, restarts: Iterable[Want]) -> bool:
+    """Return whether the condition Restarting is true, with what is wanted of it."""
+    for want in restarts:
+        if isinstance(want, SetCondition | RemoveCondition) and want.condition is ConditionType.RESTARTING:
+            return isinstance(want, SetCondition)
+    return facts.is_true(ConditionType.RESTARTING)
 
 
 def _awaits_successors(groups: Sequence[ReplicaGroup]) -> bool:
@@ -268,7 +309,7 @@ def _awaits_successors(groups: Sequence[ReplicaGroup]) -> bool:
     return any(True for group in groups for one in group.replicas if one.state is ReplicaState.MISSING and one.cause)
 
 
-def _report_losses(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
+def _losses(groups: Sequence[ReplicaGroup]) -> Iterator[Want]:
     """Report replicas that have just failed for good, and that the job continues without them."""
     for group in groups:
         new = group.newly_failed
@@ -276,47 +317,42 @@ def _report_losses(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
             continue
         parts = [f"{group.type}-{replica.index} ({replica.cause})" for replica in new[:_MAX_LOSSES]]
         more = f" and {len(new) - _MAX_LOSSES} more" if len(new) > _MAX_LOSSES else ""
-        message = (
-            f"{', '.join(parts)}{more} failed for good; {len(group.failed)} of {group.size} have. The job goes on."
+        yield event(
+            JobReason.REPLICA_FAILED,
+            f"{', '.join(parts)}{more} failed for good; {len(group.failed)} of {group.size} have. The job goes on.",
         )
-        draft.event(JobReason.REPLICA_FAILED, message)
 
 
-def _report_exits(draft: Draft, groups: Sequence[ReplicaGroup], *, ended: bool = False) -> None:
+def _exits(facts: Facts) -> Iterator[Want]:
     """Report the exit codes of pods whose end is new: of those that begin to restart, and of those lost for good.
 
-    Restarts in place have an event of their own, unless the job has `ended`, so that none follows.
+    Restarts in place have an event of their own, unless the job has ended, so that none follows.
     """
-    namespace = draft.job.metadata.namespace
+    namespace, ended = facts.job.metadata.namespace, facts.verdict.stage.is_end
     exits = [
         f"Pod: {namespace}.{replica.pod.metadata.name} exited with code {replica.exit_code}"
-        for group in groups
+        for group in facts.groups
         for replica in group.replicas
-        if replica.pod is not None
-        and replica.exit_code is not None
+        if replica.exit_code is not None
+        and replica.pod is not None
         and (
             (replica.newly_restarting and (ended or not replica.by_kubelet))
-            or (replica.state is ReplicaState.FAILED and replica.index not in group.failed_before)
+            or (replica.state is ReplicaState.FAILED and replica.index not in group.record.failed)
         )
     ]
     for message in exits[:_MAX_EXIT_EVENTS]:
-        draft.event(JobReason.EXITED_WITH_CODE, message)
+        yield event(JobReason.EXITED_WITH_CODE, message)
     if len(exits) > _MAX_EXIT_EVENTS:
-        draft.event(JobReason.EXITED_WITH_CODE, f"{len(exits) - _MAX_EXIT_EVENTS} more pods exited")
+        yield event(JobReason.EXITED_WITH_CODE, f"{len(exits) - _MAX_EXIT_EVENTS} more pods exited")
 
 
-def _end_what_goes_on(draft: Draft, kinds: Iterable[ConditionType], reason: JobReason, message: str) -> None:
+def _held(kinds: Iterable[ConditionType], reason: JobReason, message: str) -> Iterator[Want]:
     """Have the conditions of a job that is suspended, or waits in its queue, say that nothing goes on."""
     for kind in kinds:
         match kind.traits.while_held:
             case Fate.FALSE:
-                _set_false_if_there(draft, kind, reason, message)
+                yield SetCondition(kind, "False", reason, message, if_there=True)
             case Fate.REMOVED:
-                draft.conditions.remove(kind)
+                yield RemoveCondition(kind)
             case Fate.STAYS:
                 pass
-
-
-def _set_false_if_there(draft: Draft, condition: ConditionType, reason: JobReason, message: str) -> None:
-    if draft.conditions.get(condition) is not None:
-        draft.conditions.set(condition, "False", reason, message)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
 
 from tfoperator.api.names import replica_of
 from tfoperator.api.replica_pods import ENDED_PHASES, replica_phase
@@ -11,18 +13,29 @@ from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.types import Network, ReplicaType
 from tfoperator.base.clock import epoch_seconds
 from tfoperator.controller.plan.actions import Create, DeleteReason, PhaseName, StopReason
-from tfoperator.controller.plan.draft import Draft
-from tfoperator.controller.plan.gang import gang_of, plan_pod_group
+from tfoperator.controller.plan.facts import Facts
 from tfoperator.controller.plan.observed import QueueGate
+from tfoperator.controller.plan.proposal import (
+    STATUS_FIRST,
+    Act,
+    LookAgain,
+    Replace,
+    Want,
+    delete,
+    deletion,
+    event,
+    stop,
+)
 from tfoperator.controller.plan.replicas import (
     ENDED_STATES,
+    NOTHING_BESIDE,
     STATES_WITHOUT_POD,
     JobRestart,
     Replica,
     ReplicaGroup,
     ReplicaState,
 )
-from tfoperator.controller.plan.verdict import Situation
+from tfoperator.controller.plan.restart import overdue_seconds
 from tfoperator.controller.pods.bodies import away_from
 from tfoperator.controller.pods.manifests import PodCounts, ReplicaManifests
 from tfoperator.kube.objects import Pod, Service
@@ -30,7 +43,7 @@ from tfoperator.kube.objects import Pod, Service
 _POD_STATES = (ReplicaState.PENDING, ReplicaState.RUNNING)
 
 
-def plan_replicas(draft: Draft, known: Situation) -> None:
+def plan_replicas(facts: Facts) -> Iterator[Want]:
     """Plan creations, deletions and restarts. Raises PodTemplateError if a body can't be made.
 
     A replica whose pod terminates gets a new pod when the old one is gone, for both have the same name. A failed pod
@@ -38,141 +51,204 @@ def plan_replicas(draft: Draft, known: Situation) -> None:
     runs in it, and its successor is created in the same plan. Where all replicas restart together, no pod is made
     before the last old one is gone.
     """
-    groups, restart = known.groups, known.restart
-    gang = None if draft.options.gang is None else gang_of(draft, draft.options.gang)
-    manifests = ReplicaManifests(draft.job, groups, draft.options, gang)
-    may_create = gang is None or plan_pod_group(draft, groups, gang, manifests.template)
+    gang = facts.gang
     # Otherwise replicas start again whose quota was given back. It is asked for again when the status shows that.
-    has_quota = draft.observed.gate is None or not _exceeds(draft.observed.gate, groups)
-    may_create = may_create and has_quota
-    if restart.old:
-        may_create = False
-        _delete_old(draft, restart)
-    services = _services_by_replica(draft)
-    per_job = draft.options.network is Network.PER_JOB
-    if per_job and may_create:
-        _plan_job_service(draft, groups, manifests)
+    has_quota = facts.observed.gate is None or not _exceeds(facts.observed.gate, facts.groups)
+    terms = _Terms(
+        manifests=ReplicaManifests(facts.job, facts.groups, facts.options) if gang is None else gang.manifests,
+        restart=facts.restart,
+        per_job=facts.options.network is Network.PER_JOB,
+        may_create=has_quota and not facts.restart.old and (gang is None or gang.may_create),
+        # A gang scheduler may still count the old pod: with one, its end is awaited.
+        may_replace=has_quota and gang is None,
+    )
+    if facts.restart.old:
+        yield from _delete_old(facts.restart)
+    services, doubles = _services_by_replica(facts.observed.services)
+    for double in doubles:
+        yield from delete("services", double, DeleteReason.DUPLICATE)
+    if terms.per_job and terms.may_create:
+        yield from _job_service(facts, terms.manifests)
     creating = []
-    for group in groups:
-        creates_pods = False
-        for replica in group.replicas:
-            has_service = per_job
-            if not per_job:
-                service = services.pop((group.type, replica.index), None)
-                has_service = service is not None
-                if may_create and service is None and replica.state not in ENDED_STATES:
-                    draft.create_replica_object(_creation("services", group, replica, manifests, restart))
-            if may_create and replica.state in STATES_WITHOUT_POD and replica.held_until is None:
-                draft.create_replica_object(_creation("pods", group, replica, manifests, restart))
-                creates_pods = True
-            # A gang scheduler may still count the old pod: with one, its end is awaited.
-            replace = gang is None and has_service and has_quota
-            if replica.wait is not None and _restart(draft, group, replica, manifests, restart, replace=replace):
-                creates_pods = True
-        if creates_pods:
+    for group in facts.groups:
+        wants = [
+            want
+            for replica in group.replicas
+            for want in _plan_replica(terms, group, replica, has_service=(group.type, replica.index) in services)
+        ]
+        yield from wants
+        if any(map(_creates_pod, wants)):
             creating.append(group)
-        _end_unwanted(draft, group)
+        yield from _end_unwanted(group)
     if creating:
-        _warn(draft, creating, manifests)
-    # The remaining pods belong to no wanted replica.
-    for unwanted in sorted(services, reverse=True):
-        draft.delete("services", services[unwanted], DeleteReason.SCALE_DOWN)
+        yield from _warnings(creating, terms.manifests)
+    yield from _unwanted_services(facts, services)
+
+
+def free_lost_pods(facts: Facts) -> Iterator[Want]:
+    """Force the deletion of pods on a lost node that are past their grace period: no kubelet will confirm their end."""
+    for pod in facts.observed.pods:
+        overdue = overdue_seconds(pod, facts.now, facts.options)
+        if overdue is None:
+            continue
+        if overdue >= 0:
+            yield from delete("pods", pod, DeleteReason.NODE_LOST, grace=0)
+        else:
+            yield LookAgain(-overdue)
+
+
+def count_first(facts: Facts) -> Iterator[Want]:
+    """Write a resumption, a restart of all and a disruption before anything is done.
+
+    Otherwise a pod could be created that is taken for an old one, or be lost before its predecessor is counted.
+    """
+    if facts.resumed or facts.restart.causes or any(group.has_new_disruption for group in facts.groups):
+        yield STATUS_FIRST
+    if facts.held > 0:
+        yield LookAgain(facts.held)
+
+
+class _Terms(msgspec.Struct, frozen=True):
+    """What holds for all replicas of the job.
+
+    With `per_job` there is one service for all replicas. Objects may be created with `may_create`, and a failed pod and
+    its successor at once with `may_replace`.
+    """
+
+    manifests: ReplicaManifests
+    restart: JobRestart
+    per_job: bool
+    may_create: bool
+    may_replace: bool
+
+
+def _plan_replica(terms: _Terms, group: ReplicaGroup, replica: Replica, *, has_service: bool) -> Iterator[Want]:
+    has_service = has_service or terms.per_job
+    if terms.may_create:
+        if not has_service and replica.state not in ENDED_STATES:
+            yield Act(PhaseName.REPLICAS, _service(terms, group, replica))
+        if replica.state in STATES_WITHOUT_POD and replica.held_until is None:
+            yield Act(PhaseName.REPLICAS, _pod(terms, group, replica))
+    if replica.wait is not None:
+        yield from _restart(terms, group, replica, replace=terms.may_replace and has_service)
+
+
+def _creates_pod(want: Want) -> bool:
+    return isinstance(want, Replace) or (
+        isinstance(want, Act) and isinstance(want.action, Create) and want.action.kind == "pods"
+    )
+
+
+def _unwanted_services(facts: Facts, services: Mapping[tuple[ReplicaType, int], Service]) -> Iterator[Act]:
+    """Delete the services of replicas that are not wanted; all where there is one service for the whole job."""
+    if not services:
+        return
+    sizes = {} if facts.options.network is Network.PER_JOB else {group.type: group.size for group in facts.groups}
+    unwanted = (replica for replica in services if replica[1] >= sizes.get(replica[0], 0))
+    for replica in sorted(unwanted, reverse=True):
+        yield from delete("services", services[replica], DeleteReason.SCALE_DOWN)
 
 
 def _exceeds(gate: QueueGate, groups: Sequence[ReplicaGroup]) -> bool:
     """Return whether the replicas that have not ended, and pods beside them, need more quota than the job has."""
     for group in groups:
-        beside = [*group.outliving, *(pod for _, pod in (*group.surplus, *group.duplicates))]
+        beside = group.beside
+        others = [*beside.outliving, *(pod for _, pod in (*beside.surplus, *beside.duplicates))]
         needed = sum(one.state not in ENDED_STATES for one in group.replicas)
-        needed += sum(pod.status.phase not in ENDED_PHASES for pod in beside)
+        needed += sum(pod.status.phase not in ENDED_PHASES for pod in others)
         if needed > gate.quota.get(group.type.lower(), needed):
             return True
     return False
 
 
-def report_edits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
+def report_edits(facts: Facts) -> Iterator[Want]:
     """Report once that what pods are made from was changed while pods made from the old run."""
-    edited = [group for group in groups if group.type in draft.observed.edited_templates]
+    edited = [group for group in facts.groups if group.type in facts.observed.edited_templates]
     types = [group.type for group in edited if any(one.state in _POD_STATES for one in group.replicas)]
     if types:
-        draft.event(
+        yield event(
             JobReason.TEMPLATE_CHANGED,
             f"The pods of {', '.join(types)} are to be made otherwise, from another template for example. Pods that "
             "exist stay as they were until they are made again; to replace all, suspend the job and resume it.",
         )
 
 
-def _plan_job_service(draft: Draft, groups: Sequence[ReplicaGroup], manifests: ReplicaManifests) -> None:
+def _job_service(facts: Facts, manifests: ReplicaManifests) -> Iterator[Act]:
     """Plan one service for all replicas, as long as one of them has work to do."""
-    name = draft.options.naming.job(draft.job)
-    there = any(one.metadata.name == name for one in draft.observed.services)
-    if not there and any(replica.state not in ENDED_STATES for group in groups for replica in group.replicas):
+    name = facts.options.naming.job(facts.job)
+    there = any(one.metadata.name == name for one in facts.observed.services)
+    if not there and any(replica.state not in ENDED_STATES for group in facts.groups for replica in group.replicas):
         body = manifests.job_service()
-        draft.add(PhaseName.NETWORK, Create(kind="services", name=name, body=body, spec_field="spec.network"))
+        creation = Create(kind="services", name=name, body=body, spec_field="spec.network")
+        yield Act(PhaseName.NETWORK, creation)
 
 
-def _end_unwanted(draft: Draft, group: ReplicaGroup) -> None:
-    for pod in group.outliving:
-        draft.stop(pod, StopReason.REPLICA_ENDED)
-    for _, pod in group.duplicates:
-        draft.delete("pods", pod, DeleteReason.DUPLICATE)
-    for _, pod in group.surplus:
-        draft.delete("pods", pod, DeleteReason.SCALE_DOWN)
+def _end_unwanted(group: ReplicaGroup) -> Iterator[Act]:
+    if group.beside is NOTHING_BESIDE:
+        return
+    for pod in group.beside.outliving:
+        yield from stop(pod, StopReason.REPLICA_ENDED)
+    for _, pod in group.beside.duplicates:
+        yield from delete("pods", pod, DeleteReason.DUPLICATE)
+    for _, pod in group.beside.surplus:
+        yield from delete("pods", pod, DeleteReason.SCALE_DOWN)
 
 
-def _warn(draft: Draft, groups: Sequence[ReplicaGroup], manifests: ReplicaManifests) -> None:
+def _warnings(groups: Sequence[ReplicaGroup], manifests: ReplicaManifests) -> Iterator[Want]:
     """Warn about settings that may surprise the author of the job, for groups whose pods are created."""
     for group in groups:
-        _tell_what_is_overruled(draft, group, manifests)
+        yield from _overruled(group, manifests)
     if problem := manifests.too_many_hosts:
-        draft.event(JobReason.TOO_MANY_REPLICAS, f"spec.tfReplicaSpecs: {problem}")
+        yield event(JobReason.TOO_MANY_REPLICAS, f"spec.tfReplicaSpecs: {problem}")
     if any(manifests.keeps_another_scheduler(group) for group in groups):
-        draft.event(
+        yield event(
             JobReason.SET_SCHEDULER_NAME,
             "Another scheduler is specified when gang-scheduling is enabled and it will not be overwritten",
         )
 
 
-def _tell_what_is_overruled(draft: Draft, group: ReplicaGroup, manifests: ReplicaManifests) -> None:
+def _overruled(group: ReplicaGroup, manifests: ReplicaManifests) -> Iterator[Want]:
+    """Report the settings of a template that are overwritten."""
     if manifests.overrules_restart_policy(group):
-        draft.event(
+        yield event(
             JobReason.SET_RESTART_POLICY,
             "Restart policy in pod template will be overwritten by restart policy in replica spec",
         )
-    has_started = bool(group.started_before or group.counts)
+    has_started = bool(group.record.started or group.counts)
     if not has_started and manifests.overrules_tf_config(group):
-        draft.event(
+        yield event(
             JobReason.SET_TF_CONFIG,
             f"TF_CONFIG in the pod template of {group.type} is overwritten: the operator's names all replicas of the "
             "job. Remove it from env, or give your own variable another name",
         )
     if manifests.overrules_host_name(group):
-        draft.event(
+        yield event(
             JobReason.SET_HOSTNAME,
             f"hostname and subdomain in the pod template of {group.type} will be overwritten: the network of the job "
             f"is {Network.PER_JOB}",
         )
 
 
+def _pod(terms: _Terms, group: ReplicaGroup, replica: Replica) -> Create:
+    restart = terms.restart
+    counts = PodCounts(replica.restarts, replica.disruptions, restart.number, restart.disruptions)
+    body = terms.manifests.pod(group, replica.index, counts)
+    if replica.avoids:
+        body = away_from(body, replica.avoids)
+    return _creation("pods", group, replica, restart, body)
+
+
+def _service(terms: _Terms, group: ReplicaGroup, replica: Replica) -> Create:
+    return _creation("services", group, replica, terms.restart, terms.manifests.service(group, replica.index))
+
+
 def _creation(
     kind: Literal["pods", "services"],
     group: ReplicaGroup,
     replica: Replica,
-    manifests: ReplicaManifests,
     restart: JobRestart,
+    body: dict[str, Any],
 ) -> Create:
-    if kind == "pods":
-        counts = PodCounts(
-            restarts=replica.restarts,
-            disruptions=group.disruption_counts.get(replica.index, 0),
-            job_restarts=restart.number,
-            job_disruptions=restart.disruptions,
-        )
-        body = manifests.pod(group, replica.index, counts)
-        if replica.avoids:
-            body = away_from(body, replica.avoids)
-    else:
-        body = manifests.service(group, replica.index)
     return Create(
         kind=kind,
         name=body["metadata"]["name"],
@@ -183,13 +259,13 @@ def _creation(
     )
 
 
-def _delete_old(draft: Draft, restart: JobRestart) -> None:
+def _delete_old(restart: JobRestart) -> Iterator[Want]:
     """Stop pods that run at once; keep those that have ended for their delay."""
     if restart.wait > 0:
-        draft.requeue_in(restart.wait)
+        yield LookAgain(restart.wait)
     for pod in restart.old:
         if restart.wait <= 0 or replica_phase(pod) not in ENDED_PHASES:
-            draft.delete("pods", pod, DeleteReason.RESTART)
+            yield from delete("pods", pod, DeleteReason.RESTART)
 
 
 def _gone_when_deleted(group: ReplicaGroup, replica: Replica, manifests: ReplicaManifests) -> Pod | None:
@@ -202,43 +278,35 @@ def _gone_when_deleted(group: ReplicaGroup, replica: Replica, manifests: Replica
         return None
     if pod.status.phase != "Failed" or pod.metadata.finalizers:
         return None
-    alone = all(index != replica.index for index, _ in group.duplicates)
+    alone = all(index != replica.index for index, _ in group.beside.duplicates)
     return pod if alone and pod.metadata.name == manifests.name(group, replica.index) else None
 
 
-def _restart(
-    draft: Draft,
-    group: ReplicaGroup,
-    replica: Replica,
-    manifests: ReplicaManifests,
-    restart: JobRestart,
-    *,
-    replace: bool,
-) -> bool:
-    """Delete the pod of a replica that restarts, once it is time. Returns whether its successor is created with that.
+def _restart(terms: _Terms, group: ReplicaGroup, replica: Replica, *, replace: bool) -> Iterator[Want]:
+    """Delete the pod of a replica that restarts, once it is time.
 
-    It is if `replace` allows that, and the name is free at once.
+    Its successor is created with that if `replace` allows it, and the name is free at once.
     """
-    ended = _gone_when_deleted(group, replica, manifests)
+    ended = _gone_when_deleted(group, replica, terms.manifests)
     if ended is not None and replace:
-        draft.replace(ended, _creation("pods", group, replica, manifests, restart))
-        return True
-    if replica.pod is not None and replica.wait is not None:
-        if replica.wait > 0:
-            draft.requeue_in(replica.wait)
-        else:
-            lost = replica.pod.status.phase == "Unknown"
-            reason = DeleteReason.NODE_LOST if lost else DeleteReason.RESTART
-            # Where kubelets restart containers, one that runs may be an older view of one that waits for that.
-            as_seen = group.in_place and replica.pod.status.phase == "Running"
-            draft.delete("pods", replica.pod, reason, as_seen=as_seen)
-    return False
+        yield Replace(deletion("pods", ended, DeleteReason.RESTART), _pod(terms, group, replica))
+    elif replica.wait is not None and replica.wait > 0:
+        yield LookAgain(replica.wait)
+    elif replica.pod is not None:
+        phase = replica.pod.status.phase
+        reason = DeleteReason.NODE_LOST if phase == "Unknown" else DeleteReason.RESTART
+        # Where kubelets restart containers, one that runs may be an older view of one that waits for that.
+        as_seen = group.record.in_place and phase == "Running"
+        yield from delete("pods", replica.pod, reason, as_seen=as_seen)
 
 
-def _services_by_replica(draft: Draft) -> dict[tuple[ReplicaType, int], Service]:
-    """Return one service per replica, the oldest; delete duplicates. Services that name no replica are left alone."""
+def _services_by_replica(
+    services: Iterable[Service],
+) -> tuple[dict[tuple[ReplicaType, int], Service], Sequence[Service]]:
+    """Return one service per replica, the oldest, and its duplicates. Services that name no replica are left alone."""
     chosen: dict[tuple[ReplicaType, int], Service] = {}
-    for service in draft.observed.services:
+    doubles = []
+    for service in services:
         replica = replica_of(service.metadata.labels)
         if replica is None:
             continue
@@ -246,8 +314,8 @@ def _services_by_replica(draft: Draft) -> dict[tuple[ReplicaType, int], Service]
             chosen[replica] = service
         elif (rival := chosen[replica]) is not service:
             chosen[replica], double = sorted((rival, service), key=_precedence)
-            draft.delete("services", double, DeleteReason.DUPLICATE)
-    return chosen
+            doubles.append(double)
+    return chosen, doubles
 
 
 def _precedence(service: Service) -> tuple[bool, float, str, str]:

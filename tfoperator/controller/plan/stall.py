@@ -30,9 +30,9 @@ from tfoperator.api.v1.status import TrainingProgress, all_conditions
 from tfoperator.api.v1.types import OnStall, ReplicaType, TFJob
 from tfoperator.base.clock import seconds_between, utc, whole_second
 from tfoperator.base.durations import format_duration
+from tfoperator.controller.plan.facts import Facts
 from tfoperator.controller.plan.progress import STACKS_TIMEOUT, Stall, StallState, pods_to_look_into
-from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
-from tfoperator.controller.plan.verdict import Situation
+from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState, restarted_at_once
 from tfoperator.controller.pods.manifests import CHIEF_TYPES
 from tfoperator.kube.objects import Pod
 
@@ -55,23 +55,40 @@ _SHARE_OF_SILENCE, _MAX_LOOK_PERIOD = 0.25, 600.0
 half of the deadline at least, and this at most."""
 
 
-def judge_progress(known: Situation, deadline: float) -> Stall:
+def with_stall(facts: Facts, deadline: float) -> Facts:
+    """Return the facts with the job's progress; `deadline` is its progress deadline in seconds.
+
+    The replicas of a stall that is ended now by a restart are restarted, unless the job is suspended.
+    """
+    stall = judge_progress(facts, deadline)
+    ends = stall.ends_as is OnStall.RESTART and not facts.suspended
+    groups = _stalled_replicas(facts.groups, stall) if ends else facts.groups
+    return msgspec.structs.replace(facts, stall=stall, groups=groups)
+
+
+def judge_progress(facts: Facts, deadline: float) -> Stall:
     """Return whether the job has stalled; `deadline` is its progress deadline in seconds."""
-    start = _clock_start(known.job, known.groups)
+    start = _clock_start(facts.job, facts.groups)
     if start is None:
         return Stall(state=StallState.NOT_RUNNING)
-    clock, reported = _Clock(start, deadline, known.now), known.observed.reported
-    return _by_logs(known, clock) if reported is None else _by_reports(known, clock, reported)
+    clock, reported = _Clock(start, deadline, facts.now), facts.observed.reported
+    return _by_logs(facts, clock) if reported is None else _by_reports(facts, clock, reported)
 
 
-def mark_stalled(groups: Sequence[ReplicaGroup], stall: Stall) -> None:
+def _stalled_replicas(groups: Sequence[ReplicaGroup], stall: Stall) -> tuple[ReplicaGroup, ...]:
     """Restart the replicas that are behind; all that train if none is known to be."""
     running = _running(groups)
     named = [one for one in running if one[0].name_of(one[1]) in stall.behind]
-    for group, replica, _ in named or _training(running):
-        group.restart_running(replica, "has stalled")
-    for group in groups:
-        group.add_up()
+    lost = {(group.type, replica.index) for group, replica, _ in named or _training(running)}
+    return tuple(
+        group.with_replicas(
+            tuple(
+                restarted_at_once(replica, "has stalled") if (group.type, replica.index) in lost else replica
+                for replica in group.replicas
+            )
+        )
+        for group in groups
+    )
 
 
 class _Clock(msgspec.Struct, frozen=True):
@@ -105,7 +122,7 @@ def _clock_start(job: TFJob, groups: Sequence[ReplicaGroup]) -> datetime | None:
 # By reports.
 
 
-def _by_reports(known: Situation, clock: _Clock, reported: TrainingProgress) -> Stall:
+def _by_reports(facts: Facts, clock: _Clock, reported: TrainingProgress) -> Stall:
     time = utc(reported.last_updated_time or clock.start)
     last = max(utc(clock.start), min(time, utc(clock.now)))
     left = clock.left(last)
@@ -114,7 +131,7 @@ def _by_reports(known: Situation, clock: _Clock, reported: TrainingProgress) -> 
     at = f" at {reported.percentage} %" if reported.percentage is not None else ""
     step = f" (step {reported.step})" if reported.step is not None else ""
     what = f"the last report{at}{step} came at {_time(time)}"
-    return _stalled(known, clock, what, _behind_by_reports(reported), look_again=None)
+    return _stalled(facts, clock, what, _behind_by_reports(reported), look_again=None)
 
 
 def _behind_by_reports(reported: TrainingProgress) -> tuple[str, ...]:
@@ -130,12 +147,12 @@ def _behind_by_reports(reported: TrainingProgress) -> tuple[str, ...]:
 # By logs.
 
 
-def _by_logs(known: Situation, clock: _Clock) -> Stall:
-    job, lines = known.job, known.observed.log_lines
+def _by_logs(facts: Facts, clock: _Clock) -> Stall:
+    job, lines = facts.job, facts.observed.log_lines
     if lines is None:
         message = "its replicas report no progress, and this operator does not read logs"
         return Stall(state=StallState.UNKNOWN, message=_unknown(job, message))
-    training = sorted(_training(_running(known.groups)), key=lambda one: one[0].type not in CHIEF_TYPES)
+    training = sorted(_training(_running(facts.groups)), key=lambda one: one[0].type not in CHIEF_TYPES)
     pods = {group.name_of(replica): pod for group, replica, pod in training}
     newest = {name: lines.newest[pod.metadata.uid] for name, pod in pods.items() if pod.metadata.uid in lines.newest}
     times = {name: min(utc(one.time), utc(clock.now)) for name, one in newest.items()}
@@ -170,7 +187,7 @@ def _by_logs(known: Situation, clock: _Clock) -> Stall:
         )
     what = f"the last line of a log was written at {_time(max(times.values()))}" if times else "nothing was logged"
     stopped = tuple(name for name, one in newest.items() if one.stopped)[:_MAX_BEHIND]
-    stall = _stalled(known, clock, what, stopped or _silent_first(times), look_again=again - since)
+    stall = _stalled(facts, clock, what, stopped or _silent_first(times), look_again=again - since)
     if look_at and stall.ends_as is OnStall.REPORT:
         stall = msgspec.structs.replace(stall, look_at=look_at, newer_than=last, look_again=again)
     return stall
@@ -213,8 +230,8 @@ def _silent_first(times: Mapping[str, datetime]) -> tuple[str, ...]:
     return tuple(order[: gaps.index(widest) + 1][:_MAX_BEHIND])
 
 
-def _stalled(known: Situation, clock: _Clock, what: str, behind: tuple[str, ...], *, look_again: float | None) -> Stall:
-    job, taken = known.job, known.observed.stacks_taken
+def _stalled(facts: Facts, clock: _Clock, what: str, behind: tuple[str, ...], *, look_again: float | None) -> Stall:
+    job, taken = facts.job, facts.observed.stacks_taken
     policy = job.spec.policy
     names = f" Behind: {', '.join(behind)}." if behind else ""
     message = f"TFJob {job.metadata.key} has made no progress for {format_duration(clock.deadline)}: {what}.{names}"
@@ -227,7 +244,7 @@ def _stalled(known: Situation, clock: _Clock, what: str, behind: tuple[str, ...]
         stall = msgspec.structs.replace(stall, ends_as=OnStall.REPORT, look_again=_END_DELAY)
     if taken is None:
         return stall
-    pods = pods_to_look_into(known.groups, behind)
+    pods = pods_to_look_into(facts.groups, behind)
     if is_new:
         return msgspec.structs.replace(stall, stacks_of=pods, look_again=STACKS_TIMEOUT)
     began = clock.now if before is None or before.last_transition_time is None else before.last_transition_time

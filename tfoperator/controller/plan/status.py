@@ -8,6 +8,7 @@ job that starts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any
 
 import msgspec
 
@@ -27,9 +28,9 @@ from tfoperator.api.v1.status import (
 from tfoperator.api.v1.types import Network, ReplicaType, TFJob, TFJobSpec
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.conditions import Conditions, is_finished
+from tfoperator.controller.plan.facts import Facts, Stage
 from tfoperator.controller.plan.observed import Observed, PlanOptions, clean_pod_policy
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, has_record
-from tfoperator.controller.plan.verdict import Situation, Stage
 
 _UNREMARKABLE_CONDITIONS = frozenset({ConditionType.CREATED})
 _SPECIAL_FIELDS = (
@@ -44,31 +45,38 @@ _SPECIAL_FIELDS = (
 _COMPARED_FIELDS = tuple(name for name in TFJobStatus.__struct_fields__ if name not in _SPECIAL_FIELDS)
 
 
-def build_status(
-    known: Situation,
-    stage: Stage,
-    conditions: Conditions,
-    held: Mapping[ReplicaType, int],
-    usage: JobUsage | None,
-) -> TFJobStatus:
-    """Return the complete status of the job; `lastReconcileTime` is kept from the current one.
+def build_status(facts: Facts, conditions: Conditions, parts: Mapping[str, Any], usage: JobUsage | None) -> TFJobStatus:
+    """Return the complete status of the job, with these `parts`; `lastReconcileTime` is kept from the current one."""
+    match facts.verdict.stage:
+        case Stage.FINISHED:
+            status = _status_after_end(facts.job, conditions)
+        case Stage.INVALID:
+            status = _status_of_invalid(facts, conditions)
+        case _:
+            status = _status(facts, conditions, usage)
+    changed = {name: part for name, part in parts.items() if getattr(status, name) != part}
+    return msgspec.structs.replace(status, **changed) if changed else status
+
+
+def _status(facts: Facts, conditions: Conditions, usage: JobUsage | None) -> TFJobStatus:
+    """Return the status of a job that goes on, is suspended, or ends now.
 
     When the job has ended nothing counts as active, since what still runs is stopped. On success the Go operator
     counts that as succeeded, and so do we. On failure it counts as active what ran when it saw the failure, whatever
     it does with it then: so do we where `cleanPodPolicy` is set, as clients of that operator expect. Of a suspended job
-    `held` has by type the number of replicas that run on because they can't be stopped yet, and those are active. The
-    network is that of the job's objects: the status has it if it isn't the Go operator's.
+    the replicas that run on because they can't be stopped yet are active. The network is that of the job's objects: the
+    status has it if it isn't the Go operator's.
     """
-    job, groups = known.job, known.groups
-    progress = known.observed.progress or job.status.progress
+    job, groups, stage, held = facts.job, facts.groups, facts.verdict.stage, facts.running_on
+    progress = facts.observed.progress or job.status.progress
     has_ended = stage.is_end
-    per_job = known.start is not None and known.options.network is Network.PER_JOB
+    per_job = facts.start is not None and facts.options.network is Network.PER_JOB
     is_active = stage is Stage.ACTIVE
-    job_restarts = known.restart.number if is_active else job.status.job_restarts
-    job_disruptions = known.restart.disruptions if is_active else job.status.job_disruptions
+    job_restarts = facts.restart.number if is_active else job.status.job_restarts
+    job_disruptions = facts.restart.disruptions if is_active else job.status.job_disruptions
     specs = job.spec.tf_replica_specs
     name = job.metadata.name
-    as_seen = stage is Stage.FAILED and bool(clean_pod_policy(job, known.options))
+    as_seen = stage is Stage.FAILED and bool(clean_pod_policy(job, facts.options))
     statuses = {g.type: _replica_status(g, stage, name, held.get(g.type, 0), as_seen=as_seen) for g in groups}
     replica_statuses = {str(key): one for key, one in statuses.items() if key in specs or has_record(one)}
     ready = sum(status.ready for status in replica_statuses.values())
@@ -82,20 +90,20 @@ def build_status(
         job_restarts=job_restarts,
         disruptions=job_disruptions + sum(status.disruptions for status in replica_statuses.values()),
         job_disruptions=job_disruptions,
-        disruption_backoff=known.backoff if is_active else None,
+        disruption_backoff=facts.backoff if is_active else None,
         replica_statuses=replica_statuses,
-        start_time=known.start,
-        completion_time=whole_second(known.now) if has_ended else None,
+        start_time=facts.start,
+        completion_time=whole_second(facts.now) if has_ended else None,
         observed_generation=job.metadata.generation,
         network=Network.PER_JOB if per_job else job.status.network,
         progress=progress.without_estimate() if progress is not None and has_ended else progress,
         usage=usage,
-        node_failures=dict(known.node_failures),
+        node_failures=dict(facts.node_failures),
     )
 
 
-def status_after_end(job: TFJob, conditions: Conditions) -> TFJobStatus:
-    """Return the status of a job that has ended, which keeps its outcome, times and counts.
+def _status_after_end(job: TFJob, conditions: Conditions) -> TFJobStatus:
+    """Return the status of a job that had ended, which keeps its outcome, times and counts.
 
     That an edit of the spec was observed is recorded, since kstatus (Helm with `--wait`, Flux) waits for that. A status
     of the Go operator has no observed generation, and kstatus does not wait for one then. Conditions that an older
@@ -107,8 +115,20 @@ def status_after_end(job: TFJob, conditions: Conditions) -> TFJobStatus:
     return msgspec.structs.replace(status, observed_generation=generation)
 
 
+def _status_of_invalid(facts: Facts, conditions: Conditions) -> TFJobStatus:
+    """Return the status of a job whose spec can't be acted on: it has failed, or is as it was but for conditions."""
+    status = conditions.written_to(facts.job.status)
+    failed = is_finished(status.conditions)
+    return msgspec.structs.replace(
+        status,
+        phase=phase_of(status.conditions, status.replica_statuses.values()),
+        completion_time=whole_second(facts.now) if failed else status.completion_time,
+        observed_generation=facts.job.metadata.generation,
+    )
+
+
 def phase_of(conditions: Sequence[JobCondition], statuses: Iterable[ReplicaStatus]) -> str:
-    """Return the job's state in one word: Pending, Running, Succeeded, Failed or Unknown.
+    """Return the job's state in one word: Pending, Running, Succeeded, Failed or Unfacts.
 
     Running needs an active pod; a suspended job is Pending, for it waits to run. Unknown: the operator can no longer
     interpret the spec.
@@ -216,7 +236,7 @@ def _replica_status(group: ReplicaGroup, stage: Stage, job_name: str, held: int,
         disruption_counts=disruptions,
         completed_indexes=format_indexes(group.completed),
         failed_indexes=format_indexes(group.failed),
-        started_indexes="" if stage is Stage.SUSPENDED else format_indexes(group.kept_started),
+        started_indexes="" if stage is Stage.SUSPENDED else format_indexes(group.started),
         selector=replicas_selector(job_name, group.type) if group.type is ReplicaType.WORKER else "",
     )
 

@@ -11,17 +11,20 @@ its restarts, before the pod is deleted, so each failure counts once. One that a
 from __future__ import annotations
 
 import re
+from collections.abc import Container, Iterator, Mapping
+
+import msgspec
 
 from tfoperator.api.job_conditions import has_condition
 from tfoperator.api.limits import MAX_NODE_FAILURES
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.base.clock import seconds_between
-from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.facts import Facts
 from tfoperator.controller.plan.held_resources import program_of, termination_of
-from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.proposal import SetCondition, Want, event
+from tfoperator.controller.plan.replicas import Replica, ReplicaState, restarted_at_once
 from tfoperator.controller.plan.restart import ending_of, restarts_in_place
-from tfoperator.controller.plan.verdict import Situation
 
 _DEVICE_EXIT_CODES = (201, 202)
 """Of programs that find their device broken, or in use by a process that should be gone: DLRover's."""
@@ -31,72 +34,87 @@ _MIN_AGE = 20.0
 """Seconds from a pod's creation to the first report that counts: clocks differ by less, and a pace takes longer."""
 
 
-def report_stragglers(draft: Draft, known: Situation) -> None:
-    """Set the condition Straggling, which isn't written again for another factor; tell what is new, an event each."""
-    for key, count in known.node_failures.items():
-        if count == _IN_A_ROW != draft.job.status.node_failures.get(key):
+def report_stragglers(facts: Facts) -> Iterator[Want]:
+    """Set the condition Straggling, which isn't written again for another factor; report what is new, an event each."""
+    before = facts.condition(ConditionType.STRAGGLING)
+    for key, count in facts.node_failures.items():
+        if count == _IN_A_ROW != facts.job.status.node_failures.get(key):
             why = "{} was slow, failed three times in a row, or by its device, on node {}".format(*key.split("/"))
-            draft.event(JobReason.NODE_AVOIDED, f"{why}: it is made anew on another node.")
-    slow, before = _slow(known), draft.conditions.get(ConditionType.STRAGGLING)
-    told = re.findall(r"([\w-]+) \(", before.message) if before is not None and before.status == "True" else []
-    names = ", ".join(f"{name} ({factor} times)" for name, factor in slow.items())
-    message = f"Steps of TFJob {draft.key} take longer than the median of the replica's type: {names}."
-    if slow and told != list(slow):
-        draft.conditions.set(ConditionType.STRAGGLING, "True", JobReason.SLOW_REPLICA, message)
-        if not told:
-            draft.event(JobReason.STRAGGLING, message)
+            yield event(JobReason.NODE_AVOIDED, f"{why}: it is made anew on another node.")
+    slow, key = _slow(facts), facts.job.metadata.key
+    is_true = before is not None and before.status == "True"
+    is_true = before is not None and before.status == "True"
+    reported_before = re.findall(r"([\w-]+) \(", before.message) if before is not None and is_true else []
+    if slow and reported_before != list(slow):
+        names = ", ".join(f"{name} ({factor} times)" for name, factor in slow.items())
+        message = f"Steps of TFJob {key} take longer than the median of the replica's type: {names}."
+        yield SetCondition(ConditionType.STRAGGLING, "True", JobReason.SLOW_REPLICA, message)
+        if not reported_before:
+            yield event(JobReason.STRAGGLING, message)
     elif before is not None and not slow:
-        message = f"No replica of TFJob {draft.key} is slow."
-        draft.conditions.set(ConditionType.STRAGGLING, "False", JobReason.NO_SLOW_REPLICA, message)
+        message = f"No replica of TFJob {key} is slow."
+        yield SetCondition(ConditionType.STRAGGLING, "False", JobReason.NO_SLOW_REPLICA, message)
 
 
-def move_replicas(known: Situation) -> dict[str, int]:
-    """Restart what is to run elsewhere, and have each replica avoid its nodes; return what is to be remembered."""
-    status = known.job.status
-    noted = dict(status.node_failures)
-    slow = _slow(known) if has_condition(known.job, ConditionType.STRAGGLING) else {}
-    for group in known.groups:
+def moved(facts: Facts) -> Facts:
+    """Return the facts with replicas restarted that are to run elsewhere, with the nodes that each replica avoids, and
+    with what is to be remembered of nodes.
+    """
+    noted: Mapping[str, int] = facts.job.status.node_failures
+    slow = _slow(facts) if has_condition(facts.job, ConditionType.STRAGGLING) else {}
+    groups = []
+    for group in facts.groups:
+        replicas = []
         for replica in group.replicas:
-            name, node = group.name_of(replica), "" if replica.pod is None else replica.pod.spec.node_name
-            own = {key.partition("/")[2]: noted[key] for key in noted if key.startswith(f"{name}/")}
-            avoided = [one for one, count in own.items() if count >= _IN_A_ROW]
-            if node and not known.suspended and node not in avoided and len(avoided) < _MAX_NODES:
-                count = _failures(group, replica, is_slow=name in slow)
-                for other in own if count else ():
-                    if other not in avoided:
-                        # What it has counted elsewhere is in a row no more.
-                        count += noted.pop(f"{name}/{other}") * (other == node)
-                if count:
-                    noted[f"{name}/{node}"] = count = min(count, _IN_A_ROW)
-                    avoided += [node] * (count == _IN_A_ROW)
-            replica.avoids = tuple(avoided)
-        group.add_up()
-    return dict(sorted(noted.items(), key=lambda one: one[1])[-MAX_NODE_FAILURES:])
+            changed, noted = _moved(group.name_of(replica), replica, noted, slow, is_suspended=facts.suspended)
+            replicas.append(changed)
+        groups.append(group.with_replicas(tuple(replicas)))
+    kept = dict(sorted(noted.items(), key=lambda one: one[1])[-MAX_NODE_FAILURES:])
+    return msgspec.structs.replace(facts, groups=tuple(groups), node_failures=kept)
 
 
-def _failures(group: ReplicaGroup, replica: Replica, *, is_slow: bool) -> int:
-    """Return how many new failures the replica's pod tells of; restart one that runs, but not on its node again."""
+def _moved(
+    name: str, replica: Replica, noted: Mapping[str, int], slow: Container[str], *, is_suspended: bool
+) -> tuple[Replica, Mapping[str, int]]:
+    """Return the replica with the nodes that it avoids, restarted if it has to leave its node, and the new notes."""
+    node = "" if replica.pod is None else replica.pod.spec.node_name
+    own = {key.partition("/")[2]: count for key, count in noted.items() if key.startswith(f"{name}/")}
+    avoided = [place for place, count in own.items() if count >= _IN_A_ROW]
+    if node and not is_suspended and node not in avoided and len(avoided) < _MAX_NODES:
+        count, replica = _failures(replica, is_slow=name in slow)
+        if count:
+            # What it has counted elsewhere is in a row no more.
+            count = min(count + own.get(node, 0), _IN_A_ROW)
+            elsewhere = {f"{name}/{place}" for place in own if place not in avoided}
+            noted = {**{key: value for key, value in noted.items() if key not in elsewhere}, f"{name}/{node}": count}
+            if count == _IN_A_ROW:
+                avoided.append(node)
+    return (msgspec.structs.replace(replica, avoids=tuple(avoided)) if avoided else replica), noted
+
+
+def _failures(replica: Replica, *, is_slow: bool) -> tuple[int, Replica]:
+    """Return how many new failures the replica's pod shows, and the replica: it is restarted if it has to move."""
     pod = replica.pod
     if pod is None or pod.metadata.deletion_timestamp is not None:
-        return 0
+        return 0, replica
     if pod.status.phase == "Running" and replica.state in (ReplicaState.RUNNING, ReplicaState.RESTARTING):
         last = termination_of(program_of(pod), last=True)
         by_device = last is not None and last.exit_code in _DEVICE_EXIT_CODES
         if not (is_slow or by_device or restarts_in_place(pod) >= _IN_A_ROW):
-            return 0
-        group.restart_running(replica, "is slow" if is_slow else "fails again and again on its node")
-        return _IN_A_ROW
+            return 0, replica
+        cause = "is slow" if is_slow else "fails again and again on its node"
+        return _IN_A_ROW, restarted_at_once(replica, cause)
     ending = ending_of(pod)
     if not replica.newly_restarting or ending.infrastructure or ending.exit_code is None:
-        return 0
-    return _IN_A_ROW if ending.exit_code in _DEVICE_EXIT_CODES else 1
+        return 0, replica
+    return (_IN_A_ROW if ending.exit_code in _DEVICE_EXIT_CODES else 1), replica
 
 
-def _slow(known: Situation) -> dict[str, str]:
+def _slow(facts: Facts) -> dict[str, str]:
     """Return by how much the replicas are slow that run and are."""
-    reported, found = known.observed.reported, {}
+    reported, found = facts.observed.reported, {}
     slow = {one.name: one for one in reported.slow} if reported is not None else {}
-    for group in known.groups if slow else ():
+    for group in facts.groups if slow else ():
         for replica in group.replicas:
             one, pod = slow.get(group.name_of(replica)), replica.pod
             if one is not None and pod is not None and replica.state is ReplicaState.RUNNING:

@@ -11,7 +11,7 @@ that asks for extended resources, such as GPUs, is not made: it would have them 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -20,24 +20,19 @@ from tfoperator.api import names
 from tfoperator.api.queues import queue_name, uncounted_devices
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import TensorBoardStatus
+from tfoperator.api.v1.types import TFJob
 from tfoperator.api.validation.warnings import uncounted_board
 from tfoperator.controller.plan.actions import Create, Delete, DeleteReason, Patch, PhaseName
 from tfoperator.controller.plan.conditions import is_finished
-from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.facts import Facts, Stage, TensorBoardObjects
 from tfoperator.controller.plan.observed import Observed
+from tfoperator.controller.plan.proposal import Act, StatusPart, Want, event
+from tfoperator.controller.pods.options import PodOptions
 from tfoperator.controller.pods.tensorboard import refused_service_type, tensorboard_deployment, tensorboard_service
-from tfoperator.kube.deployments import Deployment
-from tfoperator.kube.objects import HasMetadata, Service
+from tfoperator.kube.objects import HasMetadata
 
 _Kind = Literal["deployments", "services"]
 _SPEC_FIELD = "spec.tensorBoard"
-
-
-class TensorBoardObjects(msgspec.Struct, frozen=True):
-    """The objects of a job's TensorBoard."""
-
-    deployment: Deployment | None = None
-    service: Service | None = None
 
 
 def split_tensorboard(observed: Observed) -> tuple[Observed, TensorBoardObjects]:
@@ -57,103 +52,98 @@ def split_tensorboard(observed: Observed) -> tuple[Observed, TensorBoardObjects]
     return msgspec.structs.replace(observed, services=replicas), tensorboard
 
 
-def plan_tensorboard(draft: Draft, tensorboard: TensorBoardObjects, *, suspended: bool = False) -> None:
+def plan_tensorboard(facts: Facts) -> Iterator[Want]:
     """Bring the TensorBoard to the spec. Nothing is created for a suspended job, and none runs for one in a queue.
 
     A job that waits for its first start has nothing to show yet.
     """
-    wanted = draft.job.spec.tensor_board
+    there = facts.tensorboard
+    if there is None:
+        return
+    job, options, wanted = facts.job, facts.options, facts.job.spec.tensor_board
     if wanted is None:
-        _remove(draft, "deployments", tensorboard.deployment)
-        _remove(draft, "services", tensorboard.service)
-        draft.tensorboard_status = None
+        yield from _remove_all(there)
         return
-    if devices := uncounted_devices(draft.job):
-        _refuse(draft, tensorboard, devices)
+    if devices := uncounted_devices(job):
+        yield from _refuse(job, there, devices)
         return
-    create = not suspended
-    service = tensorboard_service(draft.job, wanted, draft.options)
-    changes = _bring(draft, "services", tensorboard.service, service, create)
-    if changes and (refused := refused_service_type(wanted, draft.options)):
+    suspended = facts.verdict.stage is not Stage.FINISHED and facts.observed.is_suspended
+    service = list(_bring("services", job, there.service, tensorboard_service(job, wanted, options), not suspended))
+    yield from service
+    if service and (refused := refused_service_type(wanted, options)):
         message = f"{_SPEC_FIELD}.serviceType: {refused} is not allowed, so the service is ClusterIP"
-        draft.event(JobReason.TENSORBOARD_NOT_EXPOSED, f"{message}; see --exposed-tensorboards of the operator")
-    if suspended and queue_name(draft.job.metadata.labels):
-        _remove(draft, "deployments", tensorboard.deployment, DeleteReason.SUSPEND)
+        yield event(JobReason.TENSORBOARD_NOT_EXPOSED, f"{message}; see --exposed-tensorboards of the operator")
+    if suspended and queue_name(job.metadata.labels):
+        yield from _remove("deployments", there.deployment, DeleteReason.SUSPEND)
     else:
-        deployment = tensorboard_deployment(draft.job, wanted, draft.options)
-        _bring(draft, "deployments", tensorboard.deployment, deployment, create)
-    draft.tensorboard_status = _status(draft, tensorboard)
+        body = tensorboard_deployment(job, wanted, options)
+        yield from _bring("deployments", job, there.deployment, body, not suspended)
+    yield StatusPart({"tensor_board": _status(there, options)})
 
 
-def _refuse(draft: Draft, tensorboard: TensorBoardObjects, devices: Sequence[str]) -> None:
+def _refuse(job: TFJob, there: TensorBoardObjects, devices: Sequence[str]) -> Iterator[Want]:
     """Have no TensorBoard, and report that once for each version of the job, or when there was one."""
-    job, there = draft.job, tensorboard.deployment
+    deployment = there.deployment
     is_new = job.status.observed_generation != job.metadata.generation and not is_finished(job.status.conditions)
-    if is_new or (there is not None and there.metadata.deletion_timestamp is None):
+    if is_new or (deployment is not None and deployment.metadata.deletion_timestamp is None):
         message = f"{_SPEC_FIELD}.resources {uncounted_board(queue_name(job.metadata.labels), devices)}"
-        draft.event(JobReason.TENSORBOARD_NOT_COUNTED, message)
-    _remove(draft, "deployments", there)
-    _remove(draft, "services", tensorboard.service)
-    draft.tensorboard_status = None
+        yield event(JobReason.TENSORBOARD_NOT_COUNTED, message)
+    yield from _remove_all(there)
 
 
-def _remove(
-    draft: Draft, kind: _Kind, current: HasMetadata | None, reason: DeleteReason = DeleteReason.NOT_WANTED
-) -> None:
+def _remove_all(there: TensorBoardObjects) -> Iterator[Want]:
+    yield from _remove("deployments", there.deployment)
+    yield from _remove("services", there.service)
+    yield StatusPart({"tensor_board": None})
+
+
+def _remove(kind: _Kind, current: HasMetadata | None, reason: DeleteReason = DeleteReason.NOT_WANTED) -> Iterator[Act]:
     if current is not None and current.metadata.deletion_timestamp is None:
         meta = current.metadata
         deletion = Delete(kind=kind, name=meta.name, uid=meta.uid, required=False, reason=reason)
-        draft.add(PhaseName.TENSORBOARD, deletion)
+        yield Act(PhaseName.TENSORBOARD, deletion)
 
 
 def _bring(
-    draft: Draft,
-    kind: _Kind,
-    current: HasMetadata | None,
-    body: dict[str, Any],
-    create: bool,
-) -> bool:
-    """Create what is missing, change objects made from an older spec; return whether anything is done.
+    kind: _Kind, job: TFJob, current: HasMetadata | None, body: dict[str, Any], may_create: bool
+) -> Iterator[Act]:
+    """Create what is missing, and change objects made from an older spec.
 
     Terminating ones keep their names until they are gone.
     """
-    name = names.tensorboard_name(draft.job.metadata.name)
+    name = names.tensorboard_name(job.metadata.name)
     if current is None:
-        if create:
-            draft.add(
-                PhaseName.TENSORBOARD, Create(kind=kind, name=name, required=False, body=body, spec_field=_SPEC_FIELD)
-            )
-        return create
+        if may_create:
+            creation = Create(kind=kind, name=name, required=False, body=body, spec_field=_SPEC_FIELD)
+            yield Act(PhaseName.TENSORBOARD, creation)
+        return
     meta, annotations = current.metadata, body["metadata"]["annotations"]
-    changes = meta.deletion_timestamp is None and bool(annotations.items() - meta.annotations.items())
-    if changes:
-        # A service's type is all of it that the spec can change; the selector of either never does.
-        if kind == "services":
-            spec = {"type": body["spec"]["type"]}
-        else:
-            # Replace all of it: members that the spec no longer has (of a node selector, say) would stay otherwise.
-            spec = {"template": {"$patch": "replace", **body["spec"]["template"]}}
-        change = {"metadata": {"resourceVersion": meta.resource_version, "annotations": annotations}, "spec": spec}
-        draft.add(
-            PhaseName.TENSORBOARD,
-            Patch(
-                kind=kind,
-                name=name,
-                required=False,
-                uid=meta.uid,
-                body=change,
-                spec_field=_SPEC_FIELD,
-                strategic=kind == "deployments",
-            ),
-        )
-    return changes
+    if meta.deletion_timestamp is not None or not annotations.items() - meta.annotations.items():
+        return
+    # A service's type is all of it that the spec can change; the selector of either never does.
+    if kind == "services":
+        spec = {"type": body["spec"]["type"]}
+    else:
+        # Replace all of it: members that the spec no longer has (of a node selector, say) would stay otherwise.
+        spec = {"template": {"$patch": "replace", **body["spec"]["template"]}}
+    change = {"metadata": {"resourceVersion": meta.resource_version, "annotations": annotations}, "spec": spec}
+    patch = Patch(
+        kind=kind,
+        name=name,
+        required=False,
+        uid=meta.uid,
+        body=change,
+        spec_field=_SPEC_FIELD,
+        strategic=kind == "deployments",
+    )
+    yield Act(PhaseName.TENSORBOARD, patch)
 
 
-def _status(draft: Draft, tensorboard: TensorBoardObjects) -> TensorBoardStatus | None:
-    if tensorboard.service is None or tensorboard.service.metadata.deletion_timestamp is not None:
+def _status(there: TensorBoardObjects, options: PodOptions) -> TensorBoardStatus | None:
+    if there.service is None or there.service.metadata.deletion_timestamp is not None:
         return None
-    meta = tensorboard.service.metadata
-    domain = f".{draft.options.cluster_domain}" if draft.options.cluster_domain else ""
+    meta = there.service.metadata
+    domain = f".{options.cluster_domain}" if options.cluster_domain else ""
     url = meta.annotations.get(names.ANNOTATION_TENSORBOARD_URL) or f"http://{meta.name}.{meta.namespace}.svc{domain}"
-    deployment = tensorboard.deployment
+    deployment = there.deployment
     return TensorBoardStatus(url=url, ready=deployment is not None and deployment.status.available_replicas > 0)

@@ -25,10 +25,11 @@ from itertools import pairwise
 import msgspec
 
 from tfoperator.api.queues import queue_name
-from tfoperator.api.v1.status import JobUsage, UsagePhase, seconds_since
+from tfoperator.api.v1.status import JobUsage, TrainingProgress, UsagePhase, seconds_since
 from tfoperator.api.v1.types import ReplicaType
 from tfoperator.base.clock import utc, whole_second
 from tfoperator.controller.plan.actions import Plan
+from tfoperator.controller.plan.facts import Facts, Stage
 from tfoperator.controller.plan.held_resources import (
     Span,
     begun_at,
@@ -38,8 +39,8 @@ from tfoperator.controller.plan.held_resources import (
     resources_until,
     termination_of,
 )
+from tfoperator.controller.plan.progress import StallState
 from tfoperator.controller.plan.replicas import Replica, ReplicaState
-from tfoperator.controller.plan.verdict import Situation, Stage
 
 _LAST_WORDS = timedelta(seconds=10)
 """How long after a restart reports may still be of the training before it."""
@@ -49,16 +50,19 @@ _PHASES = tuple(map(str, UsagePhase))
 _TRAINED = (UsagePhase.TRAINING, UsagePhase.LOST, UsagePhase.STALLED)
 
 
-def account(known: Situation, stage: Stage, *, stalled: bool) -> JobUsage | None:
-    """Return the job's usage until now; `stalled`: its condition Stalled is true."""
-    before = _before(known)
+def account(facts: Facts) -> JobUsage | None:
+    """Return the job's usage until now."""
+    stage = facts.verdict.stage
+    if stage in (Stage.FINISHED, Stage.INVALID):
+        return facts.job.status.usage
+    before = _before(facts)
     if before.phase not in _PHASES:
         # An end that no status has was planned from an older state of the job: it counts if it comes again.
-        return before if stage.is_end else known.job.status.usage
-    now = max(utc(whole_second(known.now)), before.time)
-    course = _Course(known, before, now, stalled=stalled)
-    course.follow(stage)
-    end, pods = course.end(stage), known.observed.pods
+        return before if stage.is_end else facts.job.status.usage
+    now = max(utc(whole_second(facts.now)), before.time)
+    stalled = stage is Stage.ACTIVE and facts.stall.state is StallState.STALLED
+    course = _course(facts, before, now, stalled=stalled).following(stage)
+    end, pods = course.end(stage), facts.observed.pods
     until = now if end is None else end
     spans = _in_order(course.spans, until)
     step, time = course.step, course.step_time
@@ -86,160 +90,189 @@ def with_goodput(plan: Plan, now: datetime) -> Plan:
     return msgspec.structs.replace(plan, status=msgspec.structs.replace(plan.status, usage=usage.with_goodput(now)))
 
 
-def _before(known: Situation) -> JobUsage:
+def _before(facts: Facts) -> JobUsage:
     """Return the newest known usage: a job that has none is queued since its creation."""
-    status, remembered = known.job.status.usage, known.observed.usage
+    status, remembered = facts.job.status.usage, facts.observed.usage
     if status is None and remembered is None:
-        created = whole_second(known.job.metadata.creation_timestamp or known.now)
-        return JobUsage(UsagePhase.QUEUED, min(created, utc(whole_second(known.now))), resources_since=created)
+        created = whole_second(facts.job.metadata.creation_timestamp or facts.now)
+        return JobUsage(UsagePhase.QUEUED, min(created, utc(whole_second(facts.now))), resources_since=created)
     if status is None or (remembered is not None and remembered.time >= status.time):
         status = remembered
     assert status is not None
-    latest = whole_second(known.now)
+    latest = whole_second(facts.now)
     # A time that lies ahead (a clock was wrong, or somebody wrote it) would keep the sums from growing until then.
     since = min(utc(status.since or latest), latest), min(utc(status.resources_since or latest), latest)
     return msgspec.structs.replace(status, since=since[0], resources_since=since[1])
 
 
-class _Course:
+def _course(facts: Facts, before: JobUsage, now: datetime, *, stalled: bool) -> _Course:
+    """Return the course of the job as it was at its last change."""
+    reported, since = facts.observed.reported, utc(before.since or now)
+    return _Course(
+        facts,
+        before,
+        now,
+        stalled,
+        reported,
+        since,
+        spans=((UsagePhase(before.phase), since),),
+        step=before.step,
+        step_time=before.step_time,
+        restarts=before.restarts,
+        source="Reports" if reported is not None or before.source == "Reports" else "Pods",
+    )
+
+
+class _Course(msgspec.Struct, frozen=True):
     """What has become of the job since a moment: `spans` are the phases that it was in, the first as it was then."""
 
-    def __init__(self, known: Situation, before: JobUsage, now: datetime, *, stalled: bool) -> None:
-        self._known = known
-        self.before = before
-        self._now = now
-        self._stalled = stalled
-        self._reported = known.observed.reported
-        self._since = utc(before.since or now)
-        self.spans: list[Span] = [(UsagePhase(before.phase), self._since)]
-        self.step, self.step_time, self.restarts = before.step, before.step_time, before.restarts
-        self.source = "Reports" if self._reported is not None or before.source == "Reports" else "Pods"
+    facts: Facts
+    before: JobUsage
+    now: datetime
+    stalled: bool
+    reported: TrainingProgress | None
+    since: datetime
+    spans: tuple[Span, ...]
+    step: int | None
+    step_time: datetime | None
+    restarts: int
+    source: str
 
-    def follow(self, stage: Stage) -> None:
-        """Add the phases since then."""
+    def following(self, stage: Stage) -> _Course:
+        """Return the course with the phases since then."""
         if stage is Stage.SUSPENDED:
-            waits = queue_name(self._known.job.metadata.labels) and self.spans[0][0] not in _TRAINED
-            waits = waits or (self._known.observed.held and not self._known.job.spec.suspended)
-            self.spans.append((UsagePhase.QUEUED if waits else UsagePhase.SUSPENDED, self._now))
-            if self.spans[0][0] in _TRAINED:
-                self._reach(self._step)
-            return
+            waits = queue_name(self.facts.job.metadata.labels) and self.spans[0][0] not in _TRAINED
+            waits = waits or (self.facts.observed.held and not self.facts.job.spec.suspended)
+            course = self._then(UsagePhase.QUEUED if waits else UsagePhase.SUSPENDED, self.now)
+            return course._reaching(self._step) if self.spans[0][0] in _TRAINED else course
         if self.spans[0][0] not in _TRAINED:
-            self._begin(ended=stage is not Stage.ACTIVE)
-        elif stage is Stage.ACTIVE:
-            self._go_on()
+            return self._beginning(ended=stage is not Stage.ACTIVE)
+        return self._going_on() if stage is Stage.ACTIVE else self
 
     def end(self, stage: Stage) -> datetime | None:
         """Return when the job ended, if it has: with the last of its programs where none runs any more."""
         if not stage.is_end:
             return None
-        ends = [termination_of(program_of(pod)) for pod in self._known.observed.pods]
+        ends = [termination_of(program_of(pod)) for pod in self.facts.observed.pods]
         times = [utc(one.finished_at) for one in ends if one is not None and one.finished_at is not None]
         if not times or len(times) < len(ends):
-            return self._now
-        return min(max(max(times), self._since), self._now)
+            return self.now
+        return min(max(max(times), self.since), self.now)
 
-    def _begin(self, *, ended: bool) -> None:
-        """The job has not trained since it was created, or resumed."""
-        made = (utc(pod.metadata.creation_timestamp or self._now) for pod in self._known.observed.pods)
-        created = min(made, default=self._now)
+    def _then(self, phase: UsagePhase, began: datetime) -> _Course:
+        """Return the course with another phase."""
+        return msgspec.structs.replace(self, spans=(*self.spans, (phase, began)))
+
+    def _beginning(self, *, ended: bool) -> _Course:
+        """Return the course of a job that has not trained since it was created, or resumed."""
+        course = self
+        made = (utc(pod.metadata.creation_timestamp or self.now) for pod in self.facts.observed.pods)
+        created = min(made, default=self.now)
         if self.spans[0][0] not in (UsagePhase.SCHEDULING, UsagePhase.STARTING):
-            self.spans.append((UsagePhase.SCHEDULING, created))
+            course = course._then(UsagePhase.SCHEDULING, created)
         needed = self._needed()
-        bound = [bound_at(one.pod, self._now) for one in needed]
+        bound = [bound_at(one.pod, self.now) for one in needed]
         places = [one for one in bound if one is not None]
         if needed and len(places) == len(bound):
-            self.spans.append((UsagePhase.STARTING, max(places)))
-        elif self.spans[-1][0] is UsagePhase.STARTING and not ended:
-            self.spans.append((UsagePhase.SCHEDULING, self._now))
+            course = course._then(UsagePhase.STARTING, max(places))
+        elif course.spans[-1][0] is UsagePhase.STARTING and not ended:
+            course = course._then(UsagePhase.SCHEDULING, self.now)
         if self.source == "Reports":
             # A report that is older than the pods is of the programs before a suspension.
             began = self._report_time if self._report_time >= created else None
         else:
             began = self._begun(needed)
         if began is None:
-            return
-        self.restarts = max(self.restarts, self._restarts)
+            return course
         again = self.source == "Reports" and self._step is not None and self._step < (self.step or 0)
-        self.spans.append((UsagePhase.LOST if again else UsagePhase.TRAINING, began))
-        self._reach(self._step)
+        course = course._then(UsagePhase.LOST if again else UsagePhase.TRAINING, began)
+        return course._counting()._reaching(self._step)
 
-    def _go_on(self) -> None:
-        """The job has trained."""
+    def _going_on(self) -> _Course:
+        """Return the course of a job that has trained."""
+        course = self
         if self.before.source != "Reports" and self.source == "Reports":
-            self._tell_start()
-        phase = self.spans[-1][0]
+            course = course._with_start()
+        phase = course.spans[-1][0]
         lost = self._restarts > self.restarts or (self.source == "Pods" and self._loses)
         if lost and not self._is_elastic:
             phase = UsagePhase.LOST
-            self.spans.append((phase, self._lost_at()))
-        self.restarts = max(self.restarts, self._restarts)
-        if self._stalled:
-            self.spans.append((UsagePhase.STALLED, self._silent_since()))
-        elif self.source == "Reports":
-            self._by_steps(phase)
-        elif phase is UsagePhase.STALLED:
-            self.spans.append((UsagePhase.TRAINING, self._now))
-        elif phase is UsagePhase.LOST and (began := self._begun(self._needed())) is not None:
-            self.spans.append((UsagePhase.TRAINING, began))
+            course = course._then(phase, self._lost_at())
+        course = course._counting()
+        if self.stalled:
+            return course._then(UsagePhase.STALLED, self._silent_since())
+        if self.source == "Reports":
+            return course._by_steps(phase)
+        if phase is UsagePhase.STALLED:
+            return course._then(UsagePhase.TRAINING, self.now)
+        if phase is UsagePhase.LOST and (began := self._begun(self._needed())) is not None:
+            return course._then(UsagePhase.TRAINING, began)
+        return course
 
-    def _tell_start(self) -> None:
-        """The job has reported for the first time: what seemed to be training was the start of its programs."""
+    def _with_start(self) -> _Course:
+        """Return the course of a job that has reported for the first time: what seemed to be training was its start."""
         replace = msgspec.structs.replace
-        self.spans = [(UsagePhase.STARTING, self._since), (UsagePhase.TRAINING, self._report_time)]
-        seconds = dict(self.before.seconds)
-        spent = sum(max(seconds.pop(phase, 0), 0) for phase in (UsagePhase.STARTING, *_TRAINED))
+        spent = sum(max(self.before.seconds.get(phase, 0), 0) for phase in (UsagePhase.STARTING, *_TRAINED))
+        others = {phase: seconds for phase, seconds in self.before.seconds.items() if phase not in _TRAINED}
         untrained = {name: replace(one, trained_seconds=0.0) for name, one in self.before.resources.items()}
-        self.before = replace(self.before, seconds={**seconds, UsagePhase.STARTING: spent}, resources=untrained)
+        before = replace(self.before, seconds={**others, UsagePhase.STARTING: spent}, resources=untrained)
+        spans = ((UsagePhase.STARTING, self.since), (UsagePhase.TRAINING, self._report_time))
+        return replace(self, spans=spans, before=before)
 
-    def _by_steps(self, phase: UsagePhase) -> None:
-        step, mark = self._step, self.step
+    def _by_steps(self, phase: UsagePhase) -> _Course:
+        step, mark, course = self._step, self.step, self
         if phase is UsagePhase.LOST:
             if self._report_time >= self.spans[-1][1] + _LAST_WORDS:
                 if step is not None and mark is not None and step <= mark:
-                    return
-                self.spans.append((UsagePhase.TRAINING, self._report_time))
+                    return self
+                course = self._then(UsagePhase.TRAINING, self._report_time)
         elif step is not None and mark is not None and step < mark:
-            self.spans.append((UsagePhase.LOST, utc(self.step_time or self._report_time)))
-            return
+            return self._then(UsagePhase.LOST, utc(self.step_time or self._report_time))
         elif phase is UsagePhase.STALLED:
-            self.spans.append((UsagePhase.TRAINING, self._report_time))
-        self._reach(step)
+            course = self._then(UsagePhase.TRAINING, self._report_time)
+        return course._reaching(step)
 
-    def _reach(self, step: int | None) -> None:
-        if step is not None and (self.step is None or step > self.step):
-            self.step, self.step_time = step, self._report_time
+    def _counting(self) -> _Course:
+        """Return the course with the number of restarts of now, which never falls."""
+        restarts = max(self.restarts, self._restarts)
+        return self if restarts == self.restarts else msgspec.structs.replace(self, restarts=restarts)
+
+    def _reaching(self, step: int | None) -> _Course:
+        """Return the course with the highest step that was reached."""
+        if step is None or (self.step is not None and step <= self.step):
+            return self
+        return msgspec.structs.replace(self, step=step, step_time=self._report_time)
 
     @property
     def _step(self) -> int | None:
         """The step that was reported last; percent where no steps are."""
-        reported = self._reported
+        reported = self.reported
         return None if reported is None else (reported.percentage if reported.step is None else reported.step)
 
     @property
     def _report_time(self) -> datetime:
         """When that was; as long ago as can be if never."""
-        reported = self._reported
+        reported = self.reported
         return utc(datetime.min if reported is None or not reported.last_updated_time else reported.last_updated_time)
 
     @property
     def _restarts(self) -> int:
-        return self._known.restart.number + sum(group.restarts for group in self._known.groups)
+        return self.facts.restart.number + sum(group.restarts for group in self.facts.groups)
 
     @property
     def _loses(self) -> bool:
         """Whether the pod of a replica was lost: a restart that leaves no trace in the counts, such as an eviction."""
         states = (ReplicaState.RESTARTING, ReplicaState.VANISHED, ReplicaState.LEAVING)
-        return any(one.state in states for group in self._known.groups for one in group.replicas)
+        return any(one.state in states for group in self.facts.groups for one in group.replicas)
 
     @property
     def _is_elastic(self) -> bool:
         """Whether workers come and go, and one is there."""
-        return bool(self._known.job.spec.enable_dynamic_worker) and self._begun(self._needed()) is not None
+        return bool(self.facts.job.spec.enable_dynamic_worker) and self._begun(self._needed()) is not None
 
     def _needed(self) -> list[Replica]:
         """Return the replicas without which nothing trains, but those that have ended and whose pods are gone."""
-        groups = self._known.groups
+        groups = self.facts.groups
         needed = [group for group in groups if group.type is not ReplicaType.EVALUATOR] or groups
         return [
             replica
@@ -251,9 +284,9 @@ class _Course:
 
     def _begun(self, needed: Sequence[Replica]) -> datetime | None:
         """Return when the last of the programs began (of dynamic workers, the first); None if not all run."""
-        begun = [begun_at(one, self._now) for one in needed]
+        begun = [begun_at(one, self.now) for one in needed]
         times = [one for one in begun if one is not None]
-        if self._known.job.spec.enable_dynamic_worker:
+        if self.facts.job.spec.enable_dynamic_worker:
             return min(times, default=None)
         return max(times) if times and len(times) == len(begun) else None
 
@@ -261,20 +294,20 @@ class _Course:
         """Return when the first of the programs that restart ended; now if none tells."""
         lost = [
             termination_of(program_of(one.pod), last=one.state is ReplicaState.RUNNING)
-            for group in self._known.groups
+            for group in self.facts.groups
             for one in group.replicas
             if one.pod is not None
             and one.state in (ReplicaState.RESTARTING, ReplicaState.LEAVING, ReplicaState.RUNNING)
         ]
         times = [utc(one.finished_at) for one in lost if one is not None and one.finished_at is not None]
-        return min((time for time in times if time > self._since), default=self._now)
+        return min((time for time in times if time > self.since), default=self.now)
 
     def _silent_since(self) -> datetime:
         """Return since when the job makes no progress: since its last report, or for its deadline."""
         if self.source == "Reports":
             return self._report_time
-        deadline = self._known.job.spec.policy.progress_deadline_seconds or 0
-        return self._now - timedelta(seconds=min(max(deadline, 0), 10**9))
+        deadline = self.facts.job.spec.policy.progress_deadline_seconds or 0
+        return self.now - timedelta(seconds=min(max(deadline, 0), 10**9))
 
 
 def _in_order(spans: Sequence[Span], now: datetime) -> list[Span]:

@@ -8,157 +8,98 @@ the first number is out of reach.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
-from enum import Enum
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from tfoperator.api.int_or_percent import allowed, required
-from tfoperator.api.job_conditions import (
-    ACTIVE_TOO_LONG,
-    BACKOFF_LIMIT_REACHED,
-)
+from tfoperator.api.job_conditions import ACTIVE_TOO_LONG, BACKOFF_LIMIT_REACHED
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.disruptions import DisruptionBackoff
 from tfoperator.api.v1.reasons import JobReason
-from tfoperator.api.v1.status import UsagePhase, find_condition
+from tfoperator.api.v1.status import find_condition
 from tfoperator.api.v1.types import OnStall, ReplicaType, SuccessPolicy, TFJob
 from tfoperator.api.waiting import Reason, ReasonKind, summary
-from tfoperator.base.clock import seconds_between
+from tfoperator.controller.plan.facts import GOES_ON, Facts, Stage, Verdict
 from tfoperator.controller.plan.held_resources import program_of, termination_of
 from tfoperator.controller.plan.in_place import end_before_wait
-from tfoperator.controller.plan.observed import Observed, PlanOptions
-from tfoperator.controller.plan.progress import NOT_WATCHED, Stall
-from tfoperator.controller.plan.replicas import (
-    JobRestart,
-    Replica,
-    ReplicaGroup,
-    ReplicaState,
-    some,
-    waiting_reasons,
-)
+from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState, some, waiting_reasons
 from tfoperator.controller.plan.restart import Ending, is_unseen
 from tfoperator.controller.pods.manifests import CHIEF_TYPES
 
 _MAX_CAUSES = 3
-_TRAINED = (UsagePhase.TRAINING, UsagePhase.LOST, UsagePhase.STALLED)
 _LEADER_TYPES = (*CHIEF_TYPES, ReplicaType.WORKER)
 
 
-class Stage(Enum):
-    """The stage of a job's life."""
+class Row(NamedTuple):
+    """A verdict, and the reason for its place in the table: it wins over those that follow."""
 
-    ACTIVE = "the job goes on"
-    SUSPENDED = "its pods are released"
-    SUCCEEDED = "it has ended well"
-    FAILED = "it has ended badly"
-
-    @property
-    def is_end(self) -> bool:
-        """Whether the job has ended."""
-        return self in (Stage.SUCCEEDED, Stage.FAILED)
+    verdict: Callable[[Facts], Verdict | None]
+    because: str
 
 
-class Situation(msgspec.Struct):
-    """The facts about a job that has not ended, for one plan: observed facts, and conclusions step by step.
-
-    `start` is when it (last) started to run, and `resumed` whether that is now. A deadline that is over awaits stacks
-    for `left_for_stacks` seconds before it ends the job. `node_failures` and `backoff` are to be remembered.
-    Replicas that were taken again and again are `held` for so many seconds.
-    """
-
-    observed: Observed
-    now: datetime
-    options: PlanOptions
-    groups: Sequence[ReplicaGroup]
-    suspended: bool
-    resumed: bool = False
-    start: datetime | None = None
-    stall: Stall = NOT_WATCHED
-    restart: JobRestart = JobRestart(0)
-    left_for_stacks: float | None = None
-    node_failures: Mapping[str, int] = {}
-    backoff: DisruptionBackoff | None = None
-    held: float = 0.0
-
-    @property
-    def job(self) -> TFJob:
-        """The job as observed."""
-        return self.observed.job
-
-    @property
-    def deadline_left(self) -> float | None:
-        """Seconds until `activeDeadlineSeconds` is over; None without a deadline or before the job's start."""
-        deadline, start = self.job.spec.policy.active_deadline_seconds, self.start
-        return None if deadline is None or start is None else max(deadline, 0) - seconds_between(start, self.now)
-
-    @property
-    def start_left(self) -> float | None:
-        """Seconds until `startDeadlineSeconds` is over; None without one, or if every replica has started.
-
-        A restart shows that a replica had started, and so does one of the whole job. A replica that is added later has
-        no deadline: its pod is made after it, or the job has trained without it.
-        """
-        deadline, start = self.job.spec.policy.start_deadline_seconds, self.start
-        if deadline is None or start is None or self.restart.number:
-            return None
-        left = max(deadline, 1) - seconds_between(start, self.now)
-        return left if any(True for _ in self.unstarted(left)) else None
-
-    def unstarted(self, left: float) -> Iterator[tuple[ReplicaGroup, Replica]]:
-        """Yield the replicas that have not started yet and should have, or should in the `left` seconds."""
-        usage = self.observed.usage or self.job.status.usage
-        has_trained = usage is not None and (usage.phase in _TRAINED or bool(usage.seconds.get(UsagePhase.TRAINING)))
-        for group in self.groups:
-            for one in group.replicas:
-                if one.restarts or one.state not in (ReplicaState.MISSING, ReplicaState.PENDING):
-                    continue
-                made = None if one.pod is None else one.pod.metadata.creation_timestamp
-                late = has_trained if made is None else seconds_between(made, self.now) <= -left
-                if not late:
-                    yield group, one
+def judge(facts: Facts) -> Verdict:
+    """Return whether the job has ended, and with which result: the first verdict of the table that holds."""
+    for row in VERDICTS:
+        verdict = row.verdict(facts)
+        if verdict is not None:
+            return verdict
+    return GOES_ON
 
 
-class Verdict(NamedTuple):
-    """The stage of a job, and why it has failed; `reason` is that of its condition Failed."""
-
-    stage: Stage
-    failure: str | None = None
-    reason: JobReason = JobReason.FAILED
+def _success(facts: Facts) -> Verdict | None:
+    return Verdict(Stage.SUCCEEDED) if _has_succeeded(facts.job, facts.groups) else None
 
 
-def judge(known: Situation) -> Verdict:
-    """Return whether the job has ended, and with which result.
-
-    Success comes first; then a replica that failed for good, too many failures, or too much time. The deadline of a
-    suspended job stands still. A stall that is handled now either ends the job, or has had replicas counted as lost.
-    """
-    job, groups, stall = known.job, known.groups, known.stall
-    if _has_succeeded(job, groups):
-        return Verdict(Stage.SUCCEEDED)
+def _replica_failure(facts: Facts) -> Verdict | None:
+    job, groups = facts.job, facts.groups
     lost = next((group for group in groups if _is_fatal(job, groups, group)), None)
-    if lost is not None:
-        return Verdict(Stage.FAILED, _replicas_failed_message(job, lost))
-    stalled = "" if stall.ends_as is OnStall.REPORT else stall.message
-    if _has_too_many_failures(known):
-        failure = _job_failed_because(job, BACKOFF_LIMIT_REACHED)
-        if stalled:
-            return Verdict(Stage.FAILED, f"{failure}. {stalled}", JobReason.PROGRESS_DEADLINE_EXCEEDED)
-        last = some(known.restart.causes or _last_failures(groups))
-        return Verdict(Stage.FAILED, f"{failure}: {last}" if last else failure)
-    if known.suspended:
-        return Verdict(Stage.SUSPENDED)
-    left = known.deadline_left
-    if left is not None and left <= 0 and known.left_for_stacks is None:
-        return Verdict(Stage.FAILED, _job_failed_because(job, ACTIVE_TOO_LONG))
-    left = known.start_left
-    if left is not None and left <= 0:
-        return Verdict(Stage.FAILED, _not_started_message(known, left), JobReason.START_DEADLINE_EXCEEDED)
-    if stalled and stall.ends_as is OnStall.FAIL:
-        return Verdict(Stage.FAILED, stalled, JobReason.PROGRESS_DEADLINE_EXCEEDED)
-    return Verdict(Stage.ACTIVE)
+    return None if lost is None else Verdict(Stage.FAILED, _replicas_failed_message(job, lost))
+
+
+def _too_many_failures(facts: Facts) -> Verdict | None:
+    if not _has_too_many_failures(facts):
+        return None
+    failure = _job_failed_because(facts.job, BACKOFF_LIMIT_REACHED)
+    if facts.stall.ends_as is not OnStall.REPORT and facts.stall.message:
+        # A stall that is handled now has had replicas counted as lost.
+        return Verdict(Stage.FAILED, f"{failure}. {facts.stall.message}", JobReason.PROGRESS_DEADLINE_EXCEEDED)
+    last = some(facts.restart.causes or _last_failures(facts.groups))
+    return Verdict(Stage.FAILED, f"{failure}: {last}" if last else failure)
+
+
+def _suspension(facts: Facts) -> Verdict | None:
+    return Verdict(Stage.SUSPENDED) if facts.suspended else None
+
+
+def _deadline(facts: Facts) -> Verdict | None:
+    left = facts.deadline_left
+    if left is None or left > 0 or facts.left_for_stacks is not None:
+        return None
+    return Verdict(Stage.FAILED, _job_failed_because(facts.job, ACTIVE_TOO_LONG))
+
+
+def _late_start(facts: Facts) -> Verdict | None:
+    left = facts.start_left
+    if left is None or left > 0:
+        return None
+    return Verdict(Stage.FAILED, _not_started_message(facts, left), JobReason.START_DEADLINE_EXCEEDED)
+
+
+def _stall(facts: Facts) -> Verdict | None:
+    if facts.stall.ends_as is not OnStall.FAIL or not facts.stall.message:
+        return None
+    return Verdict(Stage.FAILED, facts.stall.message, JobReason.PROGRESS_DEADLINE_EXCEEDED)
+
+
+VERDICTS = (
+    Row(_success, "The work is done: what else is wrong, or comes too late, can't undo that."),
+    Row(_replica_failure, "No other attempt follows, so neither a limit nor a suspension is the reason of the end."),
+    Row(_too_many_failures, "A suspension resumes the job later, but its limit on failures has been reached now."),
+    Row(_suspension, "The deadlines of a suspended job stand still, and nothing of it makes progress."),
+    Row(_deadline, "It limits the time of the whole job, so it comes before limits on a part of that."),
+    Row(_late_start, "A replica that has not started explains why the others make no progress."),
+    Row(_stall, "It ends a job that nothing else ends."),
+)
+"""The verdicts, of which the first that holds wins; if none does the job goes on."""
 
 
 def _has_succeeded(job: TFJob, groups: Sequence[ReplicaGroup]) -> bool:
@@ -195,19 +136,19 @@ def absent_leaders(job: TFJob, groups: Sequence[ReplicaGroup]) -> tuple[ReplicaT
     return () if any(one.size > 0 for one in led) else tuple(one.type for one in led)
 
 
-def _has_too_many_failures(known: Situation) -> bool:
+def _has_too_many_failures(facts: Facts) -> bool:
     """Return whether more restarts followed on failures than `backoffLimit` allows, or a kubelet is to make the next.
 
     A restart by a kubelet, under the pod's own policy, is counted once the container runs again. Restarts after
     disruptions don't count.
     """
-    limit = known.job.spec.policy.backoff_limit
+    limit = facts.job.spec.policy.backoff_limit
     if limit is None or limit < 0:
         return False
-    by_policy = [replica for group in known.groups if not group.in_place for replica in group.replicas]
+    by_policy = [replica for group in facts.groups if not group.record.in_place for replica in group.replicas]
     due = sum(one.state is ReplicaState.RUNNING and _restarts_after_failure(one) for one in by_policy)
-    together = max(known.restart.number - known.restart.disruptions, 0)
-    return limit < together + sum(group.restarts - group.disruptions for group in known.groups) + due
+    together = max(facts.restart.number - facts.restart.disruptions, 0)
+    return limit < together + sum(group.restarts - group.disruptions for group in facts.groups) + due
 
 
 def _last_failures(groups: Sequence[ReplicaGroup]) -> Iterator[str]:
@@ -258,7 +199,7 @@ def _may_fail(job: TFJob, workers: ReplicaGroup) -> int:
 
 def _replicas_failed_message(job: TFJob, group: ReplicaGroup) -> str:
     failed = [replica for replica in group.replicas if replica.state is ReplicaState.FAILED]
-    failed.sort(key=lambda replica: replica.index in group.failed_before)  # new failures, which ended the job, first
+    failed.sort(key=lambda replica: replica.index in group.record.failed)  # new failures, which ended the job, first
     causes = [f"{group.type}-{r.index}: {r.cause}" for r in failed[:_MAX_CAUSES] if r.cause]
     more = f"; and {len(failed) - _MAX_CAUSES} more" if len(failed) > _MAX_CAUSES else ""
     return (
@@ -267,20 +208,20 @@ def _replicas_failed_message(job: TFJob, group: ReplicaGroup) -> str:
     ).rstrip()
 
 
-def _not_started_message(known: Situation, left: float) -> str:
-    """Return which replicas have not started in time, and why not, as far as that is known."""
-    late = {(group.type, one.index) for group, one in known.unstarted(left)}
-    observed = known.observed
+def _not_started_message(facts: Facts, left: float) -> str:
+    """Return which replicas have not started in time, and why not, as far as that is facts."""
+    late = {(group.type, one.index) for group, one in facts.unstarted(left)}
+    observed = facts.observed
     running = find_condition(observed.job.status.conditions, ConditionType.RUNNING)
     before = "" if running is None else running.message
-    found = waiting_reasons(known.groups, observed.not_created, known.now, before, gang=None)
+    found = waiting_reasons(facts.groups, observed.not_created, facts.now, before, gang=None)
     reasons: list[tuple[str, int, Reason]] = [one for one in found if one[:2] in late]
     told = {one[:2] for one in reasons}
     unknown = Reason(ReasonKind.OTHER, "its pod has not started")
     reasons += [(kind, index, unknown) for kind, index in sorted(late - told)]
-    allowed_seconds = known.job.spec.policy.start_deadline_seconds
+    allowed_seconds = facts.job.spec.policy.start_deadline_seconds
     cause = f"not all of its replicas have started within the {allowed_seconds} seconds of startDeadlineSeconds"
-    return f"{_job_failed_because(known.job, cause)}: {summary(reasons, before)}"
+    return f"{_job_failed_because(facts.job, cause)}: {summary(reasons, before)}"
 
 
 def _job_failed_because(job: TFJob, cause: str) -> str:

@@ -54,19 +54,25 @@ def restarts_in_place(job: TFJob) -> bool:
     return job.spec.policy.restart_mode == RestartMode.IN_PLACE and not restarts_together(job)
 
 
-class DesiredReplicas:
-    """The wanted replicas of one type. `spec` is None for a type that the job's spec no longer has.
+class DesiredReplicas(msgspec.Struct, frozen=True):
+    """The wanted replicas of one type. `spec` is None for a type that the job's spec no longer has."""
 
-    `size` is from 0 to MAX_REPLICAS, and `policy` is Never where the spec names none that is known.
-    """
+    type: ReplicaType
+    spec: ReplicaSpec | None
+    size: int
+    policy: RestartPolicy
 
-    def __init__(self, replica_type: ReplicaType, spec: ReplicaSpec | None) -> None:
-        self.type = replica_type
-        self.spec = spec
-        wanted = spec.replicas if spec is not None else 0
-        self.size = min(max(1 if wanted is None else wanted, 0), MAX_REPLICAS)
-        policy = spec.restart_policy if spec is not None else None
-        self.policy = _POLICIES.get(policy or "", RestartPolicy.NEVER)
+
+def desired_size(spec: ReplicaSpec | None) -> int:
+    """Return the number of replicas that a spec asks for, from 0 to MAX_REPLICAS."""
+    wanted = spec.replicas if spec is not None else 0
+    return min(max(1 if wanted is None else wanted, 0), MAX_REPLICAS)
+
+
+def desired_policy(spec: ReplicaSpec | None) -> RestartPolicy:
+    """Return the restart policy of a spec: Never where it names none that is known."""
+    policy = spec.restart_policy if spec is not None else None
+    return _POLICIES.get(policy or "", RestartPolicy.NEVER)
 
 
 class _Cluster(NamedTuple):

@@ -1,6 +1,6 @@
 """A status of nothing but counts is written once in a while, and nothing else waits."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -27,9 +27,11 @@ from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import JobCondition, TFJobStatus, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller import Comparison, PlanOptions
-from tfoperator.controller.plan.actions import Plan
-from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.actions import PhaseName, Plan
+from tfoperator.controller.plan.combine import combine
+from tfoperator.controller.plan.look import look
 from tfoperator.controller.plan.observed import Observed
+from tfoperator.controller.plan.proposal import STATUS_FIRST, Act, LookAgain, SetCondition, Want, event
 from tfoperator.controller.plan.status import only_counts_rise
 from tfoperator.kube.objects import Pod
 from tfoperator.kube.resources import PODS
@@ -54,25 +56,23 @@ def decided(*, age: float = 0.0, options: PlanOptions = OPTIONS, **observed: Any
     return plan_for(seen, options=options)
 
 
-def finished(*changes: Callable[[Draft], object], comparison: Comparison | None = None) -> Plan:
-    """The plan of a draft that says that one more worker runs, and what else is drafted."""
-    draft = Draft(Observed(RUNNING, status_age=0.0, comparison=comparison), NOW, OPTIONS)
-    for change in changes:
-        change(draft)
-    return draft.finish(decided(options=plan_options()).status)
+def finished(*wants: Want, comparison: Comparison | None = None) -> Plan:
+    """The plan for a job of which one more worker runs than its status says, and for what else is wanted."""
+    seen = Observed(RUNNING, tuple(pods(2).values()), services_of(RUNNING), status_age=0.0, comparison=comparison)
+    return combine(look(seen, NOW, OPTIONS), (wants,), None)
 
 
 @pytest.mark.parametrize(
-    "change",
+    "want",
     [
-        lambda draft: draft.write_status_first(),
-        lambda draft: draft.event(JobReason.RESUMED, "it is"),
-        lambda draft: draft.create_replica_object(planned(JOB).creations("pods")[0]),
+        STATUS_FIRST,
+        event(JobReason.RESUMED, "it is"),
+        Act(PhaseName.REPLICAS, planned(JOB).creations("pods")[0]),
     ],
 )
-def test_a_plan_that_does_more_than_to_write_counts_writes_them(change: Callable[[Draft], object]) -> None:
+def test_a_plan_that_does_more_than_to_write_counts_writes_them(want: Want) -> None:
     assert not finished().write_status
-    plan = finished(change)
+    plan = finished(want)
     assert plan.write_status
     assert plan.requeue_after is None
     for recorded in (True, False):
@@ -152,25 +152,24 @@ def test_that_a_job_is_created_may_wait_for_a_while() -> None:
     assert at_first(job, known_for=1.0).write_status
 
 
-def drafted(change: Callable[[Draft], object]) -> Plan:
-    """The plan of a draft that says that its job is created, and what else is drafted."""
-    draft = Draft(Observed(make_job({"Worker": 2}), known_for=0.5), NOW, WAITING)
-    draft.conditions.set(ConditionType.CREATED, "True", JobReason.CREATED, "it is")
-    change(draft)
-    return draft.finish(draft.conditions.written_to(TFJobStatus()))
+def drafted(*wants: Want) -> Plan:
+    """The plan for a job that is created, and for what else is wanted."""
+    created = SetCondition(ConditionType.CREATED, "True", JobReason.CREATED, "it is")
+    facts = look(Observed(make_job({"Worker": 2}), known_for=0.5), NOW, WAITING)
+    return combine(facts, ((created, *wants),), None)
 
 
 @pytest.mark.parametrize(
-    "change",
+    "want",
     [
-        lambda draft: draft.write_status_first(),
-        lambda draft: draft.event(JobReason.UNSCHEDULABLE, "for want of nodes"),
-        lambda draft: draft.conditions.set(ConditionType.FAILED, "True", JobReason.FAILED, "it has"),
-        lambda draft: draft.conditions.set(ConditionType.SUSPENDED, "True", JobReason.SUSPENDED, "it is"),
+        STATUS_FIRST,
+        event(JobReason.UNSCHEDULABLE, "for want of nodes"),
+        SetCondition(ConditionType.FAILED, "True", JobReason.FAILED, "it has"),
+        SetCondition(ConditionType.SUSPENDED, "True", JobReason.SUSPENDED, "it is"),
     ],
 )
-def test_nothing_else_may_wait(change: Callable[[Draft], object]) -> None:
-    plan = drafted(change)
+def test_nothing_else_may_wait(want: Want) -> None:
+    plan = drafted(want)
     assert plan.write_status
     assert ConditionType.CREATED in plan.transitions
     assert plan.requeue_after is None
@@ -178,7 +177,7 @@ def test_nothing_else_may_wait(change: Callable[[Draft], object]) -> None:
 
 @pytest.mark.parametrize(("before", "after"), [(None, 0.5), (0.2, 0.2), (9.0, 0.5)])
 def test_a_plan_whose_status_waits_is_made_again_in_time(before: float | None, after: float) -> None:
-    plan = drafted(lambda draft: None if before is None else draft.requeue_in(before))
+    plan = drafted(*(() if before is None else (LookAgain(before),)))
     assert not plan.write_status
     assert plan.requeue_after == after
 

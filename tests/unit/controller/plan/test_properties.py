@@ -25,8 +25,8 @@ from tfoperator.api.v1.status import TFJobStatus, parse_indexes
 from tfoperator.api.v1.types import Network, RestartPolicy
 from tfoperator.controller.plan.actions import Create, Delete, DeleteReason
 from tfoperator.controller.plan.conditions import is_finished
-from tfoperator.controller.plan.draft import MAX_REQUEUE
 from tfoperator.controller.plan.progress import STACKS_TIMEOUT
+from tfoperator.controller.plan.proposal import MAX_REQUEUE
 from tfoperator.controller.plan.restart import ending_of, is_permanent, job_restarts_before
 from tfoperator.controller.plan.status import is_worth_writing, only_counts_rise
 from tfoperator.controller.pods.manifests import restarts_together

@@ -9,7 +9,7 @@ from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus
 from tfoperator.api.v1.types import ReplicaType
-from tfoperator.controller.plan.conditions import Conditions
+from tfoperator.controller.plan.conditions import Conditions, conditions_of
 from tfoperator.controller.plan.status import is_worth_writing
 
 C = ConditionType
@@ -138,9 +138,9 @@ def test_counts_are_worth_a_write_and_indexes_that_started_are_not() -> None:
 
 
 def build(*steps: tuple[ConditionType, str]) -> Conditions:
-    conditions = Conditions(TFJobStatus(), NOW)
+    conditions = conditions_of((), NOW)
     for kind, status in steps:
-        conditions.set(kind, status, JobReason.RUNNING, "m")
+        conditions = conditions.having(kind, status, JobReason.RUNNING, "m")
     return conditions
 
 
@@ -159,8 +159,9 @@ def test_the_last_one_is_true_and_known_to_the_go_operator(steps: list[tuple[C, 
 
 
 def test_a_new_message_moves_the_update_time_only() -> None:
-    later = Conditions(build((C.RUNNING, "True")).written_to(TFJobStatus()), after(60))
-    assert later.set(C.RUNNING, "True", "R", "other")
+    before = conditions_of(build((C.RUNNING, "True")).now, after(60))
+    later = before.having(C.RUNNING, "True", JobReason.RUNNING, "other")
+    assert later != before
     (running,) = later.written_to(TFJobStatus()).conditions
     assert (running.last_update_time, running.last_transition_time) == (after(60), NOW)
     assert later.became_true() == frozenset()

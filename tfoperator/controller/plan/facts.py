@@ -1,0 +1,173 @@
+"""The facts about a job that has not ended, for one plan: what is observed, and what follows from that alone. Pure.
+
+`look` (look.py) makes them. Rules read them, and no rule changes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.disruptions import DisruptionBackoff
+from tfoperator.api.v1.reasons import JobReason
+from tfoperator.api.v1.status import JobCondition, UsagePhase
+from tfoperator.api.v1.types import ReplicaType, TFJob
+from tfoperator.base.clock import seconds_between
+from tfoperator.controller.plan.observed import Observed, PlanOptions
+from tfoperator.controller.plan.progress import NOT_WATCHED, Stall
+from tfoperator.controller.plan.replicas import JobRestart, Replica, ReplicaGroup, ReplicaState
+from tfoperator.controller.pods.gang import GangScheduler
+from tfoperator.controller.pods.manifests import ReplicaManifests
+from tfoperator.controller.pods.pod_groups import PodGroupSpec
+from tfoperator.kube.deployments import Deployment
+from tfoperator.kube.objects import Service
+
+_TRAINED = (UsagePhase.TRAINING, UsagePhase.LOST, UsagePhase.STALLED)
+
+
+class Stage(Enum):
+    """The stage of a job's life."""
+
+    ACTIVE = "the job goes on"
+    SUSPENDED = "its pods are released"
+    SUCCEEDED = "it has ended well"
+    FAILED = "it has ended badly"
+    FINISHED = "it had ended before"
+    INVALID = "its spec can't be acted on"
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the job ends now."""
+        return self in (Stage.SUCCEEDED, Stage.FAILED)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the job ends now, or had ended."""
+        return self in (Stage.SUCCEEDED, Stage.FAILED, Stage.FINISHED)
+
+
+class Verdict(NamedTuple):
+    """The stage of a job, and why it has failed; `reason` is that of its condition Failed."""
+
+    stage: Stage
+    failure: str | None = None
+    reason: JobReason = JobReason.FAILED
+
+
+GOES_ON = Verdict(Stage.ACTIVE)
+"""The verdict about a job that nothing ends or suspends."""
+
+
+class Gang(msgspec.Struct, frozen=True):
+    """What is known of the gang of an active job, and of its PodGroup.
+
+    `wanted` is the PodGroup's spec, None while the PodGroup is being deleted. `may_create`: the job's objects may be
+    created now. `waits` is the common reason why the job's pods wait, empty if that is unknown, and None if they don't.
+    `is_stuck`: a scheduler has found no room, which is worth an event.
+    """
+
+    scheduler: GangScheduler
+    manifests: ReplicaManifests
+    wanted: PodGroupSpec | None
+    may_create: bool
+    waits: str | None
+    is_stuck: bool
+
+
+class TensorBoardObjects(msgspec.Struct, frozen=True):
+    """The objects of a job's TensorBoard."""
+
+    deployment: Deployment | None = None
+    service: Service | None = None
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """The facts about a job.
+
+    Of a job that had ended, and of one whose spec can't be acted on, only `observed`, `now`, `options`, `conditions`,
+    `tensorboard` and `problems` are known beside the verdict.
+
+    `start` is when it (last) started to run, and `resumed` whether that is now. A deadline that is over awaits stacks
+    for `left_for_stacks` seconds before it ends the job. `node_failures` and `backoff` are to be remembered.
+    Replicas that were taken again and again are `held` for so many seconds. `absent` are the names of missing pods, and
+    of those that may have been replaced: a stale cache could deceive.
+    The `groups` are as the `verdict` leaves them. Of a suspended job `running_on` has by type the number of replicas
+    that run on, because they can't be stopped yet. `conditions` are those that the job has. `tensorboard` is None where
+    it is not to be looked after: the job neither has nor wants one, or its spec is invalid. `gang` is None where the
+    job's pods are not scheduled as a gang, or the job is not active. `problems` say why its spec can't be acted on.
+    """
+
+    observed: Observed
+    now: datetime
+    options: PlanOptions
+    groups: tuple[ReplicaGroup, ...] = ()
+    suspended: bool = False
+    resumed: bool = False
+    start: datetime | None = None
+    conditions: tuple[JobCondition, ...] = ()
+    stall: Stall = NOT_WATCHED
+    restart: JobRestart = JobRestart(0)
+    left_for_stacks: float | None = None
+    node_failures: Mapping[str, int] = {}
+    backoff: DisruptionBackoff | None = None
+    held: float = 0.0
+    absent: tuple[str, ...] = ()
+    verdict: Verdict = GOES_ON
+    running_on: Mapping[ReplicaType, int] = {}
+    gang: Gang | None = None
+    tensorboard: TensorBoardObjects | None = None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def job(self) -> TFJob:
+        """The job as observed."""
+        return self.observed.job
+
+    def condition(self, condition: ConditionType) -> JobCondition | None:
+        """Return the condition of that type that the job has, or None."""
+        for found in self.conditions:
+            if found.type == condition:
+                return found
+        return None
+
+    def is_true(self, condition: ConditionType) -> bool:
+        """Return whether the job has the condition, and it is true."""
+        found = self.condition(condition)
+        return found is not None and found.status == "True"
+
+    @property
+    def deadline_left(self) -> float | None:
+        """Seconds until `activeDeadlineSeconds` is over; None without a deadline or before the job's start."""
+        deadline, start = self.job.spec.policy.active_deadline_seconds, self.start
+        return None if deadline is None or start is None else max(deadline, 0) - seconds_between(start, self.now)
+
+    @property
+    def start_left(self) -> float | None:
+        """Seconds until `startDeadlineSeconds` is over; None without one, or if every replica has started.
+
+        A restart shows that a replica had started, and so does one of the whole job. A replica that is added later has
+        no deadline: its pod is made after it, or the job has trained without it.
+        """
+        deadline, start = self.job.spec.policy.start_deadline_seconds, self.start
+        if deadline is None or start is None or self.restart.number:
+            return None
+        left = max(deadline, 1) - seconds_between(start, self.now)
+        return left if any(True for _ in self.unstarted(left)) else None
+
+    def unstarted(self, left: float) -> Iterator[tuple[ReplicaGroup, Replica]]:
+        """Yield the replicas that have not started yet and should have, or should in the `left` seconds."""
+        usage = self.observed.usage or self.job.status.usage
+        has_trained = usage is not None and (usage.phase in _TRAINED or bool(usage.seconds.get(UsagePhase.TRAINING)))
+        for group in self.groups:
+            for one in group.replicas:
+                if one.restarts or one.state not in (ReplicaState.MISSING, ReplicaState.PENDING):
+                    continue
+                made = None if one.pod is None else one.pod.metadata.creation_timestamp
+                late = has_trained if made is None else seconds_between(made, self.now) <= -left
+                if not late:
+                    yield group, one

@@ -1,0 +1,221 @@
+"""Looks at a job that has not ended: makes its facts, step by step, each from the facts before. Pure.
+
+The order of the steps is the way of a replica: it is seen, restarted where it stalls, moved to another node, restarted
+with all others, and held for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from itertools import chain
+
+import msgspec
+
+from tfoperator.api.limits import MAX_REPLICAS
+from tfoperator.api.names import LABEL_TENSORBOARD
+from tfoperator.api.templates import is_absent
+from tfoperator.api.v1.status import JobCondition, all_conditions
+from tfoperator.api.v1.types import OnStraggler, ReplicaType, TFJob
+from tfoperator.api.validation.job import long_names
+from tfoperator.base.clock import whole_second
+from tfoperator.controller.plan.conditions import is_finished, is_held
+from tfoperator.controller.plan.disruptions import with_delays
+from tfoperator.controller.plan.facts import Facts, Stage, TensorBoardObjects, Verdict
+from tfoperator.controller.plan.gang import with_gang
+from tfoperator.controller.plan.invalid import invalid_facts
+from tfoperator.controller.plan.job_restart import with_job_restart
+from tfoperator.controller.plan.observed import Observed, PlanOptions, with_own_deletions
+from tfoperator.controller.plan.progress import left_for_stacks
+from tfoperator.controller.plan.replica_states import observe_replicas, rests_on_its_pod
+from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, without_new_restart
+from tfoperator.controller.plan.restart import job_restarts_so_far
+from tfoperator.controller.plan.stall import with_stall
+from tfoperator.controller.plan.stragglers import moved
+from tfoperator.controller.plan.tensorboard import split_tensorboard
+from tfoperator.controller.plan.verdict import judge
+from tfoperator.controller.pods.manifests import restarts_together
+from tfoperator.controller.pods.naming import NAMINGS, PLAIN_NAMES, is_service_of, naming_in_use, network_in_use
+from tfoperator.kube.objects import HasMetadata
+
+
+def look(observed: Observed, now: datetime, options: PlanOptions) -> Facts:
+    """Return the facts about a job; the verdict is the last of them.
+
+    Raises PodTemplateError if the size of the job's gang can't be found out from its templates.
+    """
+    observed, tensorboard = _split(with_own_deletions(observed, now))
+    options = _as_started(observed, options)
+    job, conditions = observed.job, all_conditions(observed.job.status)
+    if is_finished(job.status.conditions):
+        there = None if observed.problems else tensorboard
+        return Facts(observed, now, options, conditions=conditions, verdict=Verdict(Stage.FINISHED), tensorboard=there)
+    problems = observed.problems or _unusable(job, options)
+    # A suspended job must release its resources, whether the rest of its spec makes sense or not.
+    if problems and not (observed.is_suspended and job.status.start_time is not None):
+        return invalid_facts(observed, now, options, problems)
+    return _look_on(_seen(observed, now, options, conditions, None if problems else tensorboard))
+
+
+def _split(observed: Observed) -> tuple[Observed, TensorBoardObjects | None]:
+    """Return what belongs to the job's replicas, and the objects of its TensorBoard; None if there is none to be."""
+    observed = _without_strangers(observed)
+    return split_tensorboard(observed) if _has_tensorboard(observed) else (observed, None)
+
+
+def _without_strangers(observed: Observed) -> Observed:
+    """Return the same without services that only look like the job's: an older operator may have adopted them."""
+    own = [one for one in observed.services if is_service_of(observed.job, one.metadata)]
+    return observed if len(own) == len(observed.services) else msgspec.structs.replace(observed, services=tuple(own))
+
+
+def _has_tensorboard(observed: Observed) -> bool:
+    """Return whether the job has a TensorBoard, or asks for one, or had one until now."""
+    job = observed.job
+    if job.spec.tensor_board is not None or job.status.tensor_board is not None or observed.deployments:
+        return True
+    return any(True for one in observed.services if LABEL_TENSORBOARD in one.metadata.labels)
+
+
+def _as_started(observed: Observed, options: PlanOptions) -> PlanOptions:
+    """Return the options with the job's own naming and network: the operator's are for jobs that have none yet."""
+    job, pods, services = observed.job, observed.pods, observed.services
+    objects: Iterable[HasMetadata] = chain(services, pods)
+    naming = naming_in_use(job, objects, options.naming)
+    network = network_in_use(job, pods, services, naming.job(job), options.network)
+    if naming is options.naming and network is options.network:
+        return options
+    return msgspec.structs.replace(options, naming=naming, network=network)
+
+
+def _unusable(job: TFJob, options: PlanOptions) -> tuple[str, ...]:
+    """Return the problems that prevent any action on the spec: from options, or possibly missed by validation."""
+    if job.decode_error:
+        return tuple(job.decode_error.splitlines())
+    problems = []
+    for key, replica in job.spec.tf_replica_specs.items():
+        path = f"spec.tfReplicaSpecs[{key}]"
+        if replica is None:
+            problems.append(f"{path}: must not be null")
+        elif key != ReplicaType.PS and is_absent(replica.template):
+            problems.append(f"{path}.template: is required")
+        elif replica.replicas is not None and not 0 <= replica.replicas <= MAX_REPLICAS:
+            problems.append(f"{path}.replicas: must be from 0 to {MAX_REPLICAS}")
+    if options.naming is not PLAIN_NAMES:
+        too_long = long_names("metadata.name", job.metadata.name, job.spec, partial(options.naming.replica, job))
+        problems += map(str, too_long)
+    return tuple(problems)
+
+
+def _look_on(facts: Facts) -> Facts:
+    """Return the facts with all that follows from what is seen, step by step."""
+    observed, job, policy, groups = facts.observed, facts.job, facts.job.spec.policy, facts.groups
+    deadline = policy.progress_deadline_seconds
+    if deadline is not None and deadline >= 1:
+        facts = with_stall(facts, deadline)
+    if policy.on_straggler == OnStraggler.RESTART:
+        facts = moved(facts)
+    number = groups[0].record.job_restarts if groups else job_restarts_so_far(job, observed.pods)
+    if number or restarts_together(job):
+        facts = with_job_restart(facts, number)
+    if job.status.disruption_backoff is not None or any(group.has_new_disruption for group in groups):
+        facts = with_delays(facts)
+    left = facts.deadline_left
+    if left is not None and left <= 0 and observed.stacks_taken is not None:
+        awaits = left_for_stacks(facts.groups, observed.stacks_taken, left, facts.now)
+        facts = msgspec.structs.replace(facts, left_for_stacks=awaits)
+    facts = _judged(facts)
+    if facts.options.gang is not None and facts.verdict.stage is Stage.ACTIVE:
+        facts = with_gang(facts, facts.options.gang)
+    return facts
+
+
+def _seen(
+    observed: Observed,
+    now: datetime,
+    options: PlanOptions,
+    conditions: tuple[JobCondition, ...],
+    tensorboard: TensorBoardObjects | None,
+) -> Facts:
+    """Return what is seen of the job and its replicas."""
+    job = observed.job
+    groups = observe_replicas(job, observed.pods, now, options)
+    suspended = observed.is_suspended
+    resumed = not suspended and is_held(conditions)
+    if resumed and observed.pods:
+        # Objects left from before would be taken for new ones.
+        suspended, resumed = True, False
+    start = job.status.start_time
+    if resumed or (start is None and (observed.pods or observed.services or not suspended)):
+        # Also of a job that is suspended before its first status: it was started, as its objects show, and keeps the
+        # network that they have when they are gone.
+        start = whole_second(now)
+    return Facts(
+        observed,
+        now,
+        options,
+        groups,
+        suspended,
+        resumed,
+        start,
+        conditions,
+        absent=_absent(observed, options, groups),
+        tensorboard=tensorboard,
+    )
+
+
+def _absent(observed: Observed, options: PlanOptions, groups: Sequence[ReplicaGroup]) -> tuple[str, ...]:
+    """Return the names of missing pods, and of those that may have been replaced.
+
+    Where nothing shows how the job's objects are named, the pods may have any of the names.
+    """
+    nothing_seen = not (observed.pods or observed.services)
+    namings = {options.naming, *(NAMINGS if nothing_seen else ())}
+    return tuple(
+        sorted(
+            naming.replica(observed.job, group.type, replica.index)
+            for group in groups
+            for replica in group.replicas
+            if (replica.pod is None and replica.state is ReplicaState.VANISHED) or rests_on_its_pod(replica)
+            for naming in namings
+        )
+    )
+
+
+def _judged(facts: Facts) -> Facts:
+    """Return the facts with the verdict about the job, and its replicas as the verdict leaves them."""
+    verdict, groups = judge(facts), facts.groups
+    running_on: Mapping[ReplicaType, int] = {}
+    if verdict.stage.is_end:
+        groups = tuple(group.changed(without_new_restart) for group in groups)
+    elif verdict.stage is Stage.SUSPENDED:
+        running_on = _running_on(facts)
+        if restarts_together(facts.job):
+            # None of them can train without the others, so those that had succeeded run again, too.
+            groups = _started_over(groups)
+    elif facts.restart.causes:
+        groups = _started_over(groups)
+    elif verdict is facts.verdict:
+        return facts
+    return msgspec.structs.replace(facts, verdict=verdict, groups=groups, running_on=running_on)
+
+
+def _started_over(groups: Sequence[ReplicaGroup]) -> tuple[ReplicaGroup, ...]:
+    return tuple(group.started_over() for group in groups)
+
+
+def _running_on(facts: Facts) -> Mapping[ReplicaType, int]:
+    """Return by type the number of replicas of a suspended job that run on.
+
+    Those have to stay until their logs are kept, or their deletion has failed before. Pods deleted now count as gone,
+    as for the Go operator.
+    """
+    again, unkept = is_held(facts.conditions), facts.observed.pods_of_unkept_logs
+    return {
+        group.type: sum(
+            one.state is ReplicaState.RUNNING and one.pod is not None and (again or one.pod.metadata.uid in unkept)
+            for one in group.replicas
+        )
+        for group in facts.groups
+    }
