@@ -49,10 +49,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             chosen = random.Random(arguments.seed).sample(every, min(arguments.sample, len(every)))
         todo = [mutant for mutant in chosen if _is_to_do(results.get(mutant), again=arguments.again)]
-        for tried in _try_all(room, todo, results, arguments, end):
-            results.add(tried)
-            noticed = tried.played or tried.tested or "NOT NOTICED"
-            print(f"{tried.path}:{tried.line} ({tried.number}): {noticed}", file=sys.stderr, flush=True)
+        for done in _try_all(room, todo, results, arguments, end):
+            results.add(done)
+            noticed = done.played or done.tested or "NOT NOTICED"
+            print(f"{done.path}:{done.line} ({done.number}): {noticed}", file=sys.stderr, flush=True)
         found = (results.get(mutant) for mutant in chosen)
         tried = sorted((done for done in found if done), key=lambda done: (done.path, done.number))
         print(f"{room}: {len(tried)} of {len(every)} changes were tried")

@@ -198,7 +198,7 @@ class _Recorder:
     def pytest_sessionfinish(self) -> None:
         """Note nothing more."""
         sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]
+        threading.settrace(None)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
