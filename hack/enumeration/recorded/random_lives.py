@@ -142,8 +142,7 @@ class _Life(SimulatedObjects):
         """Let programs that run have their time to end."""
         pod = self.pods.get(name) if kind == "pods" else None
         if pod is not None and pod.status.phase == "Running" and deletion.grace_period_seconds != 0:
-            going = replace(pod.metadata, deletion_timestamp=self.now, deletion_grace_period_seconds=30)
-            self.pods[name] = replace(pod, metadata=going)
+            self.terminate(name)
         else:
             super().take_away(kind, name, deletion)
 
