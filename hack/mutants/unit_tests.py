@@ -132,10 +132,9 @@ def seconds_for(runs: Sequence[Run]) -> float:
 def notice(mutant: Mutant, runs: Sequence[Run]) -> str:
     """Run these tests with the change, and return the first that fails; "" if none does. For a process of its own."""
     import_changed(mutant.path, mutant.number)
-    chosen = _Chosen([run.name for run in runs])
+    chosen = _Chosen(runs)
     with tempfile.TemporaryDirectory() as scratch:
-        longest = max(_LEAST_OF_A_TEST, _TIMES * max(run.seconds for run in runs))
-        code = _pytest(scratch, ["-x", f"--timeout={longest:.0f}", *dict.fromkeys(map(_file_of, runs))], chosen)
+        code = _pytest(scratch, ["-x", *dict.fromkeys(map(_file_of, runs))], chosen)
     return chosen.failed or (f"pytest ends with {code}" if code else "")
 
 
@@ -246,14 +245,17 @@ class _Recorder:
 class _Chosen:
     """A plugin of pytest that runs these tests alone, in this order, and notes the first that fails."""
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self._order = {name: at for at, name in enumerate(names)}
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self._order = {run.name: at for at, run in enumerate(runs)}
+        self._seconds = {run.name: max(_LEAST_OF_A_TEST, _TIMES * run.seconds) for run in runs}
         self.failed = ""
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Leave out the others."""
+        """Leave out the others, and limit the time of each."""
         chosen = [item for item in items if item.nodeid in self._order]
+        for item in chosen:
+            item.add_marker(pytest.mark.timeout(self._seconds[item.nodeid]), append=False)
         items[:] = sorted(chosen, key=lambda item: self._order[item.nodeid])
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
