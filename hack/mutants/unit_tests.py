@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from _pytest.config import default_plugins
 
 from hack.mutants.changed import ROOT, Mutant, files_of, function_at, import_changed, place_of
 
@@ -53,7 +54,9 @@ _OPTIONS = (
 )  # fmt: skip
 _OF_ALL_TESTS = (
     "hypothesis", "hypothesis.stateful", "yaml", "aiohttp.web", "cryptography.x509", "rich.console", "psutil",
-    "prometheus_client", "typer", "jsonpatch", "pytest_asyncio", "pytest_timeout", "sqlalchemy", "xdist.remote",
+    "prometheus_client", "typer", "jsonpatch", "pytest_asyncio.plugin", "pytest_benchmark.plugin", "pytest_timeout",
+    "sqlalchemy", "xdist.remote", "cachetools", "tenacity", "httptools", "jwt", "websocket",
+    *(f"_pytest.{name}" for name in default_plugins),
 )  # fmt: skip
 """What is imported once for all: nothing in it is changed, and it takes most of the time of a start."""
 
