@@ -108,15 +108,11 @@ def _try_all(
 def _played(todo: Sequence[Mutant], arguments: argparse.Namespace, end: float) -> Iterator[Tried]:
     plays.prepare()
     reached = _done_apart(Task("plays", plays.reached, _LONGEST_TRACE))
-    tasks = []
-    for mutant in todo:
-        if numbers := plays.coming_to(mutant, reached):
-            act = partial(plays.notice, mutant, numbers, first=arguments.first)
-            tasks.append(Task(mutant, act, plays.SECONDS))
-        else:
-            yield replace(_untried(mutant), played="")
+    coming = {mutant: plays.coming_to(mutant, reached) for mutant in todo}
+    acts = ((mutant, partial(plays.notice, mutant, coming[mutant], first=arguments.first)) for mutant in todo)
+    tasks = (Task(mutant, act if coming[mutant] else str, plays.SECONDS) for mutant, act in acts)
     for mutant, answer in in_processes(_until(end, tasks), arguments.jobs):
-        yield replace(_untried(mutant), reached=True, played=_noticed_by(answer))
+        yield replace(_untried(mutant), reached=bool(coming[mutant]), played=_noticed_by(answer))
 
 
 def _tested(
@@ -130,21 +126,19 @@ def _tested(
         raise SystemExit(f"no test of {room} passes")
     for name in recording.failed:
         print(f"left out, for it fails without a change: {name}", file=sys.stderr)
-    tasks = []
-    for mutant in todo:
-        if runs := unit_tests.coming_to(mutant, recording):
-            tasks.append(Task(mutant, partial(unit_tests.notice, mutant, runs), unit_tests.seconds_for(runs)))
-        else:
-            yield replace(results.get(mutant) or _untried(mutant), tested="")
+    coming = {mutant: unit_tests.coming_to(mutant, recording) for mutant in todo}
+    acts = ((mutant, partial(unit_tests.notice, mutant, coming[mutant])) for mutant in todo)
+    seconds = unit_tests.seconds_for
+    tasks = (Task(mutant, act if coming[mutant] else str, seconds(coming[mutant])) for mutant, act in acts)
     for mutant, answer in in_processes(_until(end, tasks), arguments.jobs):
         if isinstance(answer, Died) and str(answer):
             raise SystemExit(f"{mutant} was not tested: {answer}")
         before = results.get(mutant) or _untried(mutant)
-        yield replace(before, reached=True, tested=_noticed_by(answer))
+        yield replace(before, reached=before.reached or bool(coming[mutant]), tested=_noticed_by(answer))
 
 
 def _until(end: float, tasks: Iterable[Task[Mutant]]) -> Iterator[Task[Mutant]]:
-    """Yield tasks as long as there is time."""
+    """Yield tasks as long as there is time: what was tried then is a random sample, too."""
     for task in tasks:
         if time.monotonic() > end:
             return
