@@ -15,6 +15,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -25,9 +26,8 @@ from _pytest.config import default_plugins
 
 from hack.mutants.changed import ROOT, Mutant, files_of, function_at, import_changed, place_of
 
-TESTS: Mapping[str, tuple[str, ...]] = {
+BESIDE: Mapping[str, tuple[str, ...]] = {
     "controller/plan": (
-        "tests/unit/controller/plan",
         "tests/unit/controller",
         "tests/unit/test_fuzz.py",
         "tests/unit/docs/test_first_documents.py",
@@ -35,9 +35,9 @@ TESTS: Mapping[str, tuple[str, ...]] = {
         "tests/hack/test_straggler_alarms.py",
         "tests/unit/reconciler",
     ),
-    "local/apiserver": ("tests/unit/local/apiserver", "tests/contract"),
+    "local/apiserver": ("tests/contract",),
 }
-"""The tests of a room, where these are more than its mirror in tests/unit."""
+"""What tests a room, and the rooms in it, beside its mirror in tests/unit."""
 
 LONGEST_RECORDING = 450.0
 """Seconds for all tests of a room, whose calls are counted."""
@@ -91,9 +91,10 @@ def mirror_of(room: str) -> list[str]:
     if room.endswith(".py"):
         folder, _, name = mirror.rpartition("/")
         mirror = f"{folder}/test_{name}" if (ROOT / folder / f"test_{name}").exists() else folder
-    found = [path for path in TESTS.get(room, (mirror,)) if (ROOT / path).exists()]
+    beside = (paths for inside, paths in BESIDE.items() if f"{room}/".startswith(f"{inside}/"))
+    found = [path for path in (mirror, *chain(*beside)) if (ROOT / path).exists()]
     if not found:
-        raise FileNotFoundError(f"{room} has no tests in {mirror}: name them in TESTS of {__name__}")
+        raise FileNotFoundError(f"{room} has no tests in {mirror}: name them in BESIDE of {__name__}")
     return found
 
 

@@ -92,8 +92,14 @@ def test_the_tests_that_come_to_a_change_run_file_by_file_and_the_fast_ones_firs
 def test_a_room_without_tests_is_named_with_the_table_that_needs_an_entry() -> None:
     assert mirror_of("workqueue") == ["tests/unit/workqueue"]
     assert mirror_of("workqueue/queue.py") == ["tests/unit/workqueue/test_queue.py"]
-    assert mirror_of("local/apiserver")[1:] == ["tests/contract"]
-    with pytest.raises(FileNotFoundError, match=r"^nowhere has no tests in tests/unit/nowhere: name them in TESTS of "):
+    assert mirror_of("local/apiserver/storage") == ["tests/unit/local/apiserver/storage", "tests/contract"]
+    assert mirror_of("controller/plan/restart.py")[:2] == [
+        "tests/unit/controller/plan/test_restart.py",
+        "tests/unit/controller",
+    ]
+    with pytest.raises(
+        FileNotFoundError, match=r"^nowhere has no tests in tests/unit/nowhere: name them in BESIDE of "
+    ):
         mirror_of("nowhere")
 
 
