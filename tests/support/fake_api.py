@@ -342,7 +342,7 @@ class FakeApi(SequentialClient):
         with self._lock:
             obj = self._get(resource, request.namespace, request.name)
             _check(obj, uid=request.uid, version=request.resource_version)
-            if resource.plural in self.graceful and grace != 0:
+            if obj["metadata"].get("finalizers") or (resource.plural in self.graceful and grace != 0):
                 dying = {"metadata": {"deletionTimestamp": _time(self._now())}}
                 self._store(resource, apply_merge_patch(obj, dying), obj)
             else:
@@ -418,6 +418,9 @@ class FakeApi(SequentialClient):
             meta["generation"] = old["metadata"].get("generation", 0) + 1
         obj.setdefault("apiVersion", resource.api_version)
         obj.setdefault("kind", resource.kind)
+        if meta.get("deletionTimestamp") and old and old["metadata"].get("finalizers") and not meta.get("finalizers"):
+            self._drop(resource, old)
+            return obj
         self._objects[(resource.plural, meta.get("namespace", ""), meta["name"])] = obj
         self._publish(resource, "MODIFIED" if old else "ADDED", obj)
         return obj
