@@ -41,7 +41,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(mutant.change, noticed or "not noticed", sep="\n")
         return 1 if noticed else 0
     results, same = Results(arguments.results), equivalents(EQUIVALENT.read_text())
-    end = time.monotonic() + arguments.seconds
     for room in arguments.rooms:
         every = all_mutants([f"tfoperator/{room}"])
         if arguments.list:
@@ -49,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             chosen = random.Random(arguments.seed).sample(every, min(arguments.sample, len(every)))
         todo = [mutant for mutant in chosen if _is_to_do(results.get(mutant), again=arguments.again)]
-        for done in _try_all(room, todo, results, arguments, end):
+        for done in _try_all(room, todo, results, arguments):
             results.add(done)
             noticed = done.played or done.tested or "NOT NOTICED"
             print(f"{done.path}:{done.line} ({done.number}): {noticed}", file=sys.stderr, flush=True)
@@ -76,7 +75,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--plays", action="store_true", help="play those of the plan first")
     parser.add_argument("--first", action="store_true", help="look for no rule once a play differs from its record")
     parser.add_argument("--again", action="store_true", help="try again what was not noticed")
-    parser.add_argument("--seconds", type=float, default=3600, help="begin no further change after this time")
+    parser.add_argument("--seconds", type=float, default=3600, help="begin no further change of a room after this time")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
     parser.add_argument("--play", action="store_true", help="only play one change: ROOM is its file, and its number")
     arguments = parser.parse_args(argv)
@@ -93,31 +92,27 @@ def _was_played(tried: Tried | None) -> bool:
     return tried is not None and tried.played is not None
 
 
-def _try_all(
-    room: str, todo: Sequence[Mutant], results: Results, arguments: argparse.Namespace, end: float
-) -> Iterator[Tried]:
+def _try_all(room: str, todo: Sequence[Mutant], results: Results, arguments: argparse.Namespace) -> Iterator[Tried]:
     """Yield what became of each change, as it comes; of what plays do not notice once more, when it was tested."""
     unplayed = [mutant for mutant in todo if arguments.again or not _was_played(results.get(mutant))]
     if arguments.plays and unplayed:
-        yield from _played(unplayed, arguments, end)
+        yield from _played(unplayed, arguments)
     left = [mutant for mutant in todo if (tried := results.get(mutant)) is None or not tried.is_noticed]
     if left:
-        yield from _tested(room, left, results, arguments, end)
+        yield from _tested(room, left, results, arguments)
 
 
-def _played(todo: Sequence[Mutant], arguments: argparse.Namespace, end: float) -> Iterator[Tried]:
+def _played(todo: Sequence[Mutant], arguments: argparse.Namespace) -> Iterator[Tried]:
     plays.prepare()
     reached = _done_apart(Task("plays", plays.reached, _LONGEST_TRACE))
     coming = {mutant: plays.coming_to(mutant, reached) for mutant in todo}
     acts = ((mutant, partial(plays.notice, mutant, coming[mutant], first=arguments.first)) for mutant in todo)
     tasks = (Task(mutant, act if coming[mutant] else str, plays.SECONDS) for mutant, act in acts)
-    for mutant, answer in in_processes(_until(end, tasks), arguments.jobs):
+    for mutant, answer in in_processes(_in_time(arguments.seconds, tasks), arguments.jobs):
         yield replace(_untried(mutant), reached=bool(coming[mutant]), played=_noticed_by(answer))
 
 
-def _tested(
-    room: str, todo: Sequence[Mutant], results: Results, arguments: argparse.Namespace, end: float
-) -> Iterator[Tried]:
+def _tested(room: str, todo: Sequence[Mutant], results: Results, arguments: argparse.Namespace) -> Iterator[Tried]:
     unit_tests.prepare()
     if (recording := unit_tests.kept(_FOLDER, room)) is None:
         _done_apart(Task(room, partial(unit_tests.record, _FOLDER, room), unit_tests.LONGEST_RECORDING))
@@ -130,15 +125,16 @@ def _tested(
     acts = ((mutant, partial(unit_tests.notice, mutant, coming[mutant])) for mutant in todo)
     seconds = unit_tests.seconds_for
     tasks = (Task(mutant, act if coming[mutant] else str, seconds(coming[mutant])) for mutant, act in acts)
-    for mutant, answer in in_processes(_until(end, tasks), arguments.jobs):
+    for mutant, answer in in_processes(_in_time(arguments.seconds, tasks), arguments.jobs):
         if isinstance(answer, Died) and str(answer):
             raise SystemExit(f"{mutant} was not tested: {answer}")
         before = results.get(mutant) or _untried(mutant)
         yield replace(before, reached=before.reached or bool(coming[mutant]), tested=_noticed_by(answer))
 
 
-def _until(end: float, tasks: Iterable[Task[Mutant]]) -> Iterator[Task[Mutant]]:
+def _in_time(seconds: float, tasks: Iterable[Task[Mutant]]) -> Iterator[Task[Mutant]]:
     """Yield tasks as long as there is time: what was tried then is a random sample, too."""
+    end = time.monotonic() + seconds
     for task in tasks:
         if time.monotonic() > end:
             return
