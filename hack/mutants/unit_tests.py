@@ -42,7 +42,7 @@ BESIDE: Mapping[str, tuple[str, ...]] = {
 LONGEST_RECORDING = 450.0
 """Seconds for all tests of a room, whose calls are counted."""
 
-_LEAST, _MOST, _TIMES = 20.0, 300.0, 5
+_LEAST, _MOST, _TIMES = 30.0, 600.0, 10
 """Seconds that the tests get with a change at least and at most, and how many times as long as without one."""
 
 _LEAST_OF_A_TEST = 10.0

@@ -86,7 +86,7 @@ def test_the_tests_that_come_to_a_change_run_file_by_file_and_the_fast_ones_firs
     assert [run.name[-1] for run in coming_to(inside, recording)] == ["d", "c", "b", "a"]
     assert len(coming_to(at_import, recording)) == len(runs)
     assert coming_to(inside, Recording("", ("another:1",), runs)) == []
-    assert (seconds_for(runs[1:2]), seconds_for(runs), seconds_for([*runs] * 9)) == (20.0, 71.0, 300.0)
+    assert (seconds_for(runs[1:2]), seconds_for(runs), seconds_for([*runs] * 9)) == (30.0, 142.0, 600.0)
 
 
 def test_a_room_without_tests_is_named_with_the_table_that_needs_an_entry() -> None:

@@ -29,7 +29,7 @@ from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.api.workloads import WORKLOADS, Workload, decode_workload
 from tfoperator.controller.kueue.decide import Decision, Facts, decide, occupies
-from tfoperator.controller.kueue.objects import Flavor
+from tfoperator.controller.kueue.objects import IN_USE, Flavor
 from tfoperator.controller.kueue.requests import send
 from tfoperator.controller.kueue.writes import Verb
 from tfoperator.controller.plan.observed import Observed
@@ -579,6 +579,37 @@ def test_replicas_that_gave_their_quota_back_start_again_when_the_job_has_all_it
     world.api.admit(world.api.needed())
     world.operator_looks(1)
     assert len(world.pods) == 3
+
+
+def test_the_workload_of_an_ended_job_is_finished_with_the_last_pod_and_then_let_go() -> None:
+    job = queued()
+    api, ended = asked(job), with_status(job, msgspec.convert({"conditions": [SUCCEEDED]}, TFJobStatus))
+    api.admit()
+    api.carry_out(look(ended, api, make_pod("Worker-0")))
+    assert not api.workload.is_true("Finished")
+    api.carry_out(look(ended, api))
+    finished = api.workload.condition("Finished")
+    assert (finished.status, finished.reason) == ("True", "Succeeded")
+    assert api.workload.metadata.finalizers == (IN_USE,)
+    api.carry_out(look(ended, api))
+    assert api.workload.metadata.finalizers == ()
+
+
+def test_a_deleted_workload_of_an_ended_job_goes_with_the_last_pod() -> None:
+    job = queued()
+    api, ended = asked(job), with_status(job, msgspec.convert({"conditions": [SUCCEEDED]}, TFJobStatus))
+    api.admit()
+    api.delete()
+    assert look(ended, api, make_pod("Worker-0")).writes == ()
+    api.carry_out(look(ended, api))
+    assert api.stored is None
+
+
+def test_a_job_that_got_less_than_it_asked_for_has_quota_for_that_and_no_more() -> None:
+    job = queued(**elastic(least=1))
+    api = asked(job)
+    api.admit({"worker": 1})
+    assert look(job, api).gate.quota == {"ps": 1, "worker": 1}
 
 
 def test_quota_that_was_given_back_by_a_write_that_the_cache_does_not_show_counts() -> None:
