@@ -28,7 +28,7 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from hack.random_jobs import Case, random_case
-from hack.simulated_objects import SimulatedObjects
+from hack.simulated_objects import GRACE, SimulatedObjects
 from tfoperator.api import default, errors, validate, validate_manifest
 from tfoperator.api.cached_job import decode_job_for_cache, without_templates
 from tfoperator.api.v1.types import TFJob, decode_tfjob
@@ -137,14 +137,10 @@ class _World(SimulatedObjects):
 
     def take_away(self, kind: str, name: str, deletion: Delete) -> None:
         """Pods may stay, terminating, for as long as anybody looks."""
-        pod = self.pods.get(name)
-        super().take_away(kind, name, deletion)
-        if kind == "pods" and pod is not None and self.graceful and deletion.grace_period_seconds != 0:
-            grace = pod.metadata.deletion_grace_period_seconds or 30
-            going = msgspec.structs.replace(
-                pod.metadata, deletion_timestamp=self.now, deletion_grace_period_seconds=grace
-            )
-            self.pods[name] = msgspec.structs.replace(pod, metadata=going)
+        if kind == "pods" and self.graceful and deletion.grace_period_seconds != 0:
+            self.terminate(name, self.pods[name].metadata.deletion_grace_period_seconds or GRACE)
+        else:
+            super().take_away(kind, name, deletion)
 
 
 def parser(description: str | None, what: str) -> argparse.ArgumentParser:

@@ -87,6 +87,12 @@ class SimulatedObjects:
     def changed(self) -> None:
         """Something is different now."""
 
+    def terminate(self, name: str, grace: int = GRACE) -> None:
+        """Mark a pod as deleted: its programs have so many seconds to end."""
+        pod = self.pods[name]
+        going = msgspec.structs.replace(pod.metadata, deletion_timestamp=self.now, deletion_grace_period_seconds=grace)
+        self.pods[name] = msgspec.structs.replace(pod, metadata=going)
+
     # The interpreter.
 
     def _create(self, action: Create) -> None:

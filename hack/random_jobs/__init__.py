@@ -1,4 +1,7 @@
-"""Random TFJobs with random pods, as an API server may hold them: mostly in order, then spoilt.
+"""Random TFJobs, pods, statuses and options: of jobs that live, and of jobs that a user has spoilt.
+
+`manifests.py` has one table of fields and two sets of chances: the random lives of the recorded plays (`CALM`), and
+`random_case` (`ODD`), which spoils its jobs besides.
 
 The caller's `random.Random` decides everything. `hack/fuzz.py` gives one per number, and unit tests Hypothesis' own,
 which searches, and shrinks what it finds; that one is some twenty times slower.

@@ -12,15 +12,12 @@ from typing import Any, NamedTuple
 import yaml
 
 from hack.random_jobs.chances import chance, moment
-from hack.random_jobs.manifests import random_manifest
+from hack.random_jobs.manifests import ODD, random_manifest
+from hack.random_jobs.options import random_options
 from hack.random_jobs.pods import random_pod
 from hack.random_jobs.spoiling import damaged, mutated
-from tfoperator.api.v1.types import Network
-from tfoperator.controller import PlanOptions, gang_scheduler
-from tfoperator.controller.pods.naming import NAMINGS
+from tfoperator.controller import PlanOptions
 from tfoperator.kube.objects import Pod
-from tfoperator.operator import Options
-from tfoperator.operator.options.planning import plan_options
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "peer"
 
@@ -40,7 +37,7 @@ class Case(NamedTuple):
 
 def random_case(rng: random.Random) -> Case:
     """One case; the same one from the same random numbers and examples."""
-    manifest: Any = json.loads(rng.choice(_examples())) if chance(rng, 0.2) else random_manifest(rng)
+    manifest: Any = json.loads(rng.choice(_examples())) if chance(rng, 0.2) else random_manifest(rng, ODD)
     for _ in range(rng.choice((0, 0, 1, 1, 2, 3, 8))):
         manifest = mutated(rng, manifest)
     data = json.dumps(manifest).encode()
@@ -52,14 +49,7 @@ def random_case(rng: random.Random) -> Case:
         data=data,
         pods=tuple(random_pod(rng, number) for number in range(rng.choice((0, 0, 1, 2, 4)))),
         now=moment(rng),
-        options=plan_options(
-            Options(),
-            restart_delay_base=rng.choice((0.0, 1.0, 30.0)),
-            naming=rng.choice(NAMINGS),
-            network=rng.choice(tuple(Network)),
-            default_ps_image=rng.choice(("", "example.com/ps:1")),
-            gang=rng.choice((None, None, gang_scheduler("volcano"), gang_scheduler("mine"))),
-        ),
+        options=random_options(rng),
         problems=rng.choice(alleged) if chance(rng, 0.15) else None,
         graceful=chance(rng, 0.3),
     )

@@ -1,139 +1,218 @@
-"""A TFJob that is mostly in order, with a status as an operator may have left it."""
+"""Random TFJobs: one table has the values of each field, `Chances` how often a field is set, and how often oddly."""
 
 from __future__ import annotations
 
+import copy
 import random
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
-from hack.random_jobs.chances import chance, number, some, timestamp
-from tfoperator.api.v1.condition_types import ConditionType
+from hack.random_jobs.chances import chance
+from hack.random_jobs.status import random_status
+from hack.simulated_objects import NOW
+from tfoperator.api.names import GANG_TOPOLOGY_ANNOTATION
 from tfoperator.api.v1.types import Network, ReplicaType
 
-_SHARES = (0, 1, 2, 10_001, "0%", "1%", "50%", "100%", "101%", "x%")
+Json = dict[str, Any]
+Make = Callable[["_Draw"], Any]
+
+SIZES = (0, *[1] * 6, *[2] * 6, 3, 3, 4, 7, 7)
+"""Of a replica type."""
 
 
-def _tensorboard(rng: random.Random) -> dict[str, Any]:
-    board = {"logDir": rng.choice(("/logs", "gs://b", "")), "image": rng.choice(("", "i:1"))}
-    return board | some(
-        rng,
-        0.3,
-        env=lambda: [{"name": rng.choice(("A", "", "TENSORBOARD_PORT")), "value": "1"}],
-        imagePullSecrets=lambda: [{"name": rng.choice(("registry", ""))}],
-        nodeSelector=lambda: {"disk": rng.choice(("fast", "slow"))},
-        securityContext=lambda: rng.choice(({}, {"runAsUser": 1000}, {"fsGroup": 1})),
-        serviceAccountName=lambda: rng.choice(("", "reader")),
-    )
+class Chances(NamedTuple):
+    """How often a field is set, by its name in the table; a field without a chance never is.
+
+    `odd` is how often a field that is set gets an odd value, if it has any. `kinds` are the numbers of replica types.
+    """
+
+    fields: Mapping[str, float]
+    kinds: tuple[int, ...]
+    odd: float = 0.0
 
 
-def random_manifest(rng: random.Random) -> dict[str, Any]:
-    """A TFJob that is mostly in order, with a status as an operator may have left it."""
-    kinds = rng.sample(list(ReplicaType), rng.choice((1, 1, 2, 3)))
-    spec: dict[str, Any] = {"tfReplicaSpecs": {str(kind): _replica(rng) for kind in kinds}}
-    spec["runPolicy"] = some(
-        rng,
-        0.4,
-        cleanPodPolicy=lambda: rng.choice(("All", "Running", "None", "")),
-        ttlSecondsAfterFinished=lambda: number(rng, (0, 60, 2**31 - 1), 10**25),
-        activeDeadlineSeconds=lambda: number(rng, (0, 1, 3600, 2**31 - 1), 10**25),
-        backoffLimit=lambda: number(rng, (0, 1, 6), 10**30),
-        restartScope=lambda: rng.choice(("Job", "Job", "Replica", "")),
-        restartMode=lambda: rng.choice(("InPlace", "InPlace", "Recreate", "")),
-        progressDeadlineSeconds=lambda: number(rng, (1, 60, 600), 10**25),
-        startDeadlineSeconds=lambda: number(rng, (1, 60, 600), 10**25),
-        onStall=lambda: rng.choice(("Report", "Restart", "Restart", "Fail", "")),
-        onStraggler=lambda: rng.choice(("Ignore", "Restart", "Restart", "")),
-        suspend=lambda: chance(rng, 0.3),
-        schedulingPolicy=lambda: some(
-            rng,
-            0.3,
-            minAvailable=lambda: rng.choice((0, 1, 5)),
-            priorityClass=lambda: rng.choice(("", "high", "system-cluster-critical")),
-            queue=lambda: rng.choice(("", "shared")),
+class Values(NamedTuple):
+    """The values of a field: one of a tuple, what a function makes, or a constant; and those that are odd."""
+
+    usual: Any
+    odd: tuple[Any, ...] | Make = ()
+
+
+def _any_number(bound: int) -> Make:
+    return lambda draw: draw.rng.randint(-bound, bound)
+
+
+def _members(name: str) -> Make:
+    return lambda draw: draw.members(name)
+
+
+def _flag(draw: _Draw) -> bool:
+    return chance(draw.rng, 0.5)
+
+
+def _odd_size(draw: _Draw) -> int:
+    return 1000 if chance(draw.rng, 0.02) else draw.rng.randint(-(10**12), 10**12)
+
+
+_ODD_SHARES = (10_001, "0%", "1%", "101%", "x%")
+_VARIABLES = tuple([{"name": name, "value": "1"}] for name in ("A", "", "TENSORBOARD_PORT"))
+
+TABLE: Mapping[str, Mapping[str, Values]] = {
+    "spec": {
+        "minSucceededWorkers": Values((0, 1, 2, "50%", "100%"), _ODD_SHARES),
+        "maxFailedWorkers": Values((0, 1, 2, "50%"), _ODD_SHARES),
+        "enableDynamicWorker": Values(True, (False,)),
+        "evaluatorInCluster": Values(_flag),
+        "network": Values(tuple(map(str, Network)), ("", "perjob")),
+        "tensorBoard": Values(_members("tensorBoard")),
+        "checkpoint": Values(
+            {"volume": {"emptyDir": {}}, "mountPath": "/ckpt"},
+            ({"volume": {"emptyDir": {}}, "mountPath": "x"}, {"volume": {"emptyDir": {}}, "mountPath": "/"}),
         ),
-        managedBy=lambda: rng.choice((*["kubeflow.org/training-operator"] * 8, "", "someone")),
-    )
-    spec |= some(
-        rng,
-        0.15,
-        successPolicy=lambda: rng.choice(("", "AllWorkers")),
-        minSucceededWorkers=lambda: rng.choice(_SHARES),
-        maxFailedWorkers=lambda: rng.choice(_SHARES),
-        enableDynamicWorker=lambda: chance(rng, 0.5),
-        clusterArguments=lambda: chance(rng, 0.5),
-        evaluatorInCluster=lambda: chance(rng, 0.5),
-        network=lambda: rng.choice((*Network, Network.PER_JOB, "", "perjob")),
-        tensorBoard=lambda: _tensorboard(rng),
-        checkpoint=lambda: {"volume": {"emptyDir": {}}, "mountPath": rng.choice(("/ckpt", "x", "/"))},
-    )
-    metadata = {"name": "mnist", "namespace": "ns", "uid": "job-uid", "generation": 1}
+        "successPolicy": Values("AllWorkers", ("",)),
+        "clusterArguments": Values(True, (False,)),
+    },
+    "tensorBoard": {
+        "logDir": Values("/logs", ("gs://b", "")),
+        "serviceType": Values("NodePort", ("", "odd")),
+        "image": Values("i:1", ("",)),
+        "env": Values(_VARIABLES[0], _VARIABLES[1:]),
+        "imagePullSecrets": Values([{"name": "registry"}], ([{"name": ""}],)),
+        "nodeSelector": Values(({"disk": "fast"}, {"disk": "slow"})),
+        "securityContext": Values(({}, {"runAsUser": 1000}, {"fsGroup": 1})),
+        "serviceAccountName": Values("reader", ("",)),
+    },
+    "runPolicy": {
+        "cleanPodPolicy": Values(("All", "Running", "None"), ("",)),
+        "ttlSecondsAfterFinished": Values((0, 1, 30), _any_number(10**25)),
+        "activeDeadlineSeconds": Values((1, 10, 30, 600, 6000), _any_number(10**25)),
+        "backoffLimit": Values((0, 1, 2, 9), _any_number(10**30)),
+        "restartScope": Values("Job", ("Replica", "")),
+        "restartMode": Values("InPlace", ("Recreate", "")),
+        "suspend": Values(_flag),
+        "onStraggler": Values(("Ignore", "Restart"), ("",)),
+        "managedBy": Values((*["kubeflow.org/training-operator"] * 5, "someone"), ("",)),
+        "schedulingPolicy": Values(_members("schedulingPolicy")),
+        "startDeadlineSeconds": Values((1, 60, 600), _any_number(10**25)),
+    },
+    "schedulingPolicy": {
+        "minAvailable": Values((1, 2, 5), (0,)),
+        "priorityClass": Values(("x", "high"), ("", "system-cluster-critical")),
+        "queue": Values("shared", ("",)),
+        "minResources": Values({"cpu": "3"}, ({"cpu": "x"}, {})),
+    },
+    "stall": {
+        "progressDeadlineSeconds": Values((30, 30, 30, 60, 60, 2**31 - 1), _any_number(10**25)),
+        "onStall": Values(("Report", "Restart", "Fail"), ("",)),
+    },
+    "container": {
+        "requests": Values((1, "500m"), ("", "x")),
+        "ports": Values([{"name": "tfjob-port", "containerPort": 2222}], _any_number(10**12)),
+        "args": Values(["a"]),
+    },
+    "pod": {
+        "priorityClassName": Values(("x", "high")),
+        "schedulerName": Values("own"),
+        "hostname": Values("h"),
+        "restartPolicy": Values(("Always", "Never")),
+        "hostNetwork": Values(True),
+        "subdomain": Values("mnist", (1,)),
+    },
+    "replica": {
+        "restartPolicy": Values(("Always", "OnFailure", "Never", "ExitCode", "ExitCode")),
+        "replicas": Values(SIZES, _odd_size),
+    },
+    "labels": {"kueue.x-k8s.io/queue-name": Values("q"), "kueue.x-k8s.io/multikueue-origin": Values("o")},
+    "annotations": {GANG_TOPOLOGY_ANNOTATION: Values("rack")},
+}
+"""Every field that is drawn, in this order."""
+
+
+def _of(group: str, share: float) -> dict[str, float]:
+    return {f"{group}.{name}": share for name in TABLE[group]}
+
+
+CALM = Chances(
+    {
+        **_of("spec", 0.15), "spec.successPolicy": 0.35, "spec.clusterArguments": 0.0,
+        "tensorBoard.logDir": 1.0, "tensorBoard.serviceType": 0.5,
+        **_of("runPolicy", 0.25), "runPolicy.startDeadlineSeconds": 0.0,
+        **_of("schedulingPolicy", 0.4),
+        "stall": 0.35, **_of("stall", 1.0),
+        "container.requests": 0.3, "pod.priorityClassName": 0.2,
+        "pod.schedulerName": 0.05, "pod.hostname": 0.05, "pod.restartPolicy": 0.1, "pod.hostNetwork": 0.1,
+        **_of("replica", 1.0), **_of("labels", 0.1), **_of("annotations", 0.2),
+    },
+    kinds=(1, 2, 2, 3),
+)  # fmt: skip
+"""Jobs as the records of random lives have them: whoever changes these chances or the table's order records anew."""
+
+ODD = Chances(
+    {
+        **_of("spec", 0.15), "spec.clusterArguments": 0.3, **_of("tensorBoard", 0.3), "tensorBoard.logDir": 0.9,
+        **_of("runPolicy", 0.4),
+        **_of("schedulingPolicy", 0.3), "stall": 0.6, **_of("stall", 0.7), **_of("container", 0.2), **_of("pod", 0.1),
+        **_of("replica", 0.8), **_of("labels", 0.1), **_of("annotations", 0.2), "status": 0.5,
+    },
+    kinds=(1, 1, 2, 3),
+    odd=0.06,
+)  # fmt: skip
+"""Jobs as a careless user writes them, with every field, and with a status that others may have left."""
+
+
+def random_manifest(rng: random.Random, chances: Chances) -> Json:
+    """Return a TFJob."""
+    draw = _Draw(rng, chances)
+    kinds = rng.sample(list(ReplicaType), rng.choice(chances.kinds))
+    spec = draw.members("spec")
+    spec |= {"runPolicy": random_policy(rng, chances), "tfReplicaSpecs": {str(kind): draw.replica() for kind in kinds}}
+    if chance(rng, 0.03):
+        odd = rng.choice((None, {"replicas": 1}, {"replicas": rng.choice((-1, 10**6, "x"))}))
+        spec["tfReplicaSpecs"][str(rng.choice(kinds))] = odd
+    labels = draw.members("labels")
+    name = "mnist" if chance(rng, 0.97) else f"mnist-{'x' * 50}"
+    metadata = {"name": name, "namespace": "ns", "uid": "job-uid", "generation": 1, "labels": labels}
+    metadata["annotations"] = draw.members("annotations")
+    metadata["creationTimestamp"] = NOW.isoformat()
     manifest = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": metadata, "spec": spec}
-    if chance(rng, 0.5):
-        manifest["status"] = _status(rng)
-    return manifest
+    return manifest | ({"status": random_status(rng)} if draw.sets("status") else {})
 
 
-def _replica(rng: random.Random) -> dict[str, Any]:
-    container: dict[str, Any] = {"name": "tensorflow", "image": "example.com/train:1"}
-    if chance(rng, 0.2):
-        container |= {"ports": [{"name": "tfjob-port", "containerPort": rng.choice((1, 2222, 65535))}], "args": ["a"]}
-    pod = {"containers": [container]} | some(rng, 0.1, hostname=lambda: "h", subdomain=lambda: rng.choice(("mnist", 1)))
-    replica: dict[str, Any] = {"template": {"spec": pod}}
-    counts = (0, 1, 1, 2, 3) if not chance(rng, 0.001) else (-1, 1000)
-    return replica | some(
-        rng,
-        0.8,
-        replicas=lambda: number(rng, counts, 10**12),
-        restartPolicy=lambda: rng.choice(("Always", "OnFailure", "Never", "ExitCode")),
-    )
+def random_policy(rng: random.Random, chances: Chances) -> Json:
+    """Return a run policy."""
+    draw = _Draw(rng, chances)
+    policy = draw.members("runPolicy")
+    return policy | (draw.members("stall") if draw.sets("stall") else {})
 
 
-def _status(rng: random.Random) -> dict[str, Any]:
-    kinds = rng.sample([*ConditionType], rng.choice((0, 1, 2, 3)))
-    status: dict[str, Any] = {
-        "conditions": [{"type": str(kind), "status": rng.choice(("True", "True", "False", "odd"))} for kind in kinds],
-        "replicaStatuses": {
-            kind: {
-                "active": rng.choice((0, 1, -1)),
-                "restarts": rng.choice((0, 2, -2)),
-                "restartCounts": {rng.choice(("0", "1", "-1", "x", "9" * 25)): rng.choice((0, 1, -1, 2**31 - 1))},
-                "disruptionCounts": {rng.choice(("0", "1", "-1", "x")): rng.choice((0, 1, -1, 2**31 - 1))},
-                "completedIndexes": _indexes(rng),
-                "failedIndexes": _indexes(rng),
-                "startedIndexes": _indexes(rng),
-            }
-            for kind in rng.sample(("PS", "Worker", "Chief", "odd"), rng.choice((0, 1, 2)))
-        },
-    }
-    status |= some(rng, 0.3, jobRestarts=lambda: rng.choice((0, 1, 3, -2, 10**12)))
-    status |= some(rng, 0.3, jobDisruptions=lambda: rng.choice((0, 1, 3, -2, 10**12)))
-    status |= some(rng, 0.3, disruptionBackoff=lambda: _backoff(rng))
-    status |= some(rng, 0.3, progress=lambda: _progress(rng))
-    status |= some(rng, 0.2, network=lambda: rng.choice((Network.PER_JOB, Network.PER_REPLICA, "x")))
-    return status | some(rng, 0.4, startTime=lambda: timestamp(rng), completionTime=lambda: timestamp(rng))
+class _Draw:
+    """Draws fields of the table."""
 
+    def __init__(self, rng: random.Random, chances: Chances) -> None:
+        self.rng = rng
+        self._chances = chances
 
-def _backoff(rng: random.Random) -> dict[str, Any]:
-    found = {"count": rng.choice((0, 1, 5, -2, 2**31 - 1)), "replicas": {rng.choice(("Worker", "odd")): _indexes(rng)}}
-    return found | some(rng, 0.8, since=lambda: timestamp(rng))
+    def sets(self, field: str) -> bool:
+        """Whether a field is set. What is certain takes no random number."""
+        share = self._chances.fields.get(field, 0.0)
+        return share >= 1.0 or (share > 0.0 and chance(self.rng, share))
 
+    def members(self, group: str) -> Json:
+        """Return the fields of a group that are set."""
+        return {name: self._value(values) for name, values in TABLE[group].items() if self.sets(f"{group}.{name}")}
 
-def _progress(rng: random.Random) -> dict[str, Any]:
-    """What a job has reported: its lastUpdatedTime moves the deadline of its progress, and who is behind restarts."""
-    behind = [
-        {"name": rng.choice(("worker-0", "worker-1", "ps-0", "x", "")), "step": rng.choice((0, 7, -1, 2**31))}
-        | some(rng, 0.5, lastUpdatedTime=lambda: timestamp(rng))
-        for _ in range(rng.choice((0, 1, 2)))
-    ]
-    return {"behind": behind} | some(
-        rng,
-        0.7,
-        lastUpdatedTime=lambda: timestamp(rng),
-        percentage=lambda: rng.choice((0, 45, 100)),
-        step=lambda: rng.choice((0, 7, 2**31)),
-    )
+    def replica(self) -> Json:
+        """Return a replica type's part of a job."""
+        container: Json = {"name": "tensorflow", "image": "example.com/train:1"}
+        drawn = self.members("container")
+        if "requests" in drawn:
+            container["resources"] = {"requests": {"cpu": drawn.pop("requests"), "memory": "1Gi"}}
+        pod = {"containers": [container | drawn], **self.members("pod")}
+        return {**self.members("replica"), "template": {"spec": pod}}
 
-
-def _indexes(rng: random.Random) -> str:
-    if chance(rng, 0.1):
-        return "".join(rng.choice("0123456789-,") for _ in range(rng.randrange(10)))
-    return rng.choice(("", "", "0", "0-1", "0-2", "1-2", "x", "1-", "-", "3-1", "0,,1", "0-99999999999"))
+    def _value(self, values: Values) -> Any:
+        is_odd = values.odd and self._chances.odd and chance(self.rng, self._chances.odd)
+        found = values.odd if is_odd else values.usual
+        if callable(found):
+            return found(self)
+        return copy.deepcopy(self.rng.choice(found) if isinstance(found, tuple) else found)

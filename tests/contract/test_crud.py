@@ -1,12 +1,13 @@
 import json
 import os
+from base64 import b64encode
 from datetime import UTC, datetime
 
 import pytest
 
 from tests.contract.support import CONFIG_MAPS, PODS, TFJOBS, Space, config_map, pod, refused, tfjob
 from tfoperator.kube.errors import AlreadyExistsError, BadRequestError, ConflictError, InvalidError, NotFoundError
-from tfoperator.kube.resources import LEASES, SERVICES
+from tfoperator.kube.resources import LEASES, SECRETS, SERVICES, Resource
 from tfoperator.kube.verbs import PatchType
 
 ALONE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
@@ -22,6 +23,42 @@ def test_the_server_completes_what_it_stores_and_chooses_uid_and_time_itself(spa
     assert (len(made["uid"]), made["namespace"]) == (36, space.namespace)
     assert int(made["resourceVersion"]) > 0
     assert space.get(CONFIG_MAPS, "a")["metadata"]["uid"] == made["uid"]
+
+
+def test_a_secret_takes_plain_text_when_it_is_made_and_whenever_it_is_changed(space: Space) -> None:
+    def encoded(text: str) -> str:
+        return b64encode(text.encode()).decode()
+
+    made = space.create(SECRETS, {"metadata": {"name": "a"}, "stringData": {"key": "one"}})
+    replaced = space.replace(SECRETS, {**made, "stringData": {"other": "two"}})
+    patched = space.patch(SECRETS, "a", {"stringData": {"key": "three"}})
+    assert made["data"] == {"key": encoded("one")}
+    assert replaced["data"] == {"key": encoded("one"), "other": encoded("two")}
+    assert patched["data"] == {"key": encoded("three"), "other": encoded("two")}
+    assert all("stringData" not in secret for secret in (made, replaced, patched))
+
+
+def test_the_type_of_a_secret_is_opaque_unless_it_is_given_and_stays(space: Space) -> None:
+    made = space.create(SECRETS, {"metadata": {"name": "a"}})
+    given = space.create(SECRETS, {"metadata": {"name": "b"}, "type": "example.com/key"})
+    without = {name: value for name, value in made.items() if name != "type"}
+    assert (made["type"], given["type"], space.replace(SECRETS, without)["type"]) == (
+        "Opaque",
+        "example.com/key",
+        "Opaque",
+    )
+    assert "data" not in made
+    with refused(InvalidError, "type: Invalid value: ", "field is immutable"):
+        space.patch(SECRETS, "a", {"type": "example.com/key"})
+
+
+@pytest.mark.parametrize("resource", [SECRETS, CONFIG_MAPS])
+def test_the_data_of_what_is_immutable_stays_and_its_labels_may_change(space: Space, resource: Resource) -> None:
+    space.create(resource, {"metadata": {"name": "a"}, "data": {"key": "b25l"}, "immutable": True})
+    for change in ({"data": {"key": "dHdv"}}, {"immutable": False}):
+        with refused(InvalidError, "field is immutable when `immutable` is set"):
+            space.patch(resource, "a", change)
+    assert space.patch(resource, "a", {"metadata": {"labels": {"x": "y"}}})["data"] == {"key": "b25l"}
 
 
 def test_a_name_can_be_generated(space: Space) -> None:

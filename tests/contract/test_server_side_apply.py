@@ -140,6 +140,21 @@ def test_jobs_and_pods_are_applied_too(space: Space) -> None:
     assert (managers(job), entry["fieldsV1"]) == ({"one": "Apply", "progress": "Update"}, {"f:status": {}})
 
 
+def test_what_a_manager_writes_to_the_status_has_an_entry_of_its_own_with_the_subresource(space: Space) -> None:
+    apply(space, TFJOBS, tfjob("mnist", Worker=1))
+    path, query = space.path(TFJOBS, "mnist"), "?fieldManager=operator"
+    for where, change in (("", {"metadata": {"labels": {"a": "b"}}}), ("/status", {"status": {"phase": "Running"}})):
+        job = space.http("PATCH", f"{path}{where}{query}", change, content_type=PatchType.MERGE).body
+    again = space.http(
+        "PATCH", f"{path}/status{query}", {"status": {"ready": "1/1"}}, content_type=PatchType.MERGE
+    ).body
+    for written in (job, again):
+        entries = [(one["manager"], one.get("subresource")) for one in written["metadata"]["managedFields"]]
+        assert sorted(entries, key=str) == [("one", None), ("operator", "status"), ("operator", None)]
+    other = apply(space, TFJOBS, tfjob("mnist", Worker=2), "two")
+    assert other.body["details"]["causes"][0]["message"].startswith('conflict with "one"')
+
+
 def test_an_apply_says_who_it_is_and_what_is_wrong(space: Space) -> None:
     path = space.path(CONFIG_MAPS, "settings")
     body = {"apiVersion": "v1", "kind": "ConfigMap", **settings(a="1")}

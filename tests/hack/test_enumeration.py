@@ -1,7 +1,5 @@
 """The enumeration itself: a world is the same each time, faults come to their places, what they cause is told."""
 
-import ast
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,13 +12,7 @@ from hack.enumeration.fields.changes import V1, V1ALPHA2, Edit, NoValue, Subject
 from hack.enumeration.fields.contrast import Contrast
 from hack.enumeration.fields.lives import GANG, Changed, Life, Outcome, change
 from hack.enumeration.fields.peer import common_subject
-from hack.enumeration.fields.table import GOOD, table
-from hack.enumeration.fields.table import Tried as FieldTried
-from hack.enumeration.mutants.changed import all_mutants, listed
-from hack.enumeration.mutants.edits import edits, mutate
-from hack.enumeration.mutants.results import EQUIVALENT, Tried, equivalents, source_of
-from hack.enumeration.mutants.results import Results as MutantResults
-from hack.enumeration.mutants.results import table as mutants_table
+from hack.enumeration.fields.table import GOOD, Tried, table
 from hack.enumeration.real.plane import jobs_beside
 from hack.enumeration.recorded import __main__ as recorded
 from hack.enumeration.recorded.plays import Play, Seen, is_chosen, plays
@@ -45,7 +37,6 @@ SMALL, LATE_POD = find("one worker"), Fault(How.LATE_EVENT, kind="Pod", revision
 QUEUED = "a job in a queue succeeds"
 
 IMAGE = "spec.tfReplicaSpecs.Worker.template.spec.containers[0].image"
-MUTABLE = "def add(found: list[int], most: int = 3) -> bool:\n    'Say so.'\n    found.append(1)\n    return 2 < most"
 
 SET_ORDER = """
 from types import SimpleNamespace
@@ -217,7 +208,7 @@ def test_every_field_is_changed_and_a_change_that_nothing_tells_of_is_noticed(mo
     assert told[1].left == ()
     assert change(field, specs[Edit.OTHER], Life.SUSPENDED).outcome is Outcome.SAME
     monkeypatch.setattr(memory, "_edited_templates", lambda *_: ())
-    silent = FieldTried(field, Edit.OTHER, Life.RUNNING, change(field, specs[Edit.OTHER], Life.RUNNING))
+    silent = Tried(field, Edit.OTHER, Life.RUNNING, change(field, specs[Edit.OTHER], Life.RUNNING))
     assert silent.changed.outcome not in GOOD
     assert ".Pod job-0-ps-0.spec.containers[0].args" in str(silent)
     assert table([silent]).splitlines()[2] == "| running | 1 | 0 | 0 | 0 | 0 | 0 | 1 | 0 | 0 |"
@@ -266,46 +257,6 @@ def test_the_go_operator_is_changed_on_a_real_server_and_looked_at_as_this_one_i
     assert "admission webhook" in found["spec.runPolicy.managedBy"].said[0]  # it is registered as by its manifests
     assert (found[IMAGE].outcome, found[IMAGE].left) == (Outcome.SILENT, ())
     assert ".Pod job-0-worker-0.spec.containers[0].image" in found[IMAGE].differs
-
-
-def test_a_change_of_the_plan_is_one_place_told_to_people_and_noticed() -> None:
-    told = {mutate(MUTABLE, number)[1].partition(", in ")[0] for number in range(len(list(edits(ast.parse(MUTABLE)))))}
-    numbers = {"`3` becomes `4`", "`1` becomes `2`", "`2` becomes `3`"}
-    comparisons = {"`2 < most` becomes `2 >= most`", "`2 < most` becomes `2 <= most`"}
-    statements = {"`found.append(1)` is left out", "`return 2 < most` becomes `return None`"}
-    assert told == numbers | comparisons | statements
-    for name, wrong, noticed in (
-        ("verdict", "`return 0 in workers.completed` becomes `return None`", "play 0: stuck: job-0: it should have"),
-        ("proposal", "`3600.0` becomes `3601.0`", "recorded otherwise: random lives "),
-    ):
-        path = f"tfoperator/controller/plan/{name}.py"
-        number = next(one for one in range(999) if mutate(Path(path).read_text(), one)[1].startswith(wrong))
-        command = [sys.executable, "-m", "hack.enumeration.mutants", "--play", path, str(number)]
-        played = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        assert (played.returncode, played.stdout.splitlines()[-1].startswith(noticed)) == (1, True)
-
-
-def test_what_became_of_a_change_is_kept_as_it_comes_and_told_by_who_noticed_it(tmp_path: Path) -> None:
-    path, file = tmp_path / "mutants.jsonl", "tfoperator/controller/plan/verdict.py"
-    every = all_mutants([file])
-    ways = [("play 0: stuck", None), ("recorded otherwise: one", None), ("", "FAILED a test"), ("", "")]
-    known = [
-        Tried(file, one.number, one.lines[0], one.told, source_of(file), True, why, units)
-        for one, (why, units) in zip(every, ways, strict=False)
-    ]
-    for one in known:
-        MutantResults(path).add(one)
-    results = MutantResults(path)
-    assert [results.get(one) for one in listed("\n".join(map(str, known)), every)] == known
-    assert results.get(every[4]) is None
-    rows = [mutants_table(known, same).splitlines()[-1] for same in ({}, {(file, known[3].told): "?"})]
-    assert rows == [f"| together | 4 | 0 | 1 | 1 | 1 | {end} |" for end in ("0 | 1 | 25.0 %", "1 | 0 | 0.0 %")]
-
-
-def test_each_change_that_is_said_to_make_no_difference_is_there() -> None:
-    said = equivalents(EQUIVALENT.read_text())
-    assert said.keys() <= {(one.path, one.told) for one in all_mutants(sorted({path for path, _ in said}))}
-    assert all(said.values())
 
 
 def test_results_are_continued_by_the_same_code_alone(tmp_path: Path) -> None:

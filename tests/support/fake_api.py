@@ -1,11 +1,12 @@
 """An API server in a dictionary: a `tfoperator.kube.verbs.ApiClient` for tests, with what controllers get wrong.
 
-That is resourceVersions and conflicts, uid preconditions, watches that can lose events, answers that fail on request,
-and a log of every call. It has no schema, no admission and no garbage collector; the embedded API server of
-tfoperator.local and the real one have those.
+That is resourceVersions and conflicts, uid preconditions, watches that can lose events, backups that are restored,
+answers that fail on request, and a log of every call. It has no schema, no admission and no garbage collector; the
+embedded API server of tfoperator.local and the real one have those.
 """
 
 import builtins
+import copy
 import json
 import queue
 import threading
@@ -17,20 +18,18 @@ from typing import Any
 
 import msgspec
 
+from hack.sequential_client import SequentialClient
 from tfoperator.kube import apply_merge_patch
 from tfoperator.kube.errors import KubeError, Status, error_from_status
-from tfoperator.kube.objects import decode_nothing, decode_partial
 from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
 from tfoperator.kube.patches.strategic_merge import strategic_merge
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import (
     Answer,
-    ApiClient,
     Change,
     Creation,
     Deletion,
     ListPage,
-    ListWatch,
     Lookup,
     PatchType,
     Replacement,
@@ -65,10 +64,11 @@ def api_error(code: int, reason: str = "", message: str = "") -> KubeError:
 
 
 class FakeWatch:
-    """One open watch."""
+    """One open watch, of what comes after a version."""
 
     def __init__(self, decode: Callable[[bytes], Any]) -> None:
         self.closed = False
+        self.after = 0
         self._decode = decode
         self._events: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
@@ -110,7 +110,7 @@ class FakeWatch:
         return WatchEvent(WatchEventType.BOOKMARK, resource_version=version, initial_events_end=ended)
 
 
-class FakeApi(ApiClient):
+class FakeApi(SequentialClient):
     """The server and its client in one. Thread-safe."""
 
     def __init__(self, now: Callable[[], datetime] | None = None) -> None:
@@ -238,32 +238,45 @@ class FakeApi(ApiClient):
         with self._lock:
             self._drop(resource, self._get(resource, namespace, name))
 
-    # ApiClient.
+    # A server that is restored from a backup: its versions go back, and no watch tells of that.
 
     @property
-    def parallelism(self) -> int:
-        return 16
+    def version(self) -> int:
+        """That of the last write."""
+        with self._lock:
+            return self._version
+
+    def backup(self) -> Any:
+        """The state of the server, to be given to `restore`."""
+        with self._lock:
+            return copy.deepcopy((self._version, self._objects, self._history))
+
+    def restore(self, backup: Any) -> None:
+        """Become what the backup has; every watch ends, as when the server is started anew."""
+        with self._lock:
+            self._version, self._objects, self._history = copy.deepcopy(backup)
+        self.end_watches()
+
+    def pass_version(self, version: int) -> None:
+        """Much is written elsewhere, until this version is passed."""
+        with self._lock:
+            self._version = version
+
+    def set_back(self, resource: Resource, obj: dict[str, Any]) -> None:
+        """Hold an object as it was, its version included, without an event."""
+        meta = obj["metadata"]
+        with self._lock:
+            self._objects[(resource.plural, meta["namespace"], meta["name"])] = _copy(obj)
+
+    # ApiClient.
 
     def send(self, chains: Sequence[Sequence[Request]]) -> builtins.list[builtins.list[Answer]]:
-        """The chains one after the other, which is one of the orders in which they may come."""
         with self._lock:
             self.sent.append(chains)
-        return [self._send(chain) for chain in chains]
+        return super().send(chains)
 
-    def _send(self, chain: Sequence[Request]) -> builtins.list[Answer]:
-        answers: builtins.list[Answer] = []
-        for request in chain:
-            try:
-                answers.append(self._answer(request))
-            except KubeError as error:
-                return [*answers, error]
-        return answers
-
-    def _answer(self, request: Request) -> Answer:
-        looked_up = isinstance(request, Lookup)
-        answer: Answer = (
-            self.make(request, decode_partial).metadata if looked_up else self.make(request, decode_nothing)
-        )
+    def answer(self, request: Request) -> Answer:
+        answer = super().answer(request)
         texts = self._warnings.get(request.resource.plural) if isinstance(request, Creation) else None
         return Warned(texts) if texts else answer
 
@@ -329,7 +342,7 @@ class FakeApi(ApiClient):
         with self._lock:
             obj = self._get(resource, request.namespace, request.name)
             _check(obj, uid=request.uid, version=request.resource_version)
-            if resource.plural in self.graceful and grace != 0:
+            if obj["metadata"].get("finalizers") or (resource.plural in self.graceful and grace != 0):
                 dying = {"metadata": {"deletionTimestamp": _time(self._now())}}
                 self._store(resource, apply_merge_patch(obj, dying), obj)
             else:
@@ -360,7 +373,7 @@ class FakeApi(ApiClient):
                 done = {"resourceVersion": str(self._version), "annotations": {"k8s.io/initial-events-end": "true"}}
                 watch.push("BOOKMARK", {"metadata": done})
             else:
-                after = int(options.resource_version or self._version)
+                watch.after = after = int(options.resource_version or self._version)
                 if after < self._oldest:
                     watch.end(api_error(410, "Expired"))
                 for version, plural, kind, obj in self._history:
@@ -372,11 +385,6 @@ class FakeApi(ApiClient):
                     return watch
             self._watches.append((resource, namespace, options, watch))
         return watch
-
-    def list_watch(
-        self, resource: Resource, namespace: str, decode: Callable[[bytes], Any], selection: Selection = EVERYTHING
-    ) -> ListWatch[Any]:
-        return ListWatch(self, resource, namespace, decode, selection)
 
     # Inside.
 
@@ -410,6 +418,9 @@ class FakeApi(ApiClient):
             meta["generation"] = old["metadata"].get("generation", 0) + 1
         obj.setdefault("apiVersion", resource.api_version)
         obj.setdefault("kind", resource.kind)
+        if meta.get("deletionTimestamp") and old and old["metadata"].get("finalizers") and not meta.get("finalizers"):
+            self._drop(resource, old)
+            return obj
         self._objects[(resource.plural, meta.get("namespace", ""), meta["name"])] = obj
         self._publish(resource, "MODIFIED" if old else "ADDED", obj)
         return obj
@@ -426,7 +437,8 @@ class FakeApi(ApiClient):
         if resource.plural in self._muted:
             return
         for watched, namespace, selection, watch in self._watches:
-            if watched.plural == resource.plural and _matches(frozen, namespace, selection):
+            is_new = int(frozen["metadata"]["resourceVersion"]) > watch.after
+            if is_new and watched.plural == resource.plural and _matches(frozen, namespace, selection):
                 watch.push(kind, frozen)
 
 

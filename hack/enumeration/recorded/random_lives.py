@@ -7,40 +7,35 @@ are compared with those that were recorded.
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from hack.enumeration.recorded.random_memory import Witnesses, random_memory
-from hack.enumeration.recorded.random_pods import changed_pod, changed_pod_group, failed_pod
-from hack.enumeration.recorded.random_status import odd_status
 from hack.faults.oracle.clients import PEER_TYPES, RULES
-from hack.random_jobs.chances import chance, some
+from hack.random_jobs.chances import chance
+from hack.random_jobs.manifests import CALM, SIZES, random_manifest, random_policy
+from hack.random_jobs.memory import Witnesses, random_memory
+from hack.random_jobs.options import random_options
+from hack.random_jobs.pods import changed_pod, changed_pod_group, failed_pod
+from hack.random_jobs.status import odd_status
 from hack.simulated_objects import NOW, SimulatedObjects
 from tfoperator.api.defaults import default
 from tfoperator.api.job_conditions import final_condition
-from tfoperator.api.names import GANG_TOPOLOGY_ANNOTATION
 from tfoperator.api.v1.status import JobUsage, TFJobStatus
-from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RunPolicy, TensorBoard, TFJob, decode_tfjob
-from tfoperator.controller import PlanOptions, gang_scheduler
+from tfoperator.api.v1.types import ReplicaSpec, ReplicaType, RunPolicy, TensorBoard, decode_tfjob
 from tfoperator.controller.plan.actions import Create, Delete, Plan
 from tfoperator.controller.plan.combine import is_last_plan
 from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.observed import Observed, deciding_pods
-from tfoperator.controller.pods.naming import NAMINGS
 from tfoperator.kube.objects import ObjectMeta
-from tfoperator.operator import Options
-from tfoperator.operator.options.planning import plan_options
 
 Json = dict[str, Any]
 
 _STEPS = 20
-_SIZES = (0, *[1] * 6, *[2] * 6, 3, 3, 4, 7, 7)
 _PAUSES = (0, 0.25, 0.25, 0.5, 1, 1, 1, 1, 1, 2, 2, 5, 9, 10, 11, 20, 29, 30, 31, 60)
 """Seconds between two steps: those around which periods of jobs end, too."""
 
@@ -62,9 +57,10 @@ class _Life(SimulatedObjects):
     """One job, its objects, and an operator that mostly does what it plans."""
 
     def __init__(self, rng: random.Random) -> None:
-        super().__init__(_job(rng))
+        manifest = random_manifest(rng, CALM)
+        super().__init__(default(decode_tfjob(msgspec.json.encode(manifest))))
         self._rng = rng
-        self._options = _options(rng)
+        self._options = random_options(rng)
         self._inside = Witnesses.of(rng)
         self._usage: JobUsage | None = None
         self._written = self._known = NOW
@@ -76,7 +72,7 @@ class _Life(SimulatedObjects):
         if chance(rng, 0.08):
             self._edit()
         if chance(rng, 0.01):
-            self._options = _options(rng)
+            self._options = random_options(rng)
         if chance(rng, 0.03):
             self.job = replace(self.job, status=odd_status(rng, self.job.status, self.now))
         all_fail = chance(rng, 0.01)
@@ -146,8 +142,7 @@ class _Life(SimulatedObjects):
         """Let programs that run have their time to end."""
         pod = self.pods.get(name) if kind == "pods" else None
         if pod is not None and pod.status.phase == "Running" and deletion.grace_period_seconds != 0:
-            going = replace(pod.metadata, deletion_timestamp=self.now, deletion_grace_period_seconds=30)
-            self.pods[name] = replace(pod, metadata=going)
+            self.terminate(name)
         else:
             super().take_away(kind, name, deletion)
 
@@ -163,9 +158,9 @@ class _Life(SimulatedObjects):
             case 1:
                 policy = replace(policy, suspend=not spec.suspended)
             case 2:
-                policy = replace(msgspec.convert(_policy(rng), RunPolicy), suspend=spec.suspended)
+                policy = replace(msgspec.convert(random_policy(rng, CALM), RunPolicy), suspend=spec.suspended)
             case 3:
-                specs[kind] = replace(specs.get(kind) or ReplicaSpec(), replicas=rng.choice(_SIZES))
+                specs[kind] = replace(specs.get(kind) or ReplicaSpec(), replicas=rng.choice(SIZES))
             case 4:
                 specs[rng.choice(list(ReplicaType))] = specs.pop(kind, None)
             case 5:
@@ -191,93 +186,3 @@ class _Life(SimulatedObjects):
 
     def _twin(self, metadata: ObjectMeta) -> ObjectMeta:
         return replace(self.born(metadata), name=f"{metadata.name}-twin")
-
-
-def _options(rng: random.Random) -> PlanOptions:
-    gang = rng.choice(("", "", "", "volcano", "coscheduler", "kubernetes"))
-    return plan_options(
-        Options(),
-        restart_delay_base=rng.choice((0.0, 1.0, 10.0)),
-        restart_delay_cap=rng.choice((30.0, 300.0)),
-        node_lost_margin=rng.choice((0.0, 30.0)),
-        default_clean_pod_policy=rng.choice(("", "", "All", "Running")),
-        first_status_period=rng.choice((0.0, 1.0)),
-        counts_period=rng.choice((0.0, 1.0)),
-        naming=rng.choice(NAMINGS),
-        network=rng.choice(tuple(Network)),
-        default_ps_image=rng.choice(("", "example.com/ps:1")),
-        exposed_tensorboards=chance(rng, 0.5),
-        gang=gang_scheduler(gang),
-        restart_rules=chance(rng, 0.7),
-    )
-
-
-def _job(rng: random.Random) -> TFJob:
-    kinds = rng.sample(list(ReplicaType), rng.choice((1, 2, 2, 3)))
-    spec = some(
-        rng,
-        0.15,
-        minSucceededWorkers=lambda: rng.choice((0, 1, 2, "50%", "100%")),
-        maxFailedWorkers=lambda: rng.choice((0, 1, 2, "50%")),
-        enableDynamicWorker=lambda: True,
-        evaluatorInCluster=lambda: chance(rng, 0.5),
-        network=lambda: str(rng.choice(tuple(Network))),
-        tensorBoard=lambda: {"logDir": "/logs"} | some(rng, 0.5, serviceType=lambda: "NodePort"),
-        checkpoint=lambda: {"volume": {"emptyDir": {}}, "mountPath": "/ckpt"},
-    )
-    spec |= some(rng, 0.35, successPolicy=lambda: "AllWorkers")
-    spec |= {"runPolicy": _policy(rng), "tfReplicaSpecs": {str(kind): _replica(rng) for kind in kinds}}
-    if chance(rng, 0.03):
-        odd = rng.choice((None, {"replicas": 1}, {"replicas": rng.choice((-1, 10**6, "x"))}))
-        spec["tfReplicaSpecs"][str(rng.choice(kinds))] = odd
-    labels = some(
-        rng, 0.1, **{"kueue.x-k8s.io/queue-name": lambda: "q", "kueue.x-k8s.io/multikueue-origin": lambda: "o"}
-    )
-    name = "mnist" if chance(rng, 0.97) else f"mnist-{'x' * 50}"
-    metadata = {"name": name, "namespace": "ns", "uid": "job-uid", "generation": 1, "labels": labels}
-    metadata["annotations"] = some(rng, 0.2, **{GANG_TOPOLOGY_ANNOTATION: lambda: "rack"})
-    metadata["creationTimestamp"] = NOW.isoformat()
-    return default(decode_tfjob(json.dumps({"metadata": metadata, "spec": spec}).encode()))
-
-
-def _policy(rng: random.Random) -> Json:
-    policy = some(
-        rng,
-        0.25,
-        cleanPodPolicy=lambda: rng.choice(("All", "Running", "None")),
-        ttlSecondsAfterFinished=lambda: rng.choice((0, 1, 30)),
-        activeDeadlineSeconds=lambda: rng.choice((1, 10, 30, 600, 6000)),
-        backoffLimit=lambda: rng.choice((0, 1, 2, 9)),
-        restartScope=lambda: "Job",
-        restartMode=lambda: "InPlace",
-        suspend=lambda: chance(rng, 0.5),
-        onStraggler=lambda: rng.choice(("Ignore", "Restart")),
-        managedBy=lambda: rng.choice((*["kubeflow.org/training-operator"] * 5, "someone")),
-        schedulingPolicy=lambda: some(
-            rng,
-            0.4,
-            minAvailable=lambda: rng.choice((1, 2, 5)),
-            priorityClass=lambda: rng.choice(("x", "high")),
-            queue=lambda: "shared",
-            minResources=lambda: {"cpu": "3"},
-        ),
-    )
-    if chance(rng, 0.35):
-        policy |= {
-            "progressDeadlineSeconds": rng.choice((30, 30, 30, 60, 60, 2**31 - 1)),
-            "onStall": rng.choice(_ON_STALL),
-        }
-    return policy
-
-
-_ON_STALL = ("Report", "Restart", "Fail")
-
-
-def _replica(rng: random.Random) -> Mapping[str, Any]:
-    container: Json = {"name": "tensorflow", "image": "example.com/train:1"}
-    container |= some(rng, 0.3, resources=lambda: {"requests": {"cpu": rng.choice((1, "500m")), "memory": "1Gi"}})
-    pod: Json = {"containers": [container]} | some(rng, 0.2, priorityClassName=lambda: rng.choice(("x", "high")))
-    pod |= some(rng, 0.05, schedulerName=lambda: "own", hostname=lambda: "h")
-    pod |= some(rng, 0.1, restartPolicy=lambda: rng.choice(("Always", "Never")), hostNetwork=lambda: True)
-    policy = rng.choice(("Always", "OnFailure", "Never", "ExitCode", "ExitCode"))
-    return {"replicas": rng.choice(_SIZES), "restartPolicy": policy, "template": {"spec": pod}}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
@@ -17,14 +17,12 @@ import msgspec
 from hack.enumeration.world.clock import VirtualClock
 from hack.enumeration.world.kueue import kueue_crds
 from hack.faults.simulation.pod_groups import KUBERNETES_POD_GROUPS_CRD, PRIORITY_CLASSES_CRD, pod_group_crds
+from hack.sequential_client import SequentialClient
 from tfoperator.kube import ListWatch
-from tfoperator.kube.errors import KubeError, Status, error_from_status
-from tfoperator.kube.objects import ObjectMeta, decode_nothing, decode_partial
+from tfoperator.kube.errors import Status, error_from_status
 from tfoperator.kube.options import EVERYTHING, LIST_ALL, ListOptions, Selection
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import (
-    Answer,
-    ApiClient,
     Body,
     Change,
     Creation,
@@ -117,7 +115,7 @@ class SimulatedServer:
         self.registry.create(NAMESPACES, "", {"metadata": {"name": name}}, _OPTIONS)
 
 
-class DirectClient(ApiClient):
+class DirectClient(SequentialClient):
     """A `tfoperator.kube.verbs.ApiClient` that calls the server; `around_write` tells subclasses of writes."""
 
     def __init__(self, server: SimulatedServer) -> None:
@@ -131,30 +129,6 @@ class DirectClient(ApiClient):
         return write()
 
     # ApiClient.
-
-    @property
-    def parallelism(self) -> int:
-        """As the option's default; chains are sent one after the other all the same."""
-        return 16
-
-    def send(self, chains: Sequence[Sequence[Request]]) -> list[list[Answer]]:
-        """Make the requests of each chain up to its first failure, one chain after the other."""
-        return [self._send(chain) for chain in chains]
-
-    def _send(self, chain: Sequence[Request]) -> list[Answer]:
-        answers: list[Answer] = []
-        for request in chain:
-            try:
-                answers.append(self._answer(request))
-            except KubeError as error:
-                return [*answers, error]
-        return answers
-
-    def _answer(self, request: Request) -> Answer:
-        if isinstance(request, Lookup):
-            found: ObjectMeta = self.make(request, decode_partial).metadata
-            return found
-        return self.make(request, decode_nothing)
 
     def make(self, request: Request, decode: Decoder[T]) -> T:
         """Make a request: a creation also of a binding, or of the eviction of the pod that its metadata names."""
@@ -235,7 +209,7 @@ class DirectClient(ApiClient):
     ) -> ListWatch[T]:
         """A ListWatch, whose selection the feed of a cache reads."""
         self.decoders[resource, selection] = decode
-        return ListWatch(self, resource, namespace, decode, selection)
+        return super().list_watch(resource, namespace, decode, selection)
 
     # Inside.
 

@@ -2,7 +2,7 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.threads import run_at_once
-from tfoperator.expectations import ExpectationKey, Expectations
+from tfoperator.expectations import ExpectationKey, Expectations, expectation_key
 from tfoperator.expectations.expectations import DEFAULT_TTL
 
 WORKERS = ExpectationKey("uid-1", "Worker", "pods")
@@ -71,6 +71,23 @@ def test_at_the_bound_the_oldest_key_counts_as_satisfied_and_a_warning_says_so(
     [record] = caplog.records
     assert "3 creations" in record.message
     assert "uid-1/Worker/pods" in record.message
+
+
+def test_a_bound_of_one_key_is_a_bound_and_dropped_deletions_are_in_the_warning(
+    clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    expectations = Expectations(max_keys=1, clock=clock)
+    expectations.expect_deletions(WORKERS, ["a", "b"])
+    expectations.expect_creations(PS, 1)
+    assert satisfied(expectations, WORKERS)
+    [record] = caplog.records
+    assert "over 1 expectations are held: no longer waiting for 0 creations and 2 deletions of" in record.message
+
+
+def test_a_key_is_the_same_for_a_replica_type_in_any_case_and_there_is_one_for_objects_of_no_replica() -> None:
+    assert expectation_key("u", "Worker", "pods") == expectation_key("u", "worker", "pods")
+    assert expectation_key("u", "worker", "pods") == ExpectationKey("u", "worker", "pods")
+    assert expectation_key("u", None, "pods") == expectation_key("u", "", "pods") == ExpectationKey("u", "", "pods")
 
 
 @pytest.mark.parametrize(("ttl", "max_keys"), [(0, 1), (-1, 1), (1, 0)])

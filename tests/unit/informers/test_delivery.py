@@ -2,7 +2,9 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.threads import InThread
-from tfoperator.informers.delivery import Fifo, FifoClosed
+from tests.unit.informers.support import pod
+from tfoperator.informers.delivery import Callbacks, Fifo, FifoClosed
+from tfoperator.kube.objects import Pod
 
 
 @pytest.fixture
@@ -55,3 +57,22 @@ def test_close_ends_a_waiting_pop_and_drops_what_is_there_and_what_comes(fifo: F
     assert len(held) == 0
     with pytest.raises(FifoClosed):
         held.pop()
+
+
+def test_callbacks_hear_of_changes_and_of_an_object_that_was_replaced_under_its_name() -> None:
+    heard: list[tuple[str, str, str]] = []
+
+    def note(what: str, obj: Pod) -> None:
+        heard.append((what, obj.metadata.uid, obj.metadata.resource_version))
+
+    both = Callbacks[Pod](changed=lambda obj: note("changed", obj), gone=lambda obj: note("gone", obj))
+    both.on_add(pod("a", 1, uid="u1"))
+    both.on_update(pod("a", 1, uid="u1"), pod("a", 2, uid="u1"))
+    assert heard == [("changed", "u1", "1"), ("changed", "u1", "2")]
+    both.on_update(pod("a", 2, uid="u1"), pod("a", 3, uid="u2"))
+    assert heard[2:] == [("gone", "u1", "2"), ("changed", "u2", "3")]
+    both.on_delete(pod("a", 3, uid="u2"))
+    assert heard[4:] == [("gone", "u2", "3")]
+    neither = Callbacks[Pod]()
+    neither.on_update(pod("a", uid="u1"), pod("a", uid="u2"))
+    neither.on_delete(pod("a"))

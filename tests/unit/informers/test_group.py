@@ -37,8 +37,10 @@ def test_a_group_reads_tells_and_relists_as_one(group: InformerGroup[Pod], serve
     servers[1].put("b", namespace="n2", owner="u1")
     group.add_handler(view)
     assert not group.has_synced
+    assert group.versions == ["", ""]
     group.start()
     assert group.wait_for_sync(5)
+    assert group.versions == [servers[0].state["n1/a"], servers[1].state["n2/b"]]
     eventually(lambda: sorted(view.objects) == ["n1/a", "n2/b"])
     assert group.lister.find("n2/b").metadata.name == "b"
     assert len(group.lister.list()) == 2

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.support.threads import run_at_once
 from tests.unit.informers.support import pod
 from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, index_by_controller_uid, index_orphans
-from tfoperator.informers.store import Indexer, IndexFunctionError, UnknownIndex
+from tfoperator.informers.store import Indexer, IndexFunctionError, Lister, UnknownIndex
 from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, Pod
 
 
@@ -37,6 +37,20 @@ def test_cluster_scoped_objects_go_by_name_alone() -> None:
     indexer: Indexer[Pod] = Indexer()
     indexer.add(pod("node", namespace=""))
     assert indexer.keys() == ["node"]
+
+
+def test_a_lister_looks_into_every_cache_and_keeps_the_order_of_the_keys() -> None:
+    one, other = Indexer[Pod](), Indexer[Pod]()
+    one.add(pod("a", namespace="x"))
+    other.add(pod("b", namespace="y"))
+    other.add(pod("c", namespace="y"))
+    lister = Lister(one, other)
+    found = lister.get_all(["y/c", "x/a", "y/none", "x/none", "y/b"])
+    assert [None if obj is None else obj.metadata.name for obj in found] == ["c", "a", None, None, "b"]
+    assert lister.keys() == ["x/a", "y/b", "y/c"]
+    assert lister.keys("y") == ["y/b", "y/c"]
+    assert lister.keys("") == lister.keys()
+    assert [lister.find(key) is not None for key in ("x/a", "y/b", "y/none")] == [True, True, False]
 
 
 def test_orphans_are_found_by_namespace_and_leave_when_they_are_adopted(indexer: Indexer[Pod]) -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.manifests import pod_status
-from tests.support.restorable_api import RestorableApi
 from tests.unit.reconciler.test_reconciler import World
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import PODS
@@ -16,8 +15,7 @@ class Restorable(World):
     """A controller that works on a server with a backup, and a reconciler that a test drives."""
 
     def __init__(self) -> None:
-        super().__init__(api=RestorableApi)
-        assert isinstance(self.api, RestorableApi)
+        super().__init__()
         self.server = self.api
 
     def live_on(self) -> None:

@@ -1,6 +1,7 @@
 """What a job owes Kueue: tables of single decisions, and any order of events in a small world that has a quota."""
 
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.support.fake_api import FakeApi
 from tests.unit.controller.builders import (
     NOW,
     OPTIONS,
@@ -25,12 +27,13 @@ from tfoperator.api.names import ANNOTATION_JOB_RESTARTS, replica_of
 from tfoperator.api.queues import ADOPTED, POD_SETS_ANNOTATION, QUEUE_LABEL
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import ReplicaType, TFJob
-from tfoperator.api.workloads import Workload, decode_workload
+from tfoperator.api.workloads import WORKLOADS, Workload, decode_workload
 from tfoperator.controller.kueue.decide import Decision, Facts, decide, occupies
-from tfoperator.controller.kueue.objects import Flavor
+from tfoperator.controller.kueue.objects import IN_USE, Flavor
+from tfoperator.controller.kueue.requests import send
 from tfoperator.controller.kueue.writes import Verb
 from tfoperator.controller.plan.observed import Observed
-from tfoperator.kube import apply_merge_patch
+from tfoperator.kube.errors import ConflictError
 from tfoperator.kube.objects import Pod
 
 FLAVORS = {
@@ -58,12 +61,15 @@ def elastic(least: int) -> dict[str, Any]:
 
 
 class Api:
-    """The one Workload that a job has: created, patched and deleted as an API server does."""
+    """The one Workload that a job has, on an API server to which decisions are sent as the operator sends them."""
 
     def __init__(self) -> None:
-        self.stored: dict[str, Any] | None = None
-        self.version = 0
         self.made = 0
+        self._server = FakeApi(lambda: NOW)
+
+    @property
+    def stored(self) -> dict[str, Any] | None:
+        return next(iter(self._server.objects(WORKLOADS)), None)
 
     @property
     def workload(self) -> Workload | None:
@@ -71,31 +77,21 @@ class Api:
 
     def carry_out(self, decision: Decision) -> None:
         for write in decision.writes:
-            body = msgspec.json.decode(msgspec.json.encode(write.body))
-            match write.verb:
-                case Verb.CREATE:
-                    assert self.stored is None, "a second Workload"
-                    self.made += 1
-                    self.put(body)
-                case Verb.DELETE:
-                    if self.stored is not None:
-                        self.delete()
-                case Verb.PATCH | Verb.STATUS:
-                    if body["metadata"].pop("resourceVersion") != self.stored["metadata"]["resourceVersion"]:
-                        continue
-                    self.change(body)
-
-    def put(self, body: dict[str, Any]) -> None:
-        self.version += 1
-        body["metadata"] |= {"resourceVersion": str(self.version), "uid": f"workload-{self.made}"}
-        going = body["metadata"].get("deletionTimestamp") and not body["metadata"].get("finalizers")
-        self.stored = None if going else body
+            if write.verb is Verb.CREATE:
+                assert self.stored is None, "a second Workload"
+                self.made += 1
+            with suppress(ConflictError):
+                send(self._server, "ns", write)
 
     def change(self, patch: dict[str, Any]) -> None:
-        self.put(apply_merge_patch(self.stored, patch))
+        self._server.edit(WORKLOADS, "ns", self._name, patch)
 
     def delete(self) -> None:
-        self.change({"metadata": {"deletionTimestamp": NOW.isoformat()}})
+        self._server.delete(WORKLOADS, "ns", self._name)
+
+    @property
+    def _name(self) -> str:
+        return str(self.stored["metadata"]["name"])
 
     def set(self, **conditions: bool) -> None:
         """Set conditions, as Kueue does."""
@@ -252,7 +248,7 @@ def test_what_contradicts_a_template_ends_the_workload() -> None:
 def test_kueues_own_framework_is_left_alone_and_an_administrator_can_take_its_workloads_over() -> None:
     job = queued()
     api = asked(job)
-    api.stored["metadata"]["annotations"] = {}
+    api.change({"metadata": {"annotations": None}})
     api.set(QuotaReserved=True, Evicted=True)
     assert look(job, api) == Decision(), "made by Kueue's own framework"
     api.change({"metadata": {"annotations": {POD_SETS_ANNOTATION: ADOPTED}}})
@@ -583,6 +579,37 @@ def test_replicas_that_gave_their_quota_back_start_again_when_the_job_has_all_it
     world.api.admit(world.api.needed())
     world.operator_looks(1)
     assert len(world.pods) == 3
+
+
+def test_the_workload_of_an_ended_job_is_finished_with_the_last_pod_and_then_let_go() -> None:
+    job = queued()
+    api, ended = asked(job), with_status(job, msgspec.convert({"conditions": [SUCCEEDED]}, TFJobStatus))
+    api.admit()
+    api.carry_out(look(ended, api, make_pod("Worker-0")))
+    assert not api.workload.is_true("Finished")
+    api.carry_out(look(ended, api))
+    finished = api.workload.condition("Finished")
+    assert (finished.status, finished.reason) == ("True", "Succeeded")
+    assert api.workload.metadata.finalizers == (IN_USE,)
+    api.carry_out(look(ended, api))
+    assert api.workload.metadata.finalizers == ()
+
+
+def test_a_deleted_workload_of_an_ended_job_goes_with_the_last_pod() -> None:
+    job = queued()
+    api, ended = asked(job), with_status(job, msgspec.convert({"conditions": [SUCCEEDED]}, TFJobStatus))
+    api.admit()
+    api.delete()
+    assert look(ended, api, make_pod("Worker-0")).writes == ()
+    api.carry_out(look(ended, api))
+    assert api.stored is None
+
+
+def test_a_job_that_got_less_than_it_asked_for_has_quota_for_that_and_no_more() -> None:
+    job = queued(**elastic(least=1))
+    api = asked(job)
+    api.admit({"worker": 1})
+    assert look(job, api).gate.quota == {"ps": 1, "worker": 1}
 
 
 def test_quota_that_was_given_back_by_a_write_that_the_cache_does_not_show_counts() -> None:

@@ -3,8 +3,7 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
-from tests.support.fake_api import api_error
-from tests.support.restorable_api import RestorableApi
+from tests.support.fake_api import FakeApi, api_error
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller import is_older
@@ -73,7 +72,7 @@ def test_writes_that_the_server_does_not_know_are_forgotten_and_so_are_those_of_
 
 def test_a_write_that_only_we_remember_does_not_hold_up_those_that_follow() -> None:
     """The backup that was restored has the job as the cache shows it, which the last write had not reached yet."""
-    api = RestorableApi()
+    api = FakeApi()
     with Harness(api=api) as harness:
         harness.submit_and_sync(Worker=1)
         [before] = api.objects(TFJOBS)

@@ -26,7 +26,7 @@ class Edit(NamedTuple):
 
 
 def edits(tree: ast.Module) -> Iterator[Edit]:
-    """Every change that can be made. Texts, types and decorators are left alone: they decide nothing."""
+    """Yield every change that can be made. Texts, types and decorators stay: they decide nothing."""
     for node in _code(tree):
         if not isinstance(node, ast.Module | ast.ClassDef):
             yield from _removals(node)
@@ -34,18 +34,18 @@ def edits(tree: ast.Module) -> Iterator[Edit]:
 
 
 def mutate(source: str, number: int) -> tuple[ast.Module, str]:
-    """The program with this one of its changes, and what it is, for people. Raises IndexError."""
+    """Return the program with the change of this number, and the change in words. Raises IndexError."""
     tree = ast.parse(source)
     edit = list(edits(tree))[number]
     before = ast.unparse(edit.node)
     edit.make()
     after = ast.unparse(edit.node)
-    told = f"{_shown(before)} becomes {_shown(after)}" if before != after else f"{_shown(before)} is left out"
-    return ast.fix_missing_locations(tree), f"{told}, in `{source.splitlines()[lines(edit.node)[0] - 1].strip()}`"
+    change = f"{_shown(before)} becomes {_shown(after)}" if before != after else f"{_shown(before)} is left out"
+    return ast.fix_missing_locations(tree), f"{change}, in `{source.splitlines()[lines(edit.node)[0] - 1].strip()}`"
 
 
 def lines(node: ast.AST) -> range:
-    """Where it stands, from 1."""
+    """Return the numbers of its lines, from 1."""
     first, last = (node.target, node.iter) if isinstance(node, ast.comprehension) else (node, node)
     return range(getattr(first, "lineno", 1), (getattr(last, "end_lineno", None) or 1) + 1)
 
@@ -71,11 +71,11 @@ def _is_for_types(node: object) -> bool:
 
 def _removals(node: ast.AST) -> Iterator[Edit]:
     blocks: list[Any] = [getattr(node, name, ()) for name in ("body", "orelse")]
-    for block in (one for one in blocks if isinstance(one, list)):
-        for at, one in enumerate(block):
-            says_something = isinstance(one, ast.Expr) and not isinstance(one.value, ast.Constant)
-            if says_something or isinstance(one, ast.AugAssign | ast.Raise | ast.Continue | ast.Break):
-                yield Edit(one, partial(block.__setitem__, at, ast.Pass()))
+    for block in (block for block in blocks if isinstance(block, list)):
+        for at, statement in enumerate(block):
+            is_call = isinstance(statement, ast.Expr) and not isinstance(statement.value, ast.Constant)
+            if is_call or isinstance(statement, ast.AugAssign | ast.Raise | ast.Continue | ast.Break):
+                yield Edit(statement, partial(block.__setitem__, at, ast.Pass()))
 
 
 def _changes(node: ast.AST) -> Iterator[Callable[[], object]]:
@@ -115,6 +115,6 @@ def _of_others(node: ast.AST) -> Iterator[Callable[[], object]]:
         case ast.comprehension(ifs=[_, *_]):
             yield partial(setattr, node, "ifs", [])
         case ast.Call(keywords=keywords):
-            for at, one in enumerate(keywords):
-                if one.arg:
+            for at, keyword in enumerate(keywords):
+                if keyword.arg:
                     yield partial(setattr, node, "keywords", [*keywords[:at], *keywords[at + 1 :]])

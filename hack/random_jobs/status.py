@@ -1,4 +1,4 @@
-"""A status that another operator, an older one, or a person has left, by chance."""
+"""A status that another operator, or a person, has left, by chance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from hack.random_jobs.chances import chance
+from hack.random_jobs.chances import chance, some, timestamp
+from hack.simulated_objects import NOW
 from tfoperator.api.names import MAX_RESTARTS
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import TFJobStatus, UsagePhase
@@ -110,3 +111,58 @@ def _time(rng: random.Random, now: datetime) -> str:
     """Return a moment that is over, as a status has it, or without a time zone as it should not."""
     then = now - timedelta(seconds=rng.choice(_AGES))
     return (then.replace(tzinfo=None) if chance(rng, 0.1) else then).isoformat()
+
+
+def random_status(rng: random.Random) -> Json:
+    """Return the status of a job that has had a life, with values among them that no operator writes."""
+    kinds = rng.sample([*ConditionType], rng.choice((0, 1, 2, 3)))
+    status: Json = {
+        "conditions": [{"type": str(kind), "status": rng.choice(("True", "True", "False", "odd"))} for kind in kinds],
+        "replicaStatuses": {
+            kind: {
+                "active": rng.choice((0, 1, -1)),
+                "restartCounts": {rng.choice(("0", "1", "-1", "x", "9" * 25)): rng.choice(_COUNTS)},
+                "disruptionCounts": {rng.choice(("0", "1", "-1", "x")): rng.choice(_COUNTS)},
+            }
+            for kind in rng.sample(("PS", "Worker", "Chief", "odd"), rng.choice((0, 1, 2)))
+        },
+    }
+    for _ in range(rng.choice((1, 3, 9))):
+        status = msgspec.to_builtins(odd_status(rng, msgspec.convert(status, TFJobStatus), NOW))
+    return status | some(
+        rng,
+        0.3,
+        restarts=lambda: rng.choice(_COUNTS),
+        jobDisruptions=lambda: rng.choice((*_COUNTS, 10**12)),
+        disruptionBackoff=lambda: _backoff(rng),
+        progress=lambda: _progress(rng),
+        startTime=lambda: timestamp(rng),
+        completionTime=lambda: timestamp(rng),
+    )
+
+
+def _backoff(rng: random.Random) -> Json:
+    found = {"count": rng.choice(_COUNTS), "replicas": {rng.choice(("Worker", "odd")): _indexes(rng)}}
+    return found | some(rng, 0.8, since=lambda: timestamp(rng))
+
+
+def _progress(rng: random.Random) -> Json:
+    """Its lastUpdatedTime moves the deadline of progress, and the replicas that are behind restart."""
+    behind = [
+        {"name": rng.choice(("worker-0", "worker-1", "ps-0", "x", "")), "step": rng.choice((0, 7, -1, 2**31))}
+        | some(rng, 0.5, lastUpdatedTime=lambda: timestamp(rng))
+        for _ in range(rng.choice((0, 1, 2)))
+    ]
+    return {"behind": behind} | some(
+        rng,
+        0.7,
+        lastUpdatedTime=lambda: timestamp(rng),
+        percentage=lambda: rng.choice((0, 45, 100)),
+        step=lambda: rng.choice((0, 7, 2**31)),
+    )
+
+
+def _indexes(rng: random.Random) -> str:
+    if chance(rng, 0.2):
+        return "".join(rng.choice("0123456789-,") for _ in range(rng.randrange(10)))
+    return rng.choice((*_INDEXES, "1-", "-", "3-1", "0,,1", "0-99999999999"))

@@ -1,0 +1,51 @@
+"""An API client without a network: it makes one request after the other, where the real one makes them side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from tfoperator.kube.errors import KubeError
+from tfoperator.kube.objects import decode_nothing, decode_partial
+from tfoperator.kube.options import EVERYTHING, Selection
+from tfoperator.kube.resources import Resource
+from tfoperator.kube.verbs import Answer, ApiClient, Decoder, ListWatch, Lookup, Request
+
+T = TypeVar("T")
+
+
+class SequentialClient(ApiClient):
+    """What simulated servers have in common. Subclasses implement `make`, `list` and `watch`."""
+
+    @property
+    def parallelism(self) -> int:
+        """As the option's default; chains are sent one after the other all the same."""
+        return 16
+
+    def send(self, chains: Sequence[Sequence[Request]]) -> list[list[Answer]]:
+        """Make the requests of each chain up to its first failure, one chain after the other.
+
+        That is one of the orders in which they may arrive.
+        """
+        return [self._send(chain) for chain in chains]
+
+    def _send(self, chain: Sequence[Request]) -> list[Answer]:
+        answers: list[Answer] = []
+        for request in chain:
+            try:
+                answers.append(self.answer(request))
+            except KubeError as error:
+                return [*answers, error]
+        return answers
+
+    def answer(self, request: Request) -> Answer:
+        """Make a request of a chain. Raises KubeError."""
+        if isinstance(request, Lookup):
+            return self.make(request, decode_partial).metadata
+        return self.make(request, decode_nothing)
+
+    def list_watch(
+        self, resource: Resource, namespace: str, decode: Decoder[T], selection: Selection = EVERYTHING
+    ) -> ListWatch[T]:
+        """Return the lists and watches of a collection."""
+        return ListWatch(self, resource, namespace, decode, selection)
