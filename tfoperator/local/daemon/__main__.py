@@ -22,7 +22,7 @@ import yaml
 
 from tfoperator.base.files import take_lock
 from tfoperator.base.private_files import write_private
-from tfoperator.local.controlplane import ControlPlane, PageMaker
+from tfoperator.local.controlplane import ControlPlane, PageMaker, ServedPage
 from tfoperator.local.daemon.state_directory import RUNS_ALREADY, DaemonState, StateDirectory
 from tfoperator.local.identity import identify
 from tfoperator.local.runtime.process.records import RECORDS, kill_recorded
@@ -74,8 +74,7 @@ def serve(
             pods=pods,
             progress=True,
             on_failure=fail,
-            make_page=make_page,
-            on_page_link=state.write_page_link,
+            page=None if make_page is None else ServedPage(make_page, state.write_page_link),
         )
         plane.start()
         try:

@@ -31,7 +31,7 @@ from tfoperator.local.node.pod_worker import PodWorker
 from tfoperator.local.node.volumes import VOLUMES, VolumeManager
 from tfoperator.local.runtime.log_files import LogRequest
 from tfoperator.local.runtime.loopback_network import LOOPBACK
-from tfoperator.local.runtime.protocol import Beside, LaunchError, LocalPod, Runtime, decode_pod
+from tfoperator.local.runtime.protocol import Beside, HostService, LaunchError, LocalPod, Runtime, decode_pod
 from tfoperator.local.usage import Machine
 
 logger = logging.getLogger(__name__)
@@ -88,9 +88,9 @@ class NodeAgent:
         self._leftovers: queue.SimpleQueue[LocalPod | None] = queue.SimpleQueue()
         self._finaliser = threading.Thread(target=self._finalise_leftovers, name="node-finaliser", daemon=True)
 
-    def start(self) -> None:
-        """Start to run pods."""
-        self._runtime.start()
+    def start(self, host_service: HostService | None = None) -> None:
+        """Start to run pods, which can reach this service of the process, if any. Raises RuntimeUnavailable."""
+        self._runtime.start(host_service)
         self._recorder.start()
         self._finaliser.start()
         self._times.start()

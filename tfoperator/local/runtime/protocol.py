@@ -65,15 +65,15 @@ def real_path(path: str, mounts: Sequence[Mount]) -> str:
 
 
 class HostService(msgspec.Struct, frozen=True):
-    """A service of this process that containers reach as `https://{name}:{port()}`.
+    """A service of this process that containers reach as `https://{name}:{port}`.
 
     A runtime whose containers have their own networks makes a socket that only one of these networks can reach, at this
-    port, and passes it to `accept`, which then owns it. Both are called from any thread, once a pod runs that uses the
-    service.
+    port, and passes it to `accept`, which then owns it. `accept` is called from any thread, once a pod runs that uses
+    the service.
     """
 
     name: str
-    port: Callable[[], int]
+    port: int
     accept: Callable[[socket.socket], object]
 
 
@@ -172,8 +172,11 @@ class Runtime(Protocol):
     may_have_gpus: bool
     """Whether it may have GPUs that are invisible to this machine's NVML, as a remote engine may."""
 
-    def start(self) -> None:
-        """Acquire the runtime's resources. Called once, before any launch. Raises RuntimeUnavailable."""
+    def start(self, host_service: HostService | None = None) -> None:
+        """Acquire the runtime's resources. Called once, before any launch. Raises RuntimeUnavailable.
+
+        Containers that have the address of `host_service` can reach it, if the runtime runs on this machine.
+        """
 
     def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
         """Ensure the requirements for the container's start; return the pod's IP address. Raises NotYet, LaunchError.

@@ -106,7 +106,7 @@ class HostAccess:
             raise Unreachable(f"{bridge.interface} of network {network} is no interface of this machine") from None
         with self._lock:
             if self._open.get(network) != (bridge, number):
-                self._service.accept(listen_on(bridge, self._service.port()))
+                self._service.accept(listen_on(bridge, self._service.port))
                 self._open[network] = bridge, number
                 logger.info("containers of network %s reach %s at %s", network, self._service.name, bridge.address)
         return bridge

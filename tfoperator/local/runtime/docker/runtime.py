@@ -64,18 +64,11 @@ class DockerRuntime:
     """A `Runtime`. Thread-safe; `start()` and `stop()` once each.
 
     Without `allow_privileged`, it starts no container that would have power over this machine, see `check_privileges`.
-    Containers with the address of `host_service` can reach it, if the engine is on this machine.
     """
 
-    def __init__(
-        self,
-        *,
-        allow_privileged: bool = False,
-        host_service: HostService | None = None,
-        clock: Clock | None = None,
-    ) -> None:
+    def __init__(self, *, allow_privileged: bool = False, clock: Clock | None = None) -> None:
         self._allow_privileged = allow_privileged
-        self._access = None if host_service is None else HostAccess(host_service)
+        self._access: HostAccess | None = None  # set by `start`
         self._clock = clock or SystemClock()
         self.network = LoopbackNetwork()
         self.peaks = PeakMemory()
@@ -97,8 +90,9 @@ class DockerRuntime:
         self._networks: dict[str, str] = {}  # namespace: name
         self._volumes = QuietVolumes()
 
-    def start(self) -> None:
+    def start(self, host_service: HostService | None = None) -> None:
         """Connect, and remove the objects of dead runs. Raises RuntimeUnavailable."""
+        self._access = None if host_service is None else HostAccess(host_service)
         engine = connect()
         try:
             for name in remove_leftovers(engine.api):
