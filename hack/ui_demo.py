@@ -25,7 +25,7 @@ from hack.ui_demo_pipelines import played
 from tests.support.stage import Stage
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import PODS
-from tfoperator.ui import UiServer
+from tfoperator.ui import PageContent, UiServer
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 _NOW = datetime.now(UTC)
@@ -230,7 +230,8 @@ def served() -> Iterator[tuple[Stage, UiServer, list[str]]]:
     job = stage.job("train-distributed-3f2a", created=ago(180), status=status)
     with tempfile.TemporaryDirectory() as folder, played(Path(folder), job["metadata"]["uid"]) as home:
         client: Any = stage
-        server = UiServer(client, source="kind-demo", pipelines=home.path, commands="", on_link=links.append)
+        content = PageContent(source="kind-demo", pipelines=home.path, commands="")
+        server = UiServer(client, content, on_link=links.append)
         server.start()
         try:
             yield stage, server, links
