@@ -99,7 +99,7 @@ def drop_unknown(value: object, kind: str, path: str = "") -> list[str]:
     found = list(unknown_fields(value, kind, path))
     if found:
         _drop(value, kind)
-    return [member(one.path, one.name) for one in found]
+    return [member(unknown.path, unknown.name) for unknown in found]
 
 
 def _drop(value: object, kind: str) -> None:

@@ -47,7 +47,7 @@ _CONTAINER = {"items": {"required": ["image", "name"]}}
 
 def _members_of_template() -> Members:
     spec, container, port = (
-        {name: one.field for name, one in declared(struct).items()}
+        {name: declaration.field for name, declaration in declared(struct).items()}
         for struct in (templates.PodTemplateSpec, templates.TemplateContainer, templates.TemplatePort)
     )
     containers, number = spec["containers"], port["containerPort"]

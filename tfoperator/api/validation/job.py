@@ -121,12 +121,12 @@ def _validate_replica_types(spec: TFJobSpec) -> Iterator[Problem]:
     spelled = Counter(replica_type for replica_type in keys.values() if replica_type is not None)
     for replica_type, count in spelled.items():
         if count > 1:
-            same = " and ".join(key for key, known in keys.items() if known is replica_type)
+            same = " and ".join(key for key, kind in keys.items() if kind is replica_type)
             yield Problem(_REPLICAS, f"names {replica_type} more than once: {same}")
     if ReplicaType.CHIEF in spelled and ReplicaType.MASTER in spelled:
         yield Problem(_REPLICAS, "must not have both Chief and Master: they are two names for the one that leads")
-    known = len(spelled) == len(keys)
-    if known and not set(spelled) & {ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER}:
+    all_types_exist = len(spelled) == len(keys)
+    if all_types_exist and not set(spelled) & {ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER}:
         yield warning(_REPLICAS, "has neither Chief nor Worker, so nothing decides when the job has succeeded")
     if all(replica is not None and replica.replicas == 0 for replica in spec.tf_replica_specs.values()):
         yield warning(_REPLICAS, "asks for no replica at all, so there is nothing to run")

@@ -43,7 +43,11 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
         # Through JSON, because a template must become undecoded JSON again.
         job = decode_tfjob(msgspec.json.encode(drop_wrong(obj, TFJob)))
         found = (*validate(job), *validate_grace(job), *validate_tf_config(job))
-        problems += [problem for problem in found if not any(_follows(problem.field, one.field) for one in wrong)]
+        problems += [
+            problem
+            for problem in found
+            if not any(_follows(problem.field, type_problem.field) for type_problem in wrong)
+        ]
     for path, template in _templates(manifest):
         if is_absent(msgspec.Raw(msgspec.json.encode(template))):
             continue
@@ -115,15 +119,15 @@ def _unknown_in_pod(value: object, kind: str, path: str) -> Iterator[Problem]:
         yield _unknown(unknown.path, unknown.name, unknown.known)
 
 
-def _unknown_in(value: dict[str, Any], known: Collection[str], path: str) -> Iterator[Problem]:
+def _unknown_in(value: dict[str, Any], members: Collection[str], path: str) -> Iterator[Problem]:
     for name in value:
-        if name not in known:
-            yield _unknown(path, str(name), known)
+        if name not in members:
+            yield _unknown(path, str(name), members)
 
 
-def _unknown(path: str, name: str, known: Iterable[str]) -> Problem:
+def _unknown(path: str, name: str, members: Iterable[str]) -> Problem:
     """Return the warning about one unknown member, with the best guess at the intended one."""
-    hint = _hint(path, name, sorted(known))
+    hint = _hint(path, name, sorted(members))
     return Problem(
         member(path, name),
         f"is unknown: kubectl refuses it, other clients ignore it{hint}",

@@ -85,7 +85,7 @@ def _validate_mounts(tensorboard: TensorBoard) -> Iterator[Problem]:
 def _validate_pod_parts(tensorboard: TensorBoard) -> Iterator[Problem]:
     parts = {"env": list(tensorboard.env), "securityContext": tensorboard.security_context}
     # Names are checked together with all other names.
-    yield from (one for one in type_problems(parts, _PodParts, _PATH) if not one.field.endswith("].name"))
+    yield from (problem for problem in type_problems(parts, _PodParts, _PATH) if not problem.field.endswith("].name"))
 
 
 def _validate_variables(tensorboard: TensorBoard) -> Iterator[Problem]:

@@ -63,7 +63,7 @@ class Response(msgspec.Struct, frozen=True):
     def warnings(self) -> tuple[str, ...]:
         """Return the texts of the server's warnings: `299 - "text"`, one in a header each (RFC 7234)."""
         given = [value.decode("latin-1") for name, value in self.fields if name.lower() == b"warning"]
-        return tuple(re.sub(r"\\(.)", r"\1", found[1]) for one in given if (found := _WARNING.match(one)))
+        return tuple(re.sub(r"\\(.)", r"\1", found[1]) for text in given if (found := _WARNING.match(text)))
 
 
 class Answer:

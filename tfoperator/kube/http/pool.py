@@ -55,7 +55,7 @@ class Pool:
 
     def after_fork(self) -> None:
         """Forget the parent's connections, in the child. Closing its copies does not disturb the parent."""
-        inherited, streams = [one.sock for one, _ in self._idle] + list(self._busy), list(self._streams)
+        inherited, streams = [connection.sock for connection, _ in self._idle] + list(self._busy), list(self._streams)
         self._reset()
         for sock in inherited:
             sock.close()
