@@ -26,12 +26,12 @@ from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import (
     Answer,
     ApiClient,
-    Change,
     Creation,
     Deletion,
     ListPage,
     ListWatch,
     Lookup,
+    Modification,
     PatchType,
     Replacement,
     Request,
@@ -273,7 +273,7 @@ class FakeApi(ApiClient):
                 return _decoded(self._create(request), decode)
             case Replacement():
                 return _decoded(self._replace(request), decode)
-            case Change():
+            case Modification():
                 return _decoded(self._change(request), decode)
             case Deletion():
                 return self._delete(request)
@@ -304,7 +304,7 @@ class FakeApi(ApiClient):
             new["metadata"] = {**new["metadata"], "namespace": request.namespace, "name": request.name}
             return self._store(request.resource, new, old)
 
-    def _change(self, request: Change) -> dict[str, Any]:
+    def _change(self, request: Modification) -> dict[str, Any]:
         assert request.patch_type is not PatchType.JSON, "the fake speaks merge patches only"
         where, change = (request.resource, request.namespace, request.name), _to_dict(request.patch)
         self._arrive(Call("patch", request.resource.plural, *where[1:], change, request.subresource))

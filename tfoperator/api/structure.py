@@ -24,7 +24,7 @@ class UnknownMember(msgspec.Struct, frozen=True):
     path: str  # of the struct
     name: str
     struct: type
-    known: tuple[str, ...]
+    members: tuple[str, ...]
 
 
 @cache

@@ -151,7 +151,7 @@ def _source(function: Callable[..., Any]) -> tuple[str, ast.FunctionDef]:
 
 
 def _check_stands_alone(function: Callable[..., Any], node: ast.FunctionDef) -> None:
-    code, known = function.__code__, function.__globals__
+    code, defined = function.__code__, function.__globals__
     loaded = set(_globals(code, "LOAD")) | {
         found.id
         for default in (*node.args.defaults, *filter(None, node.args.kw_defaults))
@@ -161,7 +161,7 @@ def _check_stands_alone(function: Callable[..., Any], node: ast.FunctionDef) -> 
     own = {function.__name__, *_globals(code, "STORE")}
     outside = set(code.co_freevars) - own
     outside |= {
-        name for name in loaded - own if name in known and not hasattr(builtins, name) and not name.startswith("__")
+        name for name in loaded - own if name in defined and not hasattr(builtins, name) and not name.startswith("__")
     }
     if outside:
         names = ", ".join(sorted(outside))

@@ -26,12 +26,12 @@ from tfoperator.kube.verbs import (
     Answer,
     ApiClient,
     Body,
-    Change,
     Creation,
     Decoder,
     Deletion,
     ListPage,
     Lookup,
+    Modification,
     Replacement,
     Request,
     WatchStream,
@@ -172,7 +172,7 @@ class DirectClient(ApiClient):
                     ),
                     decode,
                 )
-            case Change():
+            case Modification():
                 return self._write(lambda: self._changed(kind, request), decode)
             case Deletion(name=name):
                 options = DeleteOptions(
@@ -194,7 +194,7 @@ class DirectClient(ApiClient):
             return decode(b"{}")
         return self._write(lambda: self._registry.create(self._type(resource), namespace, obj, _OPTIONS), decode)
 
-    def _changed(self, kind: ResourceType, request: Change) -> Written:
+    def _changed(self, kind: ResourceType, request: Modification) -> Written:
         patch = request.patch
         change = patcher(
             kind, request.patch_type.value, patch if isinstance(patch, bytes) else msgspec.json.encode(patch)

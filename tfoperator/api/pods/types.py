@@ -80,7 +80,7 @@ class Unknown(msgspec.Struct, frozen=True):
 
     path: str
     name: str
-    known: tuple[str, ...]
+    members: tuple[str, ...]
 
 
 def unknown_fields(value: object, kind: str, path: str) -> Iterator[Unknown]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from tfoperator.api import templates
-from tfoperator.api.schema.cel_rules import REPLICA_RULES, cel_rule, told_of_one, unchangeable_rule
+from tfoperator.api.schema.cel_rules import REPLICA_RULES, cel_rule, expression_of_item, unchangeable_rule
 from tfoperator.api.schema.pod_template_fields import CONTAINERS, OPEN_STRUCTS
 from tfoperator.api.schema.structs import Table
 from tfoperator.api.v1 import status, types
@@ -40,7 +40,7 @@ TABLE = Table(
                 cel_rule(
                     f"!has(self.volumeMounts) || self.volumeMounts.all(mount, {_IS_MOUNTED})",
                     "must name volumes of the TensorBoard",
-                    told=told_of_one(
+                    expression=expression_of_item(
                         "self.volumeMounts",
                         "mount",
                         _IS_MOUNTED,

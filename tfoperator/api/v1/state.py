@@ -38,7 +38,7 @@ CRASH_LOOP = "CrashLoopBackOff"
 _WAITS_IN_A_CRASH_LOOP = re.compile(rf"-\d[\w., -]*? waits?: [^;]*{CRASH_LOOP}")
 """A reason of a replica in the message of the condition Running, in the form of `tfoperator.api.waiting.summary`."""
 
-_BY_PRIORITY = tuple(one for one in reversed(ConditionType) if one.traits.is_peers)
+_BY_PRIORITY = tuple(condition for condition in reversed(ConditionType) if condition.traits.is_peers)
 
 
 class JobState(msgspec.Struct, frozen=True):

@@ -19,8 +19,8 @@ from tfoperator.base.clock import utc
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
-_PEERS = [one for one in ConditionType if one.traits.is_peers]
-_OURS = [one for one in ConditionType if not one.traits.is_peers]
+_PEERS = [condition for condition in ConditionType if condition.traits.is_peers]
+_OURS = [condition for condition in ConditionType if not condition.traits.is_peers]
 
 MAX_INDEXES = 100_000
 """The most indexes that one string yields: `"0-2147483647"` must not eat the operator's memory."""

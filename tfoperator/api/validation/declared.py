@@ -18,7 +18,9 @@ from tfoperator.api.validation.checks import out_of_range, unknown_choice
 _NO_RULES: Mapping[str, Iterable[Problem]] = {}
 
 
-def problems_of(path: str, struct: msgspec.Struct, rules: Mapping[str, Iterable[Problem]] = _NO_RULES) -> list[Problem]:
+def field_problems(
+    path: str, struct: msgspec.Struct, rules: Mapping[str, Iterable[Problem]] = _NO_RULES
+) -> list[Problem]:
     """Return the problems of all fields of the struct at `path`, in the order of their declaration.
 
     `rules` are the problems that no single field shows, each by the name of the field after which they are reported. A
@@ -69,7 +71,7 @@ def _good(field: Field) -> Container[Any]:
 
 def _problems_of_value(path: str, value: object, field: Field) -> list[Problem]:
     if isinstance(value, msgspec.Struct):
-        return problems_of(path, value)
+        return field_problems(path, value)
     message = _wrong_text(value, field) if isinstance(value, str) else _wrong(value, field)
     if message:
         return [Problem(path, message)]

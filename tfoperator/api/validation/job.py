@@ -21,7 +21,7 @@ from tfoperator.api.v1.types import ReplicaSpec, ReplicaType, SchedulingPolicy, 
 from tfoperator.api.validation import rules
 from tfoperator.api.validation.checkpoint import validate_checkpoint
 from tfoperator.api.validation.checks import listed, warning
-from tfoperator.api.validation.declared import problems_of
+from tfoperator.api.validation.declared import field_problems
 from tfoperator.api.validation.pod_template import validate_template
 from tfoperator.api.validation.tensorboard import validate_tensorboard
 from tfoperator.api.validation.warnings import validate_cluster_size, validate_queue
@@ -57,7 +57,7 @@ def validate(job: TFJob) -> tuple[Problem, ...]:
         "checkpoint": validate_checkpoint(spec.checkpoint),
         "tensorBoard": validate_tensorboard(spec.tensor_board),
     }
-    return (*_validate_name(job), *problems_of("spec", spec, rules_of_fields), *validate_queue(job))
+    return (*_validate_name(job), *field_problems("spec", spec, rules_of_fields), *validate_queue(job))
 
 
 def _decode_problems(decode_error: str) -> Iterator[Problem]:
@@ -148,7 +148,7 @@ def _validate_replica(path: str, key: str, replica: ReplicaSpec | None) -> Itera
         "replicas": _validate_number(path, replica_type, replica),
         "template": _validate_template(path, replica_type, replica),
     }
-    yield from problems_of(path, replica, rules_of_fields)
+    yield from field_problems(path, replica, rules_of_fields)
 
 
 def _validate_number(path: str, replica_type: ReplicaType | None, replica: ReplicaSpec) -> Iterator[Problem]:
@@ -169,14 +169,14 @@ def _validate_run_policy(spec: TFJobSpec) -> Iterator[Problem]:
         return
     rules_of_fields = {
         "activeDeadlineSeconds": rules.ends_at_once(policy),
-        "restartMode": rules.restarts_in_place(spec),
-        "onStraggler": chain(rules.stalls(policy), rules.restarts_together(spec)),
+        "restartMode": rules.in_place_mode(spec),
+        "onStraggler": chain(rules.stalls(policy), rules.whole_job_restarts(spec)),
         "schedulingPolicy": _validate_scheduling(member(path, "schedulingPolicy"), policy.scheduling_policy, spec),
     }
-    yield from problems_of(path, policy, rules_of_fields)
+    yield from field_problems(path, policy, rules_of_fields)
 
 
 def _validate_scheduling(path: str, policy: SchedulingPolicy | None, spec: TFJobSpec) -> Iterator[Problem]:
     if policy is not None:
-        yield from problems_of(path, policy)
+        yield from field_problems(path, policy)
         yield from rules.never_scheduled(policy, spec)

@@ -52,11 +52,11 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
         if is_absent(msgspec.Raw(msgspec.json.encode(template))):
             continue
         # What both find is said once, in the words of the first.
-        known = {problem.field for problem in problems if problem.severity is Severity.ERROR}
-        problems += [problem for problem in shape_problems(template, path) if problem.field not in known]
-    known = {problem.field for problem in problems}
+        reported = {problem.field for problem in problems if problem.severity is Severity.ERROR}
+        problems += [problem for problem in shape_problems(template, path) if problem.field not in reported]
+    reported = {problem.field for problem in problems}
     for path, value, kind in _pod_parts(manifest):
-        problems += [problem for problem in wrong_types(value, kind, path) if problem.field not in known]
+        problems += [problem for problem in wrong_types(value, kind, path) if problem.field not in reported]
     # A valid manifest may have such text, as an argument of `docker inspect --format`.
     templated = next(templated_fields(manifest), None) if errors(tuple(problems)) else None
     if templated is not None:
@@ -83,7 +83,7 @@ def _unknown_warnings(manifest: Mapping[str, Any]) -> Iterator[Problem]:
         if name not in _TOP_LEVEL:
             yield _unknown("", str(name), _TOP_LEVEL)
     for unknown in unknown_members({"spec": manifest.get("spec")}, TFJob):
-        yield _unknown(unknown.path, unknown.name, unknown.known)
+        yield _unknown(unknown.path, unknown.name, unknown.members)
     metadata = manifest.get("metadata")
     if isinstance(metadata, dict):
         yield from _unknown_in(metadata, {*members(ObjectMeta), *_UNREAD_METADATA}, "metadata")
@@ -116,7 +116,7 @@ def _templates(manifest: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any
 def _unknown_in_pod(value: object, kind: str, path: str) -> Iterator[Problem]:
     """Yield the unknown fields, at every depth, of a value of this type of Kubernetes."""
     for unknown in unknown_fields(value, kind, path):
-        yield _unknown(unknown.path, unknown.name, unknown.known)
+        yield _unknown(unknown.path, unknown.name, unknown.members)
 
 
 def _unknown_in(value: dict[str, Any], members: Collection[str], path: str) -> Iterator[Problem]:

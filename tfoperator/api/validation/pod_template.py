@@ -16,7 +16,7 @@ from tfoperator.api.problems import Problem, member, shown
 from tfoperator.api.structure import type_problems
 from tfoperator.api.templates import PodTemplate, TemplateContainer, decode_present_template, is_absent
 from tfoperator.api.validation.checks import warning
-from tfoperator.api.validation.declared import problems_of
+from tfoperator.api.validation.declared import field_problems
 
 _CONTAINER_NAME = re.compile("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 
@@ -70,4 +70,4 @@ def _validate_container(path: str, container: TemplateContainer, names: set[str]
     if not container.image.strip():
         yield Problem(member(path, "image"), "is required")
     for position, port in enumerate(container.ports):
-        yield from problems_of(f"{path}.ports[{position}]", port)
+        yield from field_problems(f"{path}.ports[{position}]", port)

@@ -119,7 +119,7 @@ def ends_at_once(policy: RunPolicy) -> Iterator[Problem]:
         )
 
 
-def restarts_in_place(spec: TFJobSpec) -> Iterator[Problem]:
+def in_place_mode(spec: TFJobSpec) -> Iterator[Problem]:
     """Yield the problems of a job with the restart mode InPlace; none of any other."""
     path = member(_POLICY, "restartMode")
     if spec.policy.restart_mode != RestartMode.IN_PLACE:
@@ -154,7 +154,7 @@ def stalls(policy: RunPolicy) -> Iterator[Problem]:
         yield warning(path, "starts a job that always stalls again for ever, because backoffLimit is not set")
 
 
-def restarts_together(spec: TFJobSpec) -> Iterator[Problem]:
+def whole_job_restarts(spec: TFJobSpec) -> Iterator[Problem]:
     """Yield a warning about workers that are to start again together, and can go on without each other."""
     if spec.policy.restart_scope == RestartScope.JOB and (spec.enable_dynamic_worker or spec.max_failed_workers):
         yield warning(

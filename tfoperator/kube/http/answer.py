@@ -66,7 +66,7 @@ class Response(msgspec.Struct, frozen=True):
         return tuple(re.sub(r"\\(.)", r"\1", found[1]) for text in given if (found := _WARNING.match(text)))
 
 
-class Answer:
+class ResponseReader:
     """One response; `begin()` reads up to the end of its headers. Not thread-safe; does not own the socket.
 
     Every read raises the source's errors, ConnectionResetError if it ends before the first byte, EOFError

@@ -17,7 +17,7 @@ import msgspec
 import websocket
 
 from tfoperator.kube.errors import UNDECODABLE, StatusDetails, TransportError
-from tfoperator.kube.http.answer import Answer, Response, header_of
+from tfoperator.kube.http.answer import Response, ResponseReader, header_of
 from tfoperator.kube.http.transport import Headers, Transport
 from tfoperator.kube.http.wire import BROKEN, shut_down
 
@@ -43,7 +43,7 @@ class Executed(msgspec.Struct, frozen=True):
     exit_code: int | None
 
 
-class Ending(msgspec.Struct, frozen=True):
+class ExecStatus(msgspec.Struct, frozen=True):
     """The last message: a `meta/v1 Status` whose `status` is Success or Failure."""
 
     status: str = ""
@@ -91,7 +91,7 @@ def execute(
         transport.close_socket(sock)
 
 
-def _check_upgrade(answer: Answer, key: str) -> None:
+def _check_upgrade(answer: ResponseReader, key: str) -> None:
     """Raise TransportError unless the server has understood that a WebSocket of one of the protocols is wanted."""
     agreed = {name: header_of(answer.fields, name) for name in ("upgrade", "connection", "sec-websocket-protocol")}
     accept = b64encode(hashlib.sha1(key.encode() + _GUID, usedforsecurity=False).digest()).decode("ascii")
@@ -127,8 +127,8 @@ def _read(channel: websocket.WebSocket, end: float, max_bytes: int) -> Executed:
     else:
         raise TransportError("the command did not end in time")
     try:
-        ending = msgspec.json.decode(channels[_STATUS] or b"{}", type=Ending)
+        ending = msgspec.json.decode(channels[_STATUS] or b"{}", type=ExecStatus)
     except UNDECODABLE:
-        ending = Ending()
+        ending = ExecStatus()
     output, errors = channels[_STDOUT].decode(errors="replace"), channels[_STDERR].decode(errors="replace")
     return Executed(output, errors or ending.message, ending.exit_code)

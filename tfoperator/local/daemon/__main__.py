@@ -78,10 +78,10 @@ def serve(
         )
         plane.start()
         try:
-            known = _announce(state, plane, pods.name)
+            announced = _announce(state, plane, pods.name)
             next_item(messages)
             logger.info("stopping: %s", failures[0] if failures else "asked to")
-            state.write(msgspec.structs.replace(known, stopping=True))
+            state.write(msgspec.structs.replace(announced, stopping=True))
         finally:
             _stop(plane, messages)
             state.clear()
@@ -93,10 +93,10 @@ def _announce(state: StateDirectory, plane: ControlPlane, runtime: RuntimeName) 
     write_private(state.kubeconfig, yaml.safe_dump(plane.endpoint.kubeconfig(), sort_keys=False).encode())
     identity = identify(os.getpid())
     assert identity is not None
-    known = DaemonState(identity, plane.endpoint.url, datetime.now(UTC), str(Path.cwd()), runtime=runtime)
-    state.write(known)
+    announced = DaemonState(identity, plane.endpoint.url, datetime.now(UTC), str(Path.cwd()), runtime=runtime)
+    state.write(announced)
     logger.info("ready at %s", plane.endpoint.url)
-    return known
+    return announced
 
 
 def _stop(plane: ControlPlane, messages: queue.SimpleQueue[str]) -> None:

@@ -148,12 +148,12 @@ class NodeAgent:
         """Yield the stacks of a container's Python threads, as a `LogReader` yields a log. Raises LookupError."""
         key = f"{wanted.namespace}/{wanted.pod}"
         with self._lock:
-            found = [one for one in self._workers.values() if one.pod.metadata.key == key]
+            found = [worker for worker in self._workers.values() if worker.pod.metadata.key == key]
         if not found:
             raise LookupError(f"pod {key} does not run here")
         yield b""  # the response starts at once
-        told = found[-1].take_stacks(wanted.container)
-        yield "".join(told.values()).encode() if told else b"No stacks: it does not run.\n"
+        stacks = found[-1].take_stacks(wanted.container)
+        yield "".join(stacks.values()).encode() if stacks else b"No stacks: it does not run.\n"
 
     def take_stacks(self, pods: Iterable[str], timeout: float) -> None:
         """Take and keep the stacks of the pods with these UIDs; return when done, or after `timeout` seconds."""
@@ -162,7 +162,7 @@ class NodeAgent:
         pool = ThreadPoolExecutor(_MAX_STACK_THREADS, thread_name_prefix="stacks")
         taken, _ = wait([pool.submit(worker.take_stacks) for worker in workers], timeout)
         pool.shutdown(wait=False, cancel_futures=True)
-        for error in filter(None, (one.exception() for one in taken)):
+        for error in filter(None, (future.exception() for future in taken)):
             logger.error("stacks can't be taken", exc_info=error)
 
     def pod_changed(self, pod: LocalPod) -> None:
@@ -270,7 +270,7 @@ def is_replica(pod: LocalPod) -> bool:
 def _limited(containers: Sequence[Container]) -> str:
     """Return the names of the resources that any of these containers limits: `cpu and memory`, for example."""
     limits = [container.resources.limits or {} for container in containers if container.resources is not None]
-    return " and ".join(name for name in _LIMITED_RESOURCES if any(name in one for one in limits))
+    return " and ".join(name for name in _LIMITED_RESOURCES if any(name in of_container for of_container in limits))
 
 
 def _names_gpus(container: Container) -> bool:

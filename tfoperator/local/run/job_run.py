@@ -24,7 +24,7 @@ from tfoperator.kube.objects import Pod, object_key
 from tfoperator.kube.verbs import WithJson
 from tfoperator.local.controlplane import ControlPlane, PageMaker, ServedPage
 from tfoperator.local.node.volumes import VOLUMES, VolumeManager
-from tfoperator.local.run.container_output import OutputReader, Pace, RunListener
+from tfoperator.local.run.container_output import OutputPace, OutputReader, RunListener
 from tfoperator.local.run.fit_output import FitOutput
 from tfoperator.local.run.lifecycle import JobLifecycle
 from tfoperator.local.run.records import RunRecords, parameters_of
@@ -64,7 +64,7 @@ class JobRun:
         self._run_dir = run_dir
         self._news: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._lifecycle = JobLifecycle(objects, listener, self._news, namespace=namespace, timeout=timeout)
-        self._pace = Pace()
+        self._pace = OutputPace()
         self._typed = typed
         self._fits: dict[str, FitOutput] = {}  # by the path of the log
         self._fitting: set[tuple[str, str]] = set()  # pods that have printed their progress, by namespace and name
@@ -237,7 +237,9 @@ def tensorboard_log_dir(job: TFJob, run_dir: Path, *, in_container: bool = False
     ]
     if "://" in tensorboard.log_dir:
         return tensorboard.log_dir
-    if in_container and not any(PurePosixPath(tensorboard.log_dir).is_relative_to(one.mount_path) for one in mounts):
+    if in_container and not any(
+        PurePosixPath(tensorboard.log_dir).is_relative_to(mount.mount_path) for mount in mounts
+    ):
         return ""
     path = real_path(tensorboard.log_dir, mounts)
     return path if Path(path).is_dir() else ""

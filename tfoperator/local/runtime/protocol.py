@@ -58,7 +58,7 @@ class Mount(msgspec.Struct, frozen=True):
 def real_path(path: str, mounts: Sequence[Mount]) -> str:
     """Return the path on this machine of a container's path: within the innermost mount above it, else unchanged."""
     wanted = PurePosixPath(path)
-    for mount in sorted(mounts, key=lambda one: len(PurePosixPath(one.mount_path).parts), reverse=True):
+    for mount in sorted(mounts, key=lambda mount: len(PurePosixPath(mount.mount_path).parts), reverse=True):
         if wanted.is_relative_to(mount.mount_path):
             return str(mount.source / wanted.relative_to(mount.mount_path))
     return path
@@ -83,7 +83,7 @@ OnExit = Callable[[int, str], object]
 The code is 128 + the signal's number for a killed process; the reason is set if it says more (OOMKilled)."""
 
 
-class NotYet(Exception):
+class StartLater(Exception):
     """A container can't be started now: its image is being pulled, for example. Retry in `delay` seconds.
 
     `reason` and the message are those of a kubelet's waiting state, e.g. `ErrImagePull`. With `event`, the reason of an
@@ -179,13 +179,16 @@ class Runtime(Protocol):
         """
 
     def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
-        """Ensure the requirements for the container's start; return the pod's IP address. Raises NotYet, LaunchError.
+        """Ensure the requirements for the container's start; return the pod's IP address.
 
-        `services` returns the names of the services that select the pod.
+        `services` returns the names of the services that select the pod. Raises StartLater, LaunchError.
         """
 
     def reserve(self, pod: LocalPod, mounts: Sequence[Mount]) -> None:
-        """Reserve the mount paths of a container's volumes for its pod. Raises NotYet while another pod has a path."""
+        """Reserve the mount paths of a container's volumes for its pod.
+
+        Raises StartLater while another pod has a path.
+        """
 
     def launch(self, run: ContainerStart, on_exit: OnExit, warn: Callable[[str, str], None]) -> ContainerProcess:
         """Start a container. Raises LaunchError.

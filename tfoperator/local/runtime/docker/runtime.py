@@ -40,12 +40,12 @@ from tfoperator.local.runtime.loopback_network import LoopbackNetwork
 from tfoperator.local.runtime.measurements import ContainerName, Measurement, PeakMemory
 from tfoperator.local.runtime.protocol import (
     Beside,
+    StartLater,
     ContainerStart,
     HostService,
     LaunchError,
     LocalPod,
     Mount,
-    NotYet,
     OnExit,
     RuntimeUnavailable,
 )
@@ -129,7 +129,10 @@ class DockerRuntime:
         engine.api.close()
 
     def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
-        """Ensure the pod's sandbox and the container's image; return the pod's address. Raises NotYet, LaunchError."""
+        """Ensure the pod's sandbox and the container's image; return the pod's address.
+
+        Raises StartLater, LaunchError.
+        """
         engine = self._connected()
         if not self._allow_privileged:
             check_privileges(pod, container)
@@ -246,7 +249,7 @@ class DockerRuntime:
             attached = api.inspect_container(created)["NetworkSettings"]["Networks"]
         except ENGINE_ERRORS as error:
             message = f"Failed to create pod sandbox: {explain(error)}"
-            raise NotYet("ContainerCreating", message, _RETRY_SECONDS, event="Failed") from None
+            raise StartLater("ContainerCreating", message, _RETRY_SECONDS, event="Failed") from None
         sandbox.ip = str(attached.get(network, {}).get("IPAddress") or "127.0.0.1")
         sandbox.id = created
 
