@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from tfoperator.api.problems import Problem, member, shown
+from tfoperator.api.problems import Problem, in_words, member
 
 
 class UnknownMember(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ def drop_wrong(value: Any, struct: type) -> Any:
 
 def _type_problems(value: object, info: inspect.Type, path: str) -> Iterator[Problem]:
     if not _fits(value, info):
-        yield Problem(path, f"must be {_expectation(value, _unwrap(info)[0])[0]}, but is {_what(value)}")
+        yield Problem(path, f"must be {_expectation(value, _unwrap(info)[0])[0]}, but is {in_words(value)}")
         return
     info, _ = _unwrap(info)
     for child, child_info, child_path, required in _children(value, info, path):
@@ -179,19 +179,3 @@ def _is_time(value: object) -> bool:
     except msgspec.ValidationError:
         return False
     return True
-
-
-def _what(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case dict():
-            return "an object"
-        case list():
-            return "a list"
-        case bool():
-            return shown(value)
-        case str():
-            return f"the string {shown(value)}"
-        case _:
-            return f"the number {shown(value)}"
