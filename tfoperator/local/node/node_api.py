@@ -30,7 +30,7 @@ from tfoperator.kube.objects import HasMetadata, timestamp
 from tfoperator.kube.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Resource
 from tfoperator.kube.verbs import ApiClient, PatchType, decoder
 from tfoperator.local.node.expansion import ContainerConfigError, Data, Sources, Tokens
-from tfoperator.local.runtime.protocol import StartLater, LocalPod
+from tfoperator.local.runtime.protocol import LocalPod, StartLater
 
 logger = logging.getLogger(__name__)
 

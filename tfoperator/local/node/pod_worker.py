@@ -19,7 +19,7 @@ from tfoperator.local.node.expansion import ContainerConfigError
 from tfoperator.local.node.pod_messages import PodMessages
 from tfoperator.local.node.pod_status import PodReporter
 from tfoperator.local.runtime.log_files import LogFile
-from tfoperator.local.runtime.protocol import StartLater, LaunchError, LocalPod
+from tfoperator.local.runtime.protocol import LaunchError, LocalPod, StartLater
 
 logger = logging.getLogger(__name__)
 

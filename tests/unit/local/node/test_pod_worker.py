@@ -19,7 +19,7 @@ from tfoperator.local.node.pod_messages import SHORTEST_TERMINATION
 from tfoperator.local.node.pod_worker import PodWorker
 from tfoperator.local.node.volumes import VolumeManager
 from tfoperator.local.runtime.log_files import LogRequest
-from tfoperator.local.runtime.protocol import StartLater, ContainerStart, LaunchError, LocalPod
+from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, LocalPod, StartLater
 
 
 class FakeProcess:

@@ -17,7 +17,7 @@ from docker.utils import parse_repository_tag
 from tfoperator.base.clock import Clock
 from tfoperator.kube.pod_spec import Container
 from tfoperator.local.runtime.docker.engine import ENGINE_ERRORS, explain
-from tfoperator.local.runtime.protocol import StartLater, LaunchError
+from tfoperator.local.runtime.protocol import LaunchError, StartLater
 
 logger = logging.getLogger(__name__)
 

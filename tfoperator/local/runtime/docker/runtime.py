@@ -40,7 +40,6 @@ from tfoperator.local.runtime.loopback_network import LoopbackNetwork
 from tfoperator.local.runtime.measurements import ContainerName, Measurement, PeakMemory
 from tfoperator.local.runtime.protocol import (
     Beside,
-    StartLater,
     ContainerStart,
     HostService,
     LaunchError,
@@ -48,6 +47,7 @@ from tfoperator.local.runtime.protocol import (
     Mount,
     OnExit,
     RuntimeUnavailable,
+    StartLater,
 )
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tfoperator.local.runtime.process.mount_links import LinkUser, MountLinks, PathTaken
 from tfoperator.local.runtime.process.programs import mount_variable
-from tfoperator.local.runtime.protocol import StartLater, LocalPod, Mount
+from tfoperator.local.runtime.protocol import LocalPod, Mount, StartLater
 
 _MAX_TMPDIR = 60
 """Bytes: a socket's path has at most 108, 104 on macOS, and multiprocessing appends 32 to its folder's path."""

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.local.node.pods import container, manifest, python, view
 from tests.unit.local.runtime.process.test_runtime import Bench
-from tfoperator.local.runtime.protocol import StartLater, LocalPod, Mount
+from tfoperator.local.runtime.protocol import LocalPod, Mount, StartLater
 
 
 @pytest.fixture
