@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from tfoperator.api.limits import MAX_NAME_LENGTH, NAME_PATTERN
-from tfoperator.api.names import TENSORBOARD_SUFFIX
+from tfoperator.api.names import LONGEST_SUFFIX, TENSORBOARD_SUFFIX
 from tfoperator.api.v1.types import ReplicaType
 
 _INVALID = "FieldValueInvalid"
@@ -166,7 +166,6 @@ def _fits(type_name: str) -> str:
     return f"size(self.metadata.name) + size({type_name}) + size({_HIGHEST_INDEX}) + 2 <= {MAX_NAME_LENGTH}"
 
 
-_MAX_SUFFIX_LENGTH = len("-evaluator-2147483647")
 _NAME_TOO_LONG = _too_long("{name}-{type}-{index}")
 
 _BOARD_FITS = f"!has(self.spec.tensorBoard) || size(self.metadata.name) <= {MAX_NAME_LENGTH - len(TENSORBOARD_SUFFIX)}"
@@ -208,7 +207,7 @@ def larger_job_rule(type_name: str = "type.lowerAscii()") -> dict[str, str]:
     its status could not be written.
     """
     old = "oldSelf.spec.tfReplicaSpecs"
-    short = f"size(self.metadata.name) <= {MAX_NAME_LENGTH - _MAX_SUFFIX_LENGTH}"
+    short = f"size(self.metadata.name) <= {MAX_NAME_LENGTH - LONGEST_SUFFIX}"
     no_more = f"(type in {old} && {_PATH}[type].replicas <= {old}[type].replicas)"
     rule = f"{short} || {_PATH}.all(type, {no_more} || {_fits(type_name)})"
     return cel_rule(rule, _NAME_TOO_LONG, fieldPath=".metadata.name")

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import chain
 
 from tfoperator.api.limits import MAX_NAME_LENGTH, NAME_PATTERN
-from tfoperator.api.names import object_name, parse_replica_type, tensorboard_name
+from tfoperator.api.names import LONGEST_SUFFIX, object_name, parse_replica_type, tensorboard_name
 from tfoperator.api.problems import Problem, member, shown
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import ReplicaSpec, ReplicaType, SchedulingPolicy, TFJob, TFJobSpec
@@ -79,7 +79,8 @@ def _validate_name(job: TFJob) -> Iterator[Problem]:
             "must consist of lower-case letters, digits and '-', start with a letter and end with a letter or digit, "
             f"but is {shown(meta.name or meta.generate_name)}",
         )
-    yield from long_names(field, name, job.spec, partial(object_name, name))
+    if len(name) > MAX_NAME_LENGTH - LONGEST_SUFFIX:
+        yield from long_names(field, name, job.spec, partial(object_name, name))
 
 
 def _name(job: TFJob) -> tuple[str, str]:
