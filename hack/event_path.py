@@ -22,6 +22,7 @@ import msgspec
 
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import Client
+from tfoperator.kube.client import WatchPace
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.credentials import StaticCredentials, bearer
 from tfoperator.kube.config.tls import TlsOptions
@@ -139,7 +140,7 @@ class _OperatorClient(Client):
     """Counts the pods that the operator creates, and ends the profile at the last one that is waited for."""
 
     def __init__(self, config: ClusterConfig, profiler: _Profiler, metrics: OperatorMetrics) -> None:
-        super().__init__(config, watch_batch_period=WATCH_BATCH_PERIOD, observer=metrics.client)
+        super().__init__(config, watches=WatchPace(batch_period=WATCH_BATCH_PERIOD), observer=metrics.client)
         self._profiler = profiler
         self._count = threading.Lock()  # guards what follows
         self._pods = 0

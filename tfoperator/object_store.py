@@ -162,7 +162,7 @@ class Objects:
         """Return the next parts of the keys below a key that have further parts, sorted."""
         with self._in_words():
             found = self._store.list_with_delimiter(self._full(under) or None)["common_prefixes"]
-        return sorted(one.rstrip("/").rpartition("/")[2] for one in found)
+        return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found)
 
     def delete(self, keys: Iterable[str]) -> None:
         """Remove objects; those that are not there don't matter."""
@@ -193,8 +193,8 @@ class Objects:
 
     def here(self) -> Iterator[ObjectInfo]:
         """Yield the object at the URL and those below it; none if there is nothing."""
-        one = self.find() if self._path else None
-        return chain(() if one is None else (one,), self.all())
+        at_url = self.find() if self._path else None
+        return chain(() if at_url is None else (at_url,), self.all())
 
     def download(self, path: Path) -> None:
         """Copy the object at the URL to a new file, or those below it into a new directory. Raises OSError."""
@@ -217,15 +217,15 @@ class Objects:
         """Copy a file, or all files of a directory, to the URL. Symbolic links are left out. Raises OSError."""
         path.stat()
         for folder, _, names in os.walk(path):
-            for one in (Path(folder, name) for name in sorted(names)):
-                if one.is_file() and not one.is_symlink():
-                    self.put(one.relative_to(path).as_posix(), one)
+            for file in (Path(folder, name) for name in sorted(names)):
+                if file.is_file() and not file.is_symlink():
+                    self.put(file.relative_to(path).as_posix(), file)
         if not path.is_dir():
             self.put("", path)
 
     def remove(self) -> None:
         """Remove the object at the URL and those below it."""
-        self.delete([one.key for one in self.here()])
+        self.delete([info.key for info in self.here()])
 
     # Names and errors.
 

@@ -16,7 +16,7 @@ from hack.decoders.samples import FAILED_WATCH, LEASE, LIST, POD, SERVICE, STATU
 from tfoperator.api.cached_job import decode_job_for_cache
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.base.clock import SystemClock
-from tfoperator.kube.client import Client
+from tfoperator.kube.client import Client, WatchPace
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.errors import UNDECODABLE, KubeError
 from tfoperator.kube.objects import decode_partial, decode_pod, decode_service
@@ -32,8 +32,8 @@ def client_decoders() -> Iterator[list[Decoder]]:
     """Those of HTTP talk to a server on loopback."""
     with (
         _Server() as server,
-        Client(ClusterConfig(server=server.url), request_timeout=5, watch_read_deadline=5) as client,
-        Client(ClusterConfig(server=server.url), watch_read_deadline=5, watch_batch_period=0.001) as batching,
+        Client(ClusterConfig(server=server.url), request_timeout=5, watches=WatchPace(5)) as client,
+        Client(ClusterConfig(server=server.url), watches=WatchPace(5, 0.001)) as batching,
     ):
         yield [*_objects(), *_streams(), *_http(server, client, batching)]
 

@@ -51,7 +51,7 @@ _METHODS = {
     verbs.Lookup: "GET",
     verbs.Creation: "POST",
     verbs.Replacement: "PUT",
-    verbs.Change: "PATCH",
+    verbs.Modification: "PATCH",
     verbs.Deletion: "DELETE",
 }
 

@@ -26,7 +26,7 @@ from tfoperator.local.run.kept import read_run
 from tfoperator.local.run.recorded_run import RecordedRun
 from tfoperator.local.run.records import read_records
 from tfoperator.sdk import TFJobClient
-from tfoperator.ui import UiServer
+from tfoperator.ui import PageContent, UiServer
 
 pytestmark = pytest.mark.timeout(600)  # the sum of what it waits for at most
 
@@ -279,7 +279,7 @@ def page_of(browser: Browser, directory: Path) -> Iterator[Page]:
     """The page as `tfoperator ui RUN` serves it, in front of a person who has opened its only job."""
     links: list[str] = []
     with RecordedRun(directory) as run:
-        server = UiServer(run.client, local=True, run=run, on_link=links.append)
+        server = UiServer(run.client, PageContent(local=True, run=run), on_link=links.append)
         try:
             server.start()
             with person(browser, server.port) as somebody:

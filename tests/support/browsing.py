@@ -9,7 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.support.stage import Stage
-from tfoperator.ui import UiServer
+from tfoperator.ui import PageContent, UiServer
 
 WITHIN = 60_000  # milliseconds; a page that works needs a fraction of one second
 expect.set_options(timeout=WITHIN)
@@ -85,7 +85,7 @@ class Shown:
     def __init__(self, browser: Browser, **options: Any) -> None:
         self.stage = Stage()
         self.links: list[str] = []
-        self.server = UiServer(self.stage, on_link=self.links.append, **options)  # type: ignore[arg-type]
+        self.server = UiServer(self.stage, PageContent(**options), on_link=self.links.append)  # type: ignore[arg-type]
         self.browser = browser
         self.server.start()
 

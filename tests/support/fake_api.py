@@ -26,11 +26,11 @@ from tfoperator.kube.patches.strategic_merge import strategic_merge
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import (
     Answer,
-    Change,
     Creation,
     Deletion,
     ListPage,
     Lookup,
+    Modification,
     PatchType,
     Replacement,
     Request,
@@ -286,7 +286,7 @@ class FakeApi(SequentialClient):
                 return _decoded(self._create(request), decode)
             case Replacement():
                 return _decoded(self._replace(request), decode)
-            case Change():
+            case Modification():
                 return _decoded(self._change(request), decode)
             case Deletion():
                 return self._delete(request)
@@ -317,7 +317,7 @@ class FakeApi(SequentialClient):
             new["metadata"] = {**new["metadata"], "namespace": request.namespace, "name": request.name}
             return self._store(request.resource, new, old)
 
-    def _change(self, request: Change) -> dict[str, Any]:
+    def _change(self, request: Modification) -> dict[str, Any]:
         assert request.patch_type is not PatchType.JSON, "the fake speaks merge patches only"
         where, change = (request.resource, request.namespace, request.name), _to_dict(request.patch)
         self._arrive(Call("patch", request.resource.plural, *where[1:], change, request.subresource))

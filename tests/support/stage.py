@@ -114,8 +114,7 @@ class Stage(FakeApi):
         follow: bool = False,
         previous: bool = False,
         tail_lines: int | None = None,
-        since_time: str = "",
-        since_seconds: int | None = None,
+        since: str | int | None = None,
         timestamps: bool = False,
     ) -> PlayedStream:
         log = f"{name} before" if previous else name

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 from tests.support.stage import Stage
-from tfoperator.ui import UiServer
+from tfoperator.ui import PageContent, UiServer
 
 WITHIN = 60.0
 
@@ -59,7 +59,7 @@ class World:
         self.stage = Stage()
         self.links: list[str] = []
         client: Any = self.stage if cluster else None
-        self.server = UiServer(client, on_link=self.links.append, **options)
+        self.server = UiServer(client, PageContent(**options), on_link=self.links.append)
         self.server.start()
         self.visitor = Visitor(self.server)
         self.visitor.sign_in(self.links[-1])

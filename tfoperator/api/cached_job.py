@@ -31,19 +31,29 @@ class TrimmedJob(TFJob, frozen=True, rename="camel"):
 
 def problems_of(job: TFJob) -> tuple[str, ...]:
     """Return the errors of a defaulted job as text: the first 20, of 1,000 characters at most."""
-    return job.problems if isinstance(job, TrimmedJob) else tuple(str(one)[:1000] for one in errors(validate(job))[:20])
+    return (
+        job.problems
+        if isinstance(job, TrimmedJob)
+        else tuple(str(problem)[:1000] for problem in errors(validate(job))[:20])
+    )
 
 
 def without_templates(spec: TFJobSpec) -> TFJobSpec:
     """Return the same spec with hashes for its templates."""
     replace, specs = msgspec.structs.replace, spec.tf_replica_specs.items()
     return replace(
-        spec, tf_replica_specs={key: one and replace(one, template=hash_of(one.template)) for key, one in specs}
+        spec,
+        tf_replica_specs={
+            key: replica and replace(replica, template=hash_of(replica.template)) for key, replica in specs
+        },
     )
 
 
 _decode = compacting(
-    decode_tfjob, lambda annotations: dict(islice((one for one in annotations.items() if len(one[1]) <= 1024), 64))
+    decode_tfjob,
+    lambda annotations: dict(
+        islice((annotation for annotation in annotations.items() if len(annotation[1]) <= 1024), 64)
+    ),
 )
 
 
@@ -56,7 +66,7 @@ def decode_job_for_cache(data: bytes) -> TFJob:
     job = _decode(data)
     spec = job.spec
     ended = spec.tensor_board is None and final_condition(job) is not None
-    size = sum(memoryview(one.template).nbytes for one in spec.tf_replica_specs.values() if one is not None)
+    size = sum(memoryview(replica.template).nbytes for replica in spec.tf_replica_specs.values() if replica is not None)
     if ended or size > MAX_TEMPLATES or spec.suspended:
         problems = () if ended else problems_of(default(job))
         job = TrimmedJob(job.metadata, without_templates(spec), job.status, job.decode_error, problems)

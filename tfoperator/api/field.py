@@ -97,12 +97,14 @@ def declared(struct: type[msgspec.Struct]) -> Mapping[str, Declared]:
     """Return the fields of a struct by their names in JSON, in the order of the struct. Raises NotDeclared."""
     hints = typing.get_type_hints(struct, include_extras=True)
     found = {}
-    for one in msgspec.structs.fields(struct):
-        notes = typing.get_args(hints[one.name])[1:] if typing.get_origin(hints[one.name]) is typing.Annotated else ()
+    for member in msgspec.structs.fields(struct):
+        notes = (
+            typing.get_args(hints[member.name])[1:] if typing.get_origin(hints[member.name]) is typing.Annotated else ()
+        )
         declarations = [note for note in notes if isinstance(note, Field)]
         if not declarations:
-            raise NotDeclared(struct, one.name)
-        found[one.encode_name] = Declared(one.name, declarations[0], _is_demanding(declarations[0]))
+            raise NotDeclared(struct, member.name)
+        found[member.encode_name] = Declared(member.name, declarations[0], _is_demanding(declarations[0]))
     return found
 
 

@@ -37,11 +37,11 @@ class HostList(NamedTuple):
 
 def too_long(hosts: Mapping[ReplicaType, HostList], *, dynamic: bool, arguments: bool) -> str:
     """Return the message for a job whose processes can't be started; empty if they can."""
-    total = sum(one.size for one in hosts.values())
+    total = sum(of_type.size for of_type in hosts.values())
     in_tf_config = 0
     if total != 1:
         in_tf_config = _dynamic_tf_config(hosts) if dynamic else _tf_config(hosts)
-    in_arguments = max((_argument(one) for one in hosts.values()), default=0) if arguments else 0
+    in_arguments = max((_argument(of_type) for of_type in hosts.values()), default=0) if arguments else 0
     advice = []
     if in_tf_config > MAX_TF_CONFIG_LENGTH:
         helps = not dynamic and _dynamic_tf_config(hosts) <= MAX_TF_CONFIG_LENGTH
@@ -65,8 +65,8 @@ def _dynamic_tf_config(hosts: Mapping[ReplicaType, HostList]) -> int:
     """Return the length for a worker, which gets itself, the chief and every PS; the others get only themselves."""
     if not set(hosts) - {ReplicaType.PS}:
         return 0
-    known = {ReplicaType.PS, ReplicaType.CHIEF, ReplicaType.MASTER}
-    return _TASK_LENGTH + sum(_quoted(one) for replica_type, one in hosts.items() if replica_type in known)
+    named = {ReplicaType.PS, ReplicaType.CHIEF, ReplicaType.MASTER}
+    return _TASK_LENGTH + sum(_quoted(of_type) for replica_type, of_type in hosts.items() if replica_type in named)
 
 
 def _quoted(hosts: HostList) -> int:

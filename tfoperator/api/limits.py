@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 
@@ -14,7 +15,12 @@ class Pattern(NamedTuple):
 
     def fits(self, text: str) -> bool:
         """Return whether the text has the form."""
-        return re.fullmatch(self.expression, text, re.ASCII) is not None
+        return _compiled(self.expression).fullmatch(text) is not None
+
+
+@cache
+def _compiled(expression: str) -> re.Pattern[str]:
+    return re.compile(expression, re.ASCII)
 
 
 MANAGED_BY_OPERATOR = "kubeflow.org/training-operator"

@@ -15,7 +15,7 @@ def loss_is_a_number(metrics: Iterable[Metric]) -> bool | None:
 
     A value that is no number's text at all says nothing, and counts as a number.
     """
-    values = [one.value for one in metrics if one.name.lower() in _NAMES]
+    values = [metric.value for metric in metrics if metric.name.lower() in _NAMES]
     return all(map(_is_finite, values)) if values else None
 
 

@@ -117,6 +117,10 @@ def annotated_count(annotations: Mapping[str, str], key: str) -> int:
     return min(int(text), MAX_RESTARTS)
 
 
+LONGEST_SUFFIX = len("-evaluator-2147483647")
+"""Characters: the most that `object_name` and `tensorboard_name` add to a job's name, for any number of replicas."""
+
+
 def object_name(job_name: str, replica_type: ReplicaType, index: int) -> str:
     """Return the name of a replica's pod and of its service: `{job}-{type lower}-{index}`."""
     return f"{job_name}-{_LOWER_BY_TYPE[replica_type]}-{index}"

@@ -46,6 +46,22 @@ def shown(value: object, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
+def in_words(value: object) -> str:
+    """Return a value of JSON as named in a message about its type."""
+    match value:
+        case None:
+            return "null"
+        case dict():
+            return "an object"
+        case list():
+            return "a list"
+        case bool():
+            return shown(value)
+        case str():
+            return f"the string {shown(value)}"
+    return f"the number {shown(value)}"
+
+
 def _is_json(value: object) -> bool:
     # A container could be large or deep, and a message needs only its type.
     return value is None or isinstance(value, str | int | float | bool)

@@ -84,7 +84,9 @@ def uncounted_devices(job: TFJob) -> tuple[str, ...]:
         return ()
     resources = board.resources or {}
     kinds = [amounts for kind in ("limits", "requests") if isinstance(amounts := resources.get(kind), dict)]
-    return tuple(sorted({name for one in kinds for name, value in one.items() if not is_native(name) and _asks(value)}))
+    return tuple(
+        sorted({name for amounts in kinds for name, value in amounts.items() if not is_native(name) and _asks(value)})
+    )
 
 
 def _asks(value: object) -> bool:
@@ -99,4 +101,4 @@ def uncounted_types(keys: Iterable[str]) -> tuple[str, ...]:
 
     Their pods run, and no quota counts them.
     """
-    return tuple(key for key in keys if (known := parse_replica_type(key)) is not None and key != known)
+    return tuple(key for key in keys if (kind := parse_replica_type(key)) is not None and key != kind)

@@ -81,4 +81,4 @@ def _dict(value: object) -> Mapping[str, Any]:
 
 
 def _dicts(value: object) -> list[Mapping[str, Any]]:
-    return [one if isinstance(one, dict) else {} for one in value] if isinstance(value, list) else []
+    return [item if isinstance(item, dict) else {} for item in value] if isinstance(value, list) else []

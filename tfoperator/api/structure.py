@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from tfoperator.api.problems import Problem, member, shown
+from tfoperator.api.problems import Problem, in_words, member
 
 
 class UnknownMember(msgspec.Struct, frozen=True):
@@ -24,7 +24,7 @@ class UnknownMember(msgspec.Struct, frozen=True):
     path: str  # of the struct
     name: str
     struct: type
-    known: tuple[str, ...]
+    members: tuple[str, ...]
 
 
 @cache
@@ -69,7 +69,7 @@ def drop_wrong(value: Any, struct: type) -> Any:
 
 def _type_problems(value: object, info: inspect.Type, path: str) -> Iterator[Problem]:
     if not _fits(value, info):
-        yield Problem(path, f"must be {_expectation(value, _unwrap(info)[0])[0]}, but is {_what(value)}")
+        yield Problem(path, f"must be {_expectation(value, _unwrap(info)[0])[0]}, but is {in_words(value)}")
         return
     info, _ = _unwrap(info)
     for child, child_info, child_path, required in _children(value, info, path):
@@ -85,10 +85,10 @@ def _type_problems(value: object, info: inspect.Type, path: str) -> Iterator[Pro
 def _unknown_members(value: object, info: inspect.Type, path: str) -> Iterator[UnknownMember]:
     info, _ = _unwrap(info)
     if isinstance(info, inspect.StructType) and isinstance(value, dict):
-        known = members(info.cls)
+        fields = members(info.cls)
         for name in value:
-            if name not in known:
-                yield UnknownMember(path, str(name), info.cls, tuple(known))
+            if name not in fields:
+                yield UnknownMember(path, str(name), info.cls, tuple(fields))
     for child, child_info, child_path, _ in _children(value, info, path):
         yield from _unknown_members(child, child_info, child_path)
 
@@ -98,11 +98,11 @@ def _filtered(value: Any, info: inspect.Type, keep: Callable[[object, inspect.Ty
     info, _ = _unwrap(info)
     match value, info:
         case dict(), inspect.StructType():
-            known = members(info.cls)
+            fields = members(info.cls)
             return {
-                name: _filtered(child, known[name].type, keep) if name in known else child
+                name: _filtered(child, fields[name].type, keep) if name in fields else child
                 for name, child in value.items()
-                if name not in known or keep(child, known[name].type)
+                if name not in fields or keep(child, fields[name].type)
             }
         case dict(), inspect.DictType():
             of = info.value_type
@@ -127,10 +127,10 @@ def _children(value: object, info: inspect.Type, path: str) -> Iterator[tuple[ob
     """Yield the typed parts of a value: part, its type, its path, and whether it is required."""
     match value, info:
         case dict(), inspect.StructType():
-            known = members(info.cls)
+            fields = members(info.cls)
             for name, child in value.items():
-                if name in known:
-                    yield child, known[name].type, member(path, name), known[name].required
+                if name in fields:
+                    yield child, fields[name].type, member(path, name), fields[name].required
         case dict(), inspect.DictType():
             for key, child in value.items():
                 yield child, info.value_type, f"{path}[{key}]", False
@@ -179,19 +179,3 @@ def _is_time(value: object) -> bool:
     except msgspec.ValidationError:
         return False
     return True
-
-
-def _what(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case dict():
-            return "an object"
-        case list():
-            return "a list"
-        case bool():
-            return shown(value)
-        case str():
-            return f"the string {shown(value)}"
-        case _:
-            return f"the number {shown(value)}"

@@ -128,8 +128,11 @@ def decode_template(raw: msgspec.Raw) -> PodTemplate:
 
     Raises msgspec.ValidationError if a member has the wrong type.
     """
-    if is_absent(raw):
-        return PodTemplate()
+    return PodTemplate() if is_absent(raw) else decode_present_template(raw)
+
+
+def decode_present_template(raw: msgspec.Raw) -> PodTemplate:
+    """Return the typed view of a template that is there. Explicit nulls count as absent, and it raises as above."""
     try:
         return _decode_view(raw)
     except msgspec.ValidationError:
@@ -162,9 +165,13 @@ def restarts_in_pod(raw: msgspec.Raw) -> bool:
     """
     spec = template_dict(raw).get("spec")
     containers = spec.get("containers") if isinstance(spec, dict) else None
-    for one in containers if isinstance(containers, list) else ():
-        if isinstance(one, dict) and one.get("name") == DEFAULT_CONTAINER_NAME:
-            return bool(one.get("restartPolicyRules")) or one.get("restartPolicy") not in (None, "", "Never")
+    for container in containers if isinstance(containers, list) else ():
+        if isinstance(container, dict) and container.get("name") == DEFAULT_CONTAINER_NAME:
+            return bool(container.get("restartPolicyRules")) or container.get("restartPolicy") not in (
+                None,
+                "",
+                "Never",
+            )
     return False
 
 

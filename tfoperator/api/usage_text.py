@@ -21,7 +21,7 @@ def usage_text(usage: JobUsage, now: datetime) -> str:
     seconds, percent = usage.until(now), usage.goodput_at(now)
     if percent is None or (not usage.phase and sum(seconds.values()) < _MIN_SECONDS):
         return ""
-    longest = sorted(seconds.items(), key=lambda one: (one[0] != UsagePhase.TRAINING, -one[1]))
+    longest = sorted(seconds.items(), key=lambda spent: (spent[0] != UsagePhase.TRAINING, -spent[1]))
     parts = ", ".join(f"{phase} {human_duration(spent)}" for phase, spent in longest if spent)
     return f"{percent}% trained: {parts}, as {usage.source.lower() or 'pods'} tell"
 
@@ -29,9 +29,9 @@ def usage_text(usage: JobUsage, now: datetime) -> str:
 def resources_text(usage: JobUsage, now: datetime) -> str:
     """Return `cpu 4.2 h (3.6 trained), memory 8.4 GiB h (7.2 trained)`; empty if nothing was held."""
     parts = []
-    for name, one in usage.resources_until(now).items():
+    for name, held_resource in usage.resources_until(now).items():
         unit, size = (" GiB h", _GIB) if name == "memory" else (" h", 1.0)
-        hours = (seconds / 3600 / size for seconds in (one.requested_seconds, one.trained_seconds))
+        hours = (seconds / 3600 / size for seconds in (held_resource.requested_seconds, held_resource.trained_seconds))
         held, trained = (f"{figure:,.0f}" if figure >= 100 else f"{figure:.3g}" for figure in hours)
         parts.append(f"{name} {held}{unit} ({trained} trained)")
     return ", ".join(parts)

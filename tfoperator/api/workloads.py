@@ -132,7 +132,7 @@ class Workload(HasMetadata, frozen=True):
 
     def condition(self, kind: str) -> Condition:
         """Return the condition of this type; one without a status if there is none."""
-        return next((one for one in self.status.conditions if one.type == kind), _NO_CONDITION)
+        return next((condition for condition in self.status.conditions if condition.type == kind), _NO_CONDITION)
 
     def is_true(self, kind: str) -> bool:
         """Return whether the condition of this type is true."""

@@ -10,7 +10,7 @@ import typer
 
 import tfoperator
 from tfoperator.base.controlchars import in_utf8
-from tfoperator.cli.command_table import COMMANDS, GROUPS, Command, Group
+from tfoperator.cli.command_table import COMMANDS, GROUPS, Command, CommandGroup
 from tfoperator.cli.option_groups import flat
 from tfoperator.cli.terminal.errors import EXIT_INTERRUPTED, CliError
 from tfoperator.cli.terminal.output import note
@@ -58,7 +58,7 @@ def _register(app: typer.Typer, commands: Mapping[str, Command], words: Sequence
             app.command(name, help=command.summary)(_not_loaded)
 
 
-def _group(group: Group, words: Sequence[str] | None) -> typer.Typer:
+def _group(group: CommandGroup, words: Sequence[str] | None) -> typer.Typer:
     if group.itself is None:
         app = typer.Typer(help=group.summary, no_args_is_help=True)
         _register(app, group.commands, words)

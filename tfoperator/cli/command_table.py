@@ -74,7 +74,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
 """Commands by name, in the order of the help."""
 
 
-class Group(NamedTuple):
+class CommandGroup(NamedTuple):
     """The commands of a group, and its line in the help.
 
     `itself` is the command that runs where no command of the group is named; by default that prints the group's help.
@@ -151,9 +151,9 @@ _PIPELINE: Final[Mapping[str, Command]] = {
     ),
 }
 
-GROUPS: Final[Mapping[str, Group]] = {
-    "local": Group("A control plane in the background, for kubectl and friends.", _LOCAL),
-    "runs": Group(
+GROUPS: Final[Mapping[str, CommandGroup]] = {
+    "local": CommandGroup("A control plane in the background, for kubectl and friends.", _LOCAL),
+    "runs": CommandGroup(
         _RUNS.summary,
         {
             "compare": Command(
@@ -164,6 +164,6 @@ GROUPS: Final[Mapping[str, Group]] = {
         },
         _RUNS,
     ),
-    "pipeline": Group("Pipelines of components, and what came from what.", _PIPELINE),
+    "pipeline": CommandGroup("Pipelines of components, and what came from what.", _PIPELINE),
 }
 """Groups of commands by name. They stand behind the commands in the help."""

@@ -165,23 +165,27 @@ def _missing_objects(manifests: Sequence[Manifest], namespace: str) -> Iterator[
     On this machine nothing else makes one: without a ConfigMap or a Secret the pods would wait for ever, and without
     their service account API servers refuse them. An empty directory stands for a claim.
     """
-    known = {
-        (str(one.obj.get("kind")), metadata_text(one.obj, "namespace") or namespace, metadata_text(one.obj, "name"))
-        for one in manifests
+    present = {
+        (
+            str(manifest.obj.get("kind")),
+            metadata_text(manifest.obj, "namespace") or namespace,
+            metadata_text(manifest.obj, "name"),
+        )
+        for manifest in manifests
     }
-    told: set[tuple[str, str, str]] = set()
+    reported: set[tuple[str, str, str]] = set()
     for manifest in manifests:
         if not is_tfjob(manifest.obj):
             continue
         where = metadata_text(manifest.obj, "namespace") or namespace
         for path, pod in _pods(manifest.obj.get("spec") or {}):
-            for one in (*references_of_volumes(pod), *references_of_containers(pod), *references_of_account(pod)):
-                key = (one.kind, where, one.name)
-                if key in known or key in told:
+            for reference in (*references_of_volumes(pod), *references_of_containers(pod), *references_of_account(pod)):
+                key = (reference.kind, where, reference.name)
+                if key in present or key in reported:
                     continue
-                told.add(key)
-                field = f"{path}.{one.field}"
-                yield manifest.place(field), one.kind, f"{field}: {_missing(one)}"
+                reported.add(key)
+                field = f"{path}.{reference.field}"
+                yield manifest.place(field), reference.kind, f"{field}: {_missing(reference)}"
 
 
 def _pods(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -191,14 +195,14 @@ def _pods(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield "spec.tensorBoard", spec.get("tensorBoard") or {}
 
 
-def _missing(one: Reference) -> str:
-    if one.kind == _CLAIM:
-        return f"{one} is in no file: a directory of the run, empty at first, stands for it"
-    if one.kind == SERVICE_ACCOUNT:
-        return f"{one} is in no file, so its pods could not be created. Add it to this file, or remove the field"
+def _missing(reference: Reference) -> str:
+    if reference.kind == _CLAIM:
+        return f"{reference} is in no file: a directory of the run, empty at first, stands for it"
+    if reference.kind == SERVICE_ACCOUNT:
+        return f"{reference} is in no file, so its pods could not be created. Add it to this file, or remove the field"
     return (
-        f"{one} is in no file, so its pods would wait for ever. Add it to this file or give the file that has it, "
-        "or make the reference optional (optional: true)"
+        f"{reference} is in no file, so its pods would wait for ever. Add it to this file or give the file that has "
+        "it, or make the reference optional (optional: true)"
     )
 
 

@@ -35,18 +35,17 @@ def make_page(
 ) -> UiServer:
     """See `tfoperator.local.controlplane.PageMaker`. Raises ListenError."""
     # Imported only if used.
-    from tfoperator.ui import UiServer
+    from tfoperator.ui import PageContent, UiServer
 
-    return UiServer(
-        client,
+    content = PageContent(
         source="this machine",
         archive_dir=archive_dir,
         pipelines=DEFAULT_HOME.absolute(),
         local=True,
         attempts=attempts,
         commands=commands,
-        on_link=on_link,
     )
+    return UiServer(client, content, on_link=on_link)
 
 
 class LastingPage:
@@ -121,13 +120,16 @@ def checked_home(place: str) -> Path | str:
 
 
 @contextmanager
-def served_page(client: Client | None, on_link: Callable[[str], object], **options: Any) -> Iterator[None]:
-    """Serve a page in this block, with these options of `UiServer`. Raises CliError."""
+def served_page(
+    client: Client | None, on_link: Callable[[str], object], *, port: int = 0, **content: Any
+) -> Iterator[None]:
+    """Serve a page in this block, with this content: fields of `PageContent`. Raises CliError."""
+    # Imported only if used.
     from tfoperator.servers.http.limits import ListenError
-    from tfoperator.ui import UiServer
+    from tfoperator.ui import PageContent, UiServer
 
     try:
-        server = UiServer(client, on_link=on_link, **options)
+        server = UiServer(client, PageContent(**content), port=port, on_link=on_link)
     except ListenError as error:
         raise CliError(str(error), "Choose another --port, or none.", exit_code=EXIT_FAILED) from None
     try:
@@ -137,9 +139,9 @@ def served_page(client: Client | None, on_link: Callable[[str], object], **optio
         server.stop()
 
 
-def serve_until_interrupted(client: Client | None, **options: Any) -> None:
-    """Serve a page until Ctrl-C. Raises CliError."""
+def serve_until_interrupted(client: Client | None, *, port: int = 0, **content: Any) -> None:
+    """Serve a page with this content until Ctrl-C. Raises CliError."""
     ended = threading.Event()
-    with Interruptions(ended.set), served_page(client, say, **options):
+    with Interruptions(ended.set), served_page(client, say, port=port, **content):
         ended.wait()
     note("the page has ended")

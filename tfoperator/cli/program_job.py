@@ -93,8 +93,8 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
         metadata: dict[str, Any] = {"name": self.name}
         if self.parameters is not None:
             first = list(self.parameters.items())[:_MOST_PARAMETERS]
-            told = {str(name)[:_LONGEST_VALUE]: str(value)[:_LONGEST_VALUE] for name, value in first}
-            metadata["annotations"] = {ANNOTATION_PARAMETERS: json.dumps(told)}
+            parameters = {str(name)[:_LONGEST_VALUE]: str(value)[:_LONGEST_VALUE] for name, value in first}
+            metadata["annotations"] = {ANNOTATION_PARAMETERS: json.dumps(parameters)}
         return {"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind, "metadata": metadata, "spec": spec}
 
     def _replicas(self, kind: ReplicaType, count: int) -> dict[str, Any]:

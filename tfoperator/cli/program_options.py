@@ -51,9 +51,9 @@ class LocalPodOptions(msgspec.Struct, frozen=True):
         ),
     ] = False
 
-    def chosen(self, work_dir: Path | None = None) -> RuntimeOptions:
-        """Return the choice, for processes that start in `work_dir`."""
-        return RuntimeOptions(self.runtime, work_dir, self.allow_privileged, self.enforce_limits)
+    def chosen(self, work_dir: Path | None = None, *, keep_volumes: bool = False) -> RuntimeOptions:
+        """Return the choice, for processes that start in `work_dir`; a pod's volumes outlive it with `keep_volumes`."""
+        return RuntimeOptions(self.runtime, work_dir, self.allow_privileged, self.enforce_limits, keep_volumes)
 
 
 _PANEL = "A program instead of a manifest"

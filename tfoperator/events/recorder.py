@@ -186,8 +186,8 @@ class EventRecorder:
     def _release(self, regarding: ObjectReference | None = None) -> None:
         """Schedule held events for writing now: all of them, or those about an object; under the lock."""
         held, self._held = self._held, deque()
-        for one in held:
-            (self._queue if regarding is None or one.regarding == regarding else self._held).append(one)
+        for event in held:
+            (self._queue if regarding is None or event.regarding == regarding else self._held).append(event)
 
     def _write(self, event: CorrelatedEvent) -> None:
         try:

@@ -170,7 +170,11 @@ class Expectations:
         """
         with self._lock:
             found = ((key, self._cache.get(key)) for key in self._cache.keys_of(owner_uid))
-            return {key: frozenset(one.deletions) for key, one in found if one is not None and not one.fulfilled}
+            return {
+                key: frozenset(expected.deletions)
+                for key, expected in found
+                if expected is not None and not expected.fulfilled
+            }
 
     def forget(self, key: ExpectationKey) -> None:
         """Expect nothing more under this key."""

@@ -257,7 +257,7 @@ class SharedInformer(Generic[T]):
         gone = before.keys() - {obj.metadata.key for obj in now}
         deleted: list[Notification[T]] = [(obj, None) for key, obj in before.items() if key in gone]
         shown: list[Notification[T]] = [(before.get(obj.metadata.key), obj) for obj in now]
-        changes = [*deleted, *(one for one in shown if _is_change(*one))]
+        changes = [*deleted, *(notification for notification in shown if _is_change(*notification))]
         # A list calls the handlers with every object, so it replaces a resync that is due.
         due = self._take_due()
         for delivery in self._deliveries:
@@ -271,12 +271,19 @@ class SharedInformer(Generic[T]):
             everything: list[Notification[T]] = [(obj, obj) for obj in self.indexer.list()] if due else []
             for delivery in due:
                 delivery.push(everything)
-            return min((one.next_resync for one in self._deliveries if one.next_resync is not None), default=None)
+            return min(
+                (delivery.next_resync for delivery in self._deliveries if delivery.next_resync is not None),
+                default=None,
+            )
 
     def _take_due(self) -> list[Delivery[T]]:
         """Return the deliveries whose resync is due, and set their next one."""
         now = self._clock.monotonic()
-        due = [one for one in self._deliveries if one.next_resync is not None and one.next_resync <= now]
+        due = [
+            delivery
+            for delivery in self._deliveries
+            if delivery.next_resync is not None and delivery.next_resync <= now
+        ]
         for delivery in due:
             delivery.next_resync = now + delivery.resync_period
         return due

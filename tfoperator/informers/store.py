@@ -178,7 +178,7 @@ class Lister(Generic[T]):
         """Return the objects with these keys, None for missing ones."""
         found = self._indexers[0].get_all(keys)
         for indexer in self._indexers[1:]:
-            found = [other if one is None else one for one, other in zip(found, indexer.get_all(keys), strict=True)]
+            found = [other if obj is None else obj for obj, other in zip(found, indexer.get_all(keys), strict=True)]
         return found
 
     def keys(self, namespace: str = "") -> builtins.list[str]:

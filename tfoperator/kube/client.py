@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 from urllib.parse import quote
 
+import msgspec
+
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.kube.config.cluster import ClusterConfig
@@ -33,15 +35,34 @@ DEFAULT_PARALLELISM = 16
 """Chains of requests under way at a time."""
 
 
+class RateLimit(msgspec.Struct, frozen=True):
+    """A client-side limit of requests per second, with the number of requests at once before it holds."""
+
+    qps: float
+    burst: int = DEFAULT_BURST
+
+
+class WatchPace(msgspec.Struct, frozen=True):
+    """The pace of watches: the seconds after which a silent one is broken, and between two wake-ups of a busy one.
+
+    With a `batch_period` of 0 a watch wakes for each event.
+    """
+
+    read_deadline: float = WATCH_READ_DEADLINE
+    batch_period: float = 0.0
+
+
+EACH_EVENT = WatchPace()
+"""A watch wakes for each event."""
+
+
 class Client(HttpVerbs):
     """An `tfoperator.kube.verbs.ApiClient` over HTTP; also a context manager. Thread-safe: one per process will do.
 
     There is no client-side rate limit, as in controller-runtime since 0.21: API servers have priority and fairness, and
-    a 429 with `Retry-After` is obeyed. With a positive `qps`, all requests except watches wait for
-    a client-side limit.
+    a 429 with `Retry-After` is obeyed. With a `limit` of a positive rate, all requests except watches wait for it.
     `request_timeout` bounds the time without a byte of a response; a whole request may take five times that: leader
     election sets it short.
-    With a `watch_batch_period` (seconds) a busy watch wakes once per period, for all events received since.
     `parallelism` is the maximum number of concurrent chains of requests in `send`. Do not `send` after a fork.
     """
 
@@ -49,18 +70,16 @@ class Client(HttpVerbs):
         self,
         config: ClusterConfig,
         *,
-        qps: float = 0.0,
-        burst: int = DEFAULT_BURST,
+        limit: RateLimit | None = None,
         user_agent: str = "",
         request_timeout: float = REQUEST_TIMEOUT,
-        watch_read_deadline: float = WATCH_READ_DEADLINE,
-        watch_batch_period: float = 0.0,
+        watches: WatchPace = EACH_EVENT,
         parallelism: int = DEFAULT_PARALLELISM,
         clock: Clock | None = None,
         observer: RequestObserver | None = None,
     ) -> None:
         clock, observer = clock or SystemClock(), observer or RequestObserver()
-        limiter = TokenBucket(qps, burst, clock=clock) if qps > 0 else None
+        limiter = TokenBucket(limit.qps, limit.burst, clock=clock) if limit is not None and limit.qps > 0 else None
         destination = find_destination(config.server, config.tls, clock=clock, proxy_url=config.proxy_url)
 
         def connect() -> Session:
@@ -71,7 +90,7 @@ class Client(HttpVerbs):
             )
 
         super().__init__(
-            connect, clock, parallelism, read_deadline=watch_read_deadline, batch_period=watch_batch_period
+            connect, clock, parallelism, read_deadline=watches.read_deadline, batch_period=watches.batch_period
         )
         self._request_timeout = request_timeout
         self.server = config.server
@@ -109,14 +128,13 @@ class Client(HttpVerbs):
         follow: bool = False,
         previous: bool = False,
         tail_lines: int | None = None,
-        since_time: str = "",
-        since_seconds: int | None = None,
+        since: str | int | None = None,
         timestamps: bool = False,
     ) -> ByteStream:
         """Return the log of a container (default: the pod's only one) up to now or, with `follow`, until it ends.
 
-        `previous` is the log of the container's last run. `since_time` is in RFC 3339; instead of it `since_seconds`
-        is relative to the server's clock.
+        `previous` is the log of the container's last run. `since` is a time in RFC 3339, or a number of seconds before
+        the present time of the server's clock.
         With `timestamps` each line begins with the time of writing. Raises KubeError, e.g. 400 if the
         container has not started.
         """
@@ -125,8 +143,8 @@ class Client(HttpVerbs):
             follow="true" if follow else "",
             previous="true" if previous else "",
             tailLines="" if tail_lines is None else str(tail_lines),
-            sinceTime=since_time,
-            sinceSeconds="" if since_seconds is None else str(since_seconds),
+            sinceTime=since if isinstance(since, str) else "",
+            sinceSeconds=str(since) if isinstance(since, int) else "",
             timestamps="true" if timestamps else "",
         )
         target = object_path(PODS, namespace, name, "log") + query

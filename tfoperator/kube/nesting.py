@@ -37,10 +37,10 @@ def reaches(value: Any, levels: int) -> bool:
     """Return whether lists and objects in a decoded value, itself included, are nested this deep. Handles any depth."""
     level = [value]
     for _ in range(levels):
-        level = [one for one in level if isinstance(one, dict | list)]
+        level = [child for child in level if isinstance(child, dict | list)]
         if not level:
             return False
-        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
+        level = [inner for child in level for inner in (child.values() if isinstance(child, dict) else child)]
     return True
 
 

@@ -238,10 +238,10 @@ def _in_use(annotations: dict[str, str]) -> dict[str, str]:
 
 
 def _controller_alone(owners: tuple[OwnerReference, ...]) -> tuple[OwnerReference, ...]:
-    for one in owners:
-        if one.controller:
-            known = len(one.api_version + one.kind + one.name + one.uid) <= _MAX_VALUE
-            return (one if known else NOBODY,)
+    for owner in owners:
+        if owner.controller:
+            is_short = len(owner.api_version + owner.kind + owner.name + owner.uid) <= _MAX_VALUE
+            return (owner if is_short else NOBODY,)
     return ()
 
 
@@ -317,7 +317,11 @@ def decode_pod(data: bytes) -> Pod:
     """Decode a pod for a cache: trimmed, shared, only what is in use. Raises msgspec.DecodeError."""
     asking = _decode_pod(data)
     asked, requests = asking.spec, b""
-    if asked.overhead or asked.resources or any(one.resources for one in (*asked.containers, *asked.init_containers)):
+    if (
+        asked.overhead
+        or asked.resources
+        or any(container.resources for container in (*asked.containers, *asked.init_containers))
+    ):
         members = {"containers": asked.containers, "initContainers": asked.init_containers}
         requests = msgspec.json.encode({**members, "resources": asked.resources, "overhead": asked.overhead})
     kept = intern(requests.decode()) if len(requests) <= MAX_REQUESTS else ""
@@ -351,15 +355,17 @@ def _bounded_pod(pod: _AskingPod, spec: _AskingSpec) -> tuple[_AskingPod, _Askin
         max(map(len, (status.conditions, status.container_statuses, status.init_container_statuses))) <= _MAX_CONTAINERS
     )
     longest = _MAX_MESSAGE if few else _MAX_MESSAGE_OF_MANY
-    conditions = sorted(status.conditions, key=lambda one: one.type not in _CONDITIONS_OF_KUBERNETES)
+    conditions = sorted(status.conditions, key=lambda condition: condition.type not in _CONDITIONS_OF_KUBERNETES)
     bounded = PodStatus(
         phase=_cut(status.phase),
         reason=_cut(status.reason),
         message=_cut(status.message, longest),
         start_time=status.start_time,
         conditions=tuple(
-            PodCondition(_cut(one.type), _cut(one.status), _cut(one.reason), _cut(one.message, longest))
-            for one in conditions[:_MAX_CONDITIONS]
+            PodCondition(
+                _cut(condition.type), _cut(condition.status), _cut(condition.reason), _cut(condition.message, longest)
+            )
+            for condition in conditions[:_MAX_CONDITIONS]
         ),
         init_container_statuses=_bounded_containers(status.init_container_statuses, longest),
         container_statuses=_bounded_containers(status.container_statuses, longest),
@@ -375,16 +381,16 @@ def _bounded_pod(pod: _AskingPod, spec: _AskingSpec) -> tuple[_AskingPod, _Askin
 
 
 def _bounded_containers(statuses: tuple[ContainerStatus, ...], longest: int) -> tuple[ContainerStatus, ...]:
-    deciding = [one for one in statuses[_MAX_CONTAINERS:] if one.name == DECIDING_CONTAINER][:1]
+    deciding = [status for status in statuses[_MAX_CONTAINERS:] if status.name == DECIDING_CONTAINER][:1]
     return tuple(
         ContainerStatus(
-            _cut(one.name),
-            one.ready,
-            one.restart_count,
-            _bounded_state(one.state, longest),
-            _bounded_state(one.last_state, longest),
+            _cut(status.name),
+            status.ready,
+            status.restart_count,
+            _bounded_state(status.state, longest),
+            _bounded_state(status.last_state, longest),
         )
-        for one in (*statuses[: _MAX_CONTAINERS - len(deciding)], *deciding)
+        for status in (*statuses[: _MAX_CONTAINERS - len(deciding)], *deciding)
     )
 
 

@@ -125,7 +125,7 @@ class SecurityContext(msgspec.Struct, frozen=True, rename="camel"):
     capabilities: Capabilities | None = None
 
 
-class Resources(msgspec.Struct, frozen=True):
+class ResourceRequirements(msgspec.Struct, frozen=True):
     """Quantities by name of the resource, e.g. `{"memory": "1Gi"}`."""
 
     limits: dict[str, str | int | float] | None = None
@@ -165,7 +165,7 @@ class Container(msgspec.Struct, frozen=True, rename="camel"):
     termination_message_path: str = ""
     termination_message_policy: str = ""
     ports: tuple[ContainerPort, ...] | None = None
-    resources: Resources | None = None
+    resources: ResourceRequirements | None = None
     security_context: SecurityContext | None = None
     restart_policy: str = ""
     restart_policy_rules: tuple[RestartRule, ...] | None = None

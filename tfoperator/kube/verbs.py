@@ -141,7 +141,7 @@ class Deletion(msgspec.Struct, frozen=True):
     propagation_policy: str = ""
 
 
-class Change(msgspec.Struct, frozen=True):
+class Modification(msgspec.Struct, frozen=True):
     """The PATCH of an object or of a subresource."""
 
     resource: Resource
@@ -170,7 +170,7 @@ class Lookup(msgspec.Struct, frozen=True):
     name: str
 
 
-Request = Creation | Deletion | Change | Replacement | Lookup
+Request = Creation | Deletion | Modification | Replacement | Lookup
 
 
 class Warned(msgspec.Struct, frozen=True):
@@ -234,7 +234,7 @@ class ApiClient(ABC):
         subresource: str = "",
     ) -> T:
         """PATCH an object or a subresource."""
-        return self.make(Change(resource, namespace, name, patch, patch_type, subresource), decode)
+        return self.make(Modification(resource, namespace, name, patch, patch_type, subresource), decode)
 
     def delete(
         self,

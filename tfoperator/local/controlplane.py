@@ -6,7 +6,6 @@ It is independent of jobs and terminals; `run` and the background process of `lo
 from __future__ import annotations
 
 import logging
-import socket
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -42,7 +41,6 @@ from tfoperator.servers.http.limits import Address
 
 if TYPE_CHECKING:
     from tfoperator.kube.http.exec import Executed
-    from tfoperator.servers.progress.progress_server import ProgressServer
     from tfoperator.servers.progress.reports import ProgressReport
 
 logger = logging.getLogger(__name__)
@@ -80,14 +78,21 @@ PageMaker = Callable[[Client, Callable[[str], object], Path | None, LogAttempts]
 logs of the containers."""
 
 
+class ServedPage(msgspec.Struct, frozen=True):
+    """How to make the page, and what takes each link that opens it: `on_link` is called from any thread."""
+
+    make: PageMaker
+    on_link: Callable[[str], object]
+
+
 class ControlPlane:
     """Starts and stops everything in order. `start()` and `stop()` once each, from one thread.
 
     `run_dir` gets logs, volumes and process records. `port` 0 selects a free one. The operator keeps the logs of
     containers in `archive_dir`. Pods run as `pods` says; making that runtime raises RuntimeUnavailable. With
     `progress`, jobs that request it can report progress. `on_failure(reason)` is called, from another thread, if the
-    operator has failed. With `make_page`, its page is served too, and `on_page_link` gets each link to it, from any
-    thread. `on_quiet` is called by `stop()` when only the API server is left: no component writes any more.
+    operator has failed. `page` is served, too. `on_quiet` is called by `stop()` when only the API server is left: no
+    component writes any more.
     """
 
     def __init__(
@@ -95,23 +100,15 @@ class ControlPlane:
         run_dir: Path,
         *,
         port: int = 0,
-        keep_volumes: bool = False,
         pods: RuntimeOptions = PROCESSES,
         archive_dir: Path | None = None,
         progress: bool = False,
         on_failure: Callable[[str], None] | None = None,
-        make_page: PageMaker | None = None,
-        on_page_link: Callable[[str], object] = lambda _: None,
+        page: ServedPage | None = None,
         on_quiet: Callable[[Client], object] = lambda _: None,
     ) -> None:
         self.run_dir = run_dir
-        # A name, since the address differs in each network of containers.
-        host = f"{PROGRESS_SERVICE}.{_SYSTEM_NAMESPACE}.svc" if pods.in_containers else LOOPBACK
-        self.runtime = make_runtime(
-            pods,
-            records=run_dir / RECORDS,
-            host_service=HostService(host, lambda: self._progress.port, self._listen_also) if progress else None,
-        )
+        self.runtime = make_runtime(pods, records=run_dir / RECORDS)
         self._gpus = GpuManager()
         self.meter = UsageMeter(self.runtime, gpus=self._gpus.use)
         """Measures the containers' usage."""
@@ -122,7 +119,7 @@ class ControlPlane:
             self.client,
             run_dir=run_dir,
             runtime=self.runtime,
-            keep_volumes=keep_volumes,
+            keep_volumes=pods.keep_volumes,
             mount_volumes=pods.in_containers,
             gpus=self._gpus,
         )
@@ -138,6 +135,8 @@ class ControlPlane:
         # For processes, an image is only a name: the default parameter server runs with this machine's TensorFlow.
         # No type of service exposes anything here: a TensorBoard listens on loopback.
         options = Options(default_ps_image=_DEFAULT_PS_IMAGE, exposed_tensorboards=True)
+        # A name, since the address differs in each network of containers.
+        host = f"{PROGRESS_SERVICE}.{_SYSTEM_NAMESPACE}.svc" if pods.in_containers else LOOPBACK
         if progress:
             options = msgspec.structs.replace(
                 options,
@@ -159,9 +158,10 @@ class ControlPlane:
             ),
             on_failure=on_failure,
         )
-        self._make_page = make_page
+        reports = self._operator.progress
+        self._host_service = None if reports is None else HostService(host, reports.port, reports.listen_also)
+        self._to_serve = page
         self._page: Page | None = None
-        self._on_page_link = on_page_link
         self._on_quiet = on_quiet
         self._archive_dir = archive_dir
         self._cleanup = ExitStack()
@@ -179,18 +179,18 @@ class ControlPlane:
             undo.callback(self._quietly, "last look", partial(self._on_quiet, self.client))
             undo.callback(self._quietly, "taker of stacks", self._stacks.close)
             undo.callback(self._quietly, "node agent", self.agent.stop)
-            self.agent.start()
+            self.agent.start(self._host_service)
             undo.callback(self._quietly, "usage meter", self.meter.stop)
             self.meter.start()
             undo.callback(self._quietly, "deployment controller", self._deployments.stop)
             self._deployments.start()
             undo.callback(self._quietly, "operator", self._operator.stop)
             self._operator.start()
-            if self._make_page is not None:
+            if self._to_serve is not None:
                 # The page has its own client, which watches while the page is served, and is closed with it.
                 client = Client(client_config(self.endpoint))
-                page = self._page = self._make_page(
-                    client, self._on_page_link, self._archive_dir, self.agent.logs.attempts
+                page = self._page = self._to_serve.make(
+                    client, self._to_serve.on_link, self._archive_dir, self.agent.logs.attempts
                 )
                 undo.callback(self._quietly, "page", page.stop)
                 page.start()
@@ -209,14 +209,6 @@ class ControlPlane:
         """Take what a pod's output says of its progress, if reports are taken. From any thread."""
         if self._operator.progress is not None:
             self._operator.progress.observe(pod_key, report)
-
-    def _listen_also(self, listening: socket.socket) -> None:
-        self._progress.listen_also(listening)
-
-    @property
-    def _progress(self) -> ProgressServer:
-        assert self._operator.progress is not None, "asked for only where the operator takes reports"
-        return self._operator.progress
 
     def _newest_line(self, pod: Pod) -> Seen:
         """Return when the training container last wrote: its log is a file here, without timestamps."""

@@ -107,16 +107,16 @@ def usage_between(before: Reading, now: Reading) -> Usage:
     when a process's children are adopted by another.
     """
     window = max(now.monotonic - before.monotonic, 1e-3)
-    known = {(one.name, one.attempt): one.cpu_seconds for one in before.containers}
+    cpu_before = {(container.name, container.attempt): container.cpu_seconds for container in before.containers}
     containers = tuple(
         ContainerUsage(
-            one.name,
-            one.pod_uid,
-            max(0.0, one.cpu_seconds - known.get((one.name, one.attempt), 0.0)) / window,
-            one.memory,
-            now.gpus.get(one.name),
+            container.name,
+            container.pod_uid,
+            max(0.0, container.cpu_seconds - cpu_before.get((container.name, container.attempt), 0.0)) / window,
+            container.memory,
+            now.gpus.get(container.name),
         )
-        for one in now.containers
+        for container in now.containers
     )
     spent = max(0.0, now.machine.cpu_seconds - before.machine.cpu_seconds)
     return Usage(now.taken, window, spent / window, now.machine.memory, containers)
@@ -223,7 +223,7 @@ class UsageMeter:
 
     def _read_now(self, *, containers: bool = True) -> Reading:
         measured = tuple(self._runtime.measure()) if containers else ()
-        for one in measured:
-            self._runtime.peaks.note(one.name, one.memory)
+        for container in measured:
+            self._runtime.peaks.note(container.name, container.memory)
         gpus = self._gpus() if self._gpus is not None and measured else {}
         return Reading(self._clock.now(), self._clock.monotonic(), self._machine(), measured, gpus)

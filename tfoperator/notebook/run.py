@@ -89,7 +89,7 @@ class LocalRunResult(msgspec.Struct, frozen=True):
 
     def log(self, replica: str = "worker-0") -> str:
         """Return the output of a replica's last attempt. Raises KeyError if there was no such replica."""
-        logs = {one.name: one.logs for one in self.job.replicas}[replica]
+        logs = {result.name: result.logs for result in self.job.replicas}[replica]
         return Path(logs[-1]).read_text(errors="replace") if logs else ""
 
     def __str__(self) -> str:

@@ -93,8 +93,13 @@ def result_table(result: RunResult) -> str:
         if job.condition and not job.succeeded:
             words += f"<br>{html_text(job.message)}"
         cells = [
-            [one.name, str(one.state), str(one.restarts), "" if one.exit_code is None else str(one.exit_code)]
-            for one in job.replicas
+            [
+                replica.name,
+                str(replica.state),
+                str(replica.restarts),
+                "" if replica.exit_code is None else str(replica.exit_code),
+            ]
+            for replica in job.replicas
         ]
         parts.append(f"<div>{words}{html_table(('replica', 'result', 'restarts', 'exit code'), cells)}</div>")
     where = html_text(result.run_directory)

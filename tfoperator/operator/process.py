@@ -24,7 +24,7 @@ import msgspec
 from prometheus_client import CollectorRegistry, disable_created_metrics
 
 import tfoperator
-from tfoperator.kube.client import Client
+from tfoperator.kube.client import Client, RateLimit, WatchPace
 from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.verbs import ApiClient
@@ -127,10 +127,9 @@ def _assemble(
     agent = f"tfoperator/{tfoperator.__version__}"
     refusals = Refusals(metrics.client)
     connect = partial(Client, config, observer=refusals)
-    limited = partial(connect, qps=options.kube_api_qps, burst=options.kube_api_burst)
-    client = cleanup.enter_context(
-        limited(user_agent=agent, watch_batch_period=WATCH_BATCH_PERIOD, parallelism=options.create_parallelism)
-    )
+    limited = partial(connect, limit=RateLimit(options.kube_api_qps, options.kube_api_burst))
+    watches = WatchPace(batch_period=WATCH_BATCH_PERIOD)
+    client = cleanup.enter_context(limited(user_agent=agent, watches=watches, parallelism=options.create_parallelism))
     namespace = environ.get("POD_NAMESPACE", "") or config.namespace
     webhook: ConversionWebhook | None = None
     if options.webhook_bind_address is not None:

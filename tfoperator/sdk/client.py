@@ -14,7 +14,7 @@ from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.retry import retry_on_conflict
 from tfoperator.sdk.errors import JobEnded, JobQueued, NoSuchReplica, job_errors
-from tfoperator.sdk.functions import DEFAULT_BASE_IMAGE, JobSource, function_job, job_manifest
+from tfoperator.sdk.functions import DEFAULT_BASE_IMAGE, FunctionJob, JobSource, job_manifest
 from tfoperator.sdk.queues import QueueState, job_queue
 from tfoperator.sdk.reader import JobReader
 from tfoperator.sdk.states import replica_key
@@ -136,7 +136,7 @@ class TFJobClient(JobReader):
                     "packages_to_install would change your own Python environment: install them yourself, or use "
                     "tfoperator.notebook.run_locally, which makes an environment for the run"
                 )
-            job = function_job(
+            job = FunctionJob(
                 name,
                 train_func,
                 base_image=base_image,
@@ -148,7 +148,7 @@ class TFJobClient(JobReader):
                 packages_to_install=packages_to_install,
                 pip_index_url=pip_index_url,
                 env_vars=env_vars,
-            )
+            ).manifest()
         assert job is not None
         manifest = job_manifest(job, name)
         metadata = manifest["metadata"]

@@ -37,59 +37,71 @@ _RESOURCES = {"gpu": GPU, "storage": "ephemeral-storage"}
 _START_SCRIPT = 'folder=`mktemp -d`\nprintf "%s" "$1" > "$folder/{name}.py"\nexec python3 -u "$folder/{name}.py"'
 
 
-def function_job(
-    name: str,
-    train_func: Callable[..., Any],
-    *,
-    base_image: str = DEFAULT_BASE_IMAGE,
-    parameters: Mapping[str, Any] | None = None,
-    num_workers: int | None = None,
-    num_ps_replicas: int | None = None,
-    num_chief_replicas: int | None = None,
-    resources_per_worker: Mapping[str, Any] | None = None,
-    packages_to_install: Sequence[str] | None = None,
-    pip_index_url: str | None = None,
-    env_vars: Mapping[str, str] | Sequence[Mapping[str, Any]] | None = None,
-) -> dict[str, Any]:
-    """Return the manifest of a TFJob whose replicas all call `train_func`; see `TFJobClient.create_job`."""
-    script = function_script(train_func, parameters)
-    install = ""
-    if packages_to_install:
-        index = f" --index-url {shlex.quote(pip_index_url)}" if pip_index_url else ""
-        packages = " ".join(map(shlex.quote, packages_to_install))
-        install = f"python3 -m pip install --disable-pip-version-check --quiet{index} {packages}\n"
-    container: dict[str, Any] = {
-        "name": DEFAULT_CONTAINER_NAME,
-        "image": base_image,
-        "command": ["sh", "-ec", verbatim(install + _START_SCRIPT.format(name=train_func.__name__)), "sh"],
-        "args": [verbatim(script)],
-    }
-    if env_vars:
-        container["env"] = _env(env_vars)
-    if resources_per_worker:
-        quantities = {_RESOURCES.get(key.lower(), key): value for key, value in resources_per_worker.items()}
-        container["resources"] = {"requests": quantities, "limits": quantities}
-        if GPU in quantities and is_cpu_image(base_image):
-            warnings.warn(f"base_image: {base_image} {NO_CUDA}", stacklevel=3)
-    # A proxy that Istio adds to the pod would run for ever, and the pod with it.
-    template = {
-        "metadata": {"annotations": {"sidecar.istio.io/inject": "false"}},
-        "spec": {"containers": [container]},
-    }
-    if num_workers is None and not num_chief_replicas:
-        num_workers = 1
-    counts = {
-        ReplicaType.CHIEF: num_chief_replicas,
-        ReplicaType.WORKER: num_workers,
-        ReplicaType.PS: num_ps_replicas,
-    }
-    specs = {str(kind): {"replicas": count, "template": template} for kind, count in counts.items() if count}
-    return {
-        "apiVersion": TFJOBS.api_version,
-        "kind": TFJOBS.kind,
-        "metadata": {"name": name},
-        "spec": {"progress": {}, "tfReplicaSpecs": specs},
-    }
+class FunctionJob(msgspec.Struct, frozen=True):
+    """A job whose replicas all call `train_func`; its fields are parameters of `TFJobClient.create_job`."""
+
+    name: str
+    train_func: Callable[..., Any]
+    base_image: str = DEFAULT_BASE_IMAGE
+    parameters: Mapping[str, Any] | None = None
+    num_workers: int | None = None
+    num_ps_replicas: int | None = None
+    num_chief_replicas: int | None = None
+    resources_per_worker: Mapping[str, Any] | None = None
+    packages_to_install: Sequence[str] | None = None
+    pip_index_url: str | None = None
+    env_vars: Mapping[str, str] | Sequence[Mapping[str, Any]] | None = None
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the manifest of the TFJob. Raises FunctionSourceError."""
+        # A proxy that Istio adds to the pod would run for ever, and the pod with it.
+        template = {
+            "metadata": {"annotations": {"sidecar.istio.io/inject": "false"}},
+            "spec": {"containers": [self._container()]},
+        }
+        counts = {
+            ReplicaType.CHIEF: self.num_chief_replicas,
+            ReplicaType.WORKER: self._workers,
+            ReplicaType.PS: self.num_ps_replicas,
+        }
+        specs = {str(kind): {"replicas": count, "template": template} for kind, count in counts.items() if count}
+        return {
+            "apiVersion": TFJOBS.api_version,
+            "kind": TFJOBS.kind,
+            "metadata": {"name": self.name},
+            "spec": {"progress": {}, "tfReplicaSpecs": specs},
+        }
+
+    @property
+    def _workers(self) -> int | None:
+        return 1 if self.num_workers is None and not self.num_chief_replicas else self.num_workers
+
+    def _container(self) -> dict[str, Any]:
+        script = function_script(self.train_func, self.parameters)
+        start = self._installation() + _START_SCRIPT.format(name=self.train_func.__name__)
+        container: dict[str, Any] = {
+            "name": DEFAULT_CONTAINER_NAME,
+            "image": self.base_image,
+            "command": ["sh", "-ec", verbatim(start), "sh"],
+            "args": [verbatim(script)],
+        }
+        if self.env_vars:
+            container["env"] = _env(self.env_vars)
+        if self.resources_per_worker:
+            quantities = {_RESOURCES.get(key.lower(), key): value for key, value in self.resources_per_worker.items()}
+            container["resources"] = {"requests": quantities, "limits": quantities}
+            if GPU in quantities and is_cpu_image(self.base_image):
+                # The warning is about the line that calls `create_job`.
+                warnings.warn(f"base_image: {self.base_image} {NO_CUDA}", stacklevel=4)
+        return container
+
+    def _installation(self) -> str:
+        """Return the line of the start script that installs the packages; "" without any."""
+        if not self.packages_to_install:
+            return ""
+        index = f" --index-url {shlex.quote(self.pip_index_url)}" if self.pip_index_url else ""
+        packages = " ".join(map(shlex.quote, self.packages_to_install))
+        return f"python3 -m pip install --disable-pip-version-check --quiet{index} {packages}\n"
 
 
 def function_script(train_func: Callable[..., Any], parameters: Mapping[str, Any] | None = None) -> str:
@@ -139,7 +151,7 @@ def _source(function: Callable[..., Any]) -> tuple[str, ast.FunctionDef]:
 
 
 def _check_stands_alone(function: Callable[..., Any], node: ast.FunctionDef) -> None:
-    code, known = function.__code__, function.__globals__
+    code, defined = function.__code__, function.__globals__
     loaded = set(_globals(code, "LOAD")) | {
         found.id
         for default in (*node.args.defaults, *filter(None, node.args.kw_defaults))
@@ -149,7 +161,7 @@ def _check_stands_alone(function: Callable[..., Any], node: ast.FunctionDef) -> 
     own = {function.__name__, *_globals(code, "STORE")}
     outside = set(code.co_freevars) - own
     outside |= {
-        name for name in loaded - own if name in known and not hasattr(builtins, name) and not name.startswith("__")
+        name for name in loaded - own if name in defined and not hasattr(builtins, name) and not name.startswith("__")
     }
     if outside:
         names = ", ".join(sorted(outside))

@@ -274,7 +274,9 @@ class JobAccess:
     def _gone(self, error: JobNotFound) -> JobNotFound:
         """Return the error, with the archived logs of the job, although they are not the requested ones."""
         records = self._archived(error.name, error.namespace, None, ReplicaFilter())
-        replicas = list(dict.fromkeys(map(replica_name, sorted((one.as_pod() for one in records), key=pod_order))))
+        replicas = list(
+            dict.fromkeys(map(replica_name, sorted((record.as_pod() for record in records), key=pod_order)))
+        )
         if not replicas:
             return error
         what = f"is gone; the archive has logs of it, but only of {', '.join(replicas)}"

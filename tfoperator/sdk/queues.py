@@ -111,19 +111,19 @@ def job_queues(client: ApiClient, jobs: Iterable[TFJob]) -> dict[str, JobQueue]:
     One request for each fifty in a namespace that have not ended, one for each cluster on which MultiKueue runs some of
     them, and one more where Kueue is older than 0.15.
     """
-    known: dict[str, JobQueue] = {}
+    states: dict[str, JobQueue] = {}
     asked: dict[str, dict[str, TFJob]] = {}
     for job in filter(in_queue, jobs):
         meta = job.metadata
         if final_condition(job) is not None:
-            known[meta.uid] = JobQueue(queue_name(meta.labels), QueueState.FINISHED, multikueue=is_multikueue(job))
+            states[meta.uid] = JobQueue(queue_name(meta.labels), QueueState.FINISHED, multikueue=is_multikueue(job))
         else:
             asked.setdefault(meta.namespace, {})[meta.uid] = job
     for namespace, waiting in asked.items():
         uids = list(waiting)
         for first in range(0, len(uids), _JOBS_PER_REQUEST):
-            known |= _ask(client, namespace, {uid: waiting[uid] for uid in uids[first : first + _JOBS_PER_REQUEST]})
-    return _with_problems(client, known)
+            states |= _ask(client, namespace, {uid: waiting[uid] for uid in uids[first : first + _JOBS_PER_REQUEST]})
+    return _with_problems(client, states)
 
 
 def cluster_of(client: ApiClient, job: TFJob) -> str:
@@ -139,12 +139,12 @@ def cluster_of(client: ApiClient, job: TFJob) -> str:
     return queue_of(job, found).cluster if found else ""
 
 
-def _with_problems(client: ApiClient, known: dict[str, JobQueue]) -> dict[str, JobQueue]:
-    clusters = {queue.cluster for queue in known.values() if queue.cluster}
+def _with_problems(client: ApiClient, states: dict[str, JobQueue]) -> dict[str, JobQueue]:
+    clusters = {queue.cluster for queue in states.values() if queue.cluster}
     problems = {cluster: problem for cluster in sorted(clusters) if (problem := _problem(client, cluster))}
     return {
         uid: msgspec.structs.replace(queue, problem=problems[queue.cluster]) if queue.cluster in problems else queue
-        for uid, queue in known.items()
+        for uid, queue in states.items()
     }
 
 
@@ -157,7 +157,14 @@ def _problem(client: ApiClient, cluster: str) -> str:
             continue
         except KubeError:
             return ""
-        lost = next((one for one in found.status.conditions if one.type == "Active" and one.status == "False"), None)
+        lost = next(
+            (
+                condition
+                for condition in found.status.conditions
+                if condition.type == "Active" and condition.status == "False"
+            ),
+            None,
+        )
         if lost is None:
             return ""
         return "Kueue can't reach now" + (f" ({_one_line(lost.message)})" if lost.message else "")
@@ -207,7 +214,7 @@ def queue_of(job: TFJob, workloads: Sequence[Workload]) -> JobQueue:
         )
         found = _without_workload(job, QueueState.UNKNOWN, message)
         return msgspec.structs.replace(found, by_operator=not found.multikueue)
-    workload = max(workloads, key=lambda one: (not one.is_true("Finished"), *_age(one)))
+    workload = max(workloads, key=lambda workload: (not workload.is_true("Finished"), *_age(workload)))
     state, message = _state(workload)
     admission = workload.status.admission
     return JobQueue(

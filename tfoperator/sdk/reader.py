@@ -158,8 +158,8 @@ class JobReader(JobAccess):
         pods = self._pods_of(job, ReplicaFilter())
         archived = self._archived(name, namespace, job.metadata.uid, ReplicaFilter())
         # Only what a report may need them for is worth a list of the namespace's events.
-        told = job.status.disruptions or any(is_prepared(pod, job, self._clock.now()) for pod in pods)
-        events = self.get_job_events(name, namespace) if told else []
+        may_have_events = job.status.disruptions or any(is_prepared(pod, job, self._clock.now()) for pod in pods)
+        events = self.get_job_events(name, namespace) if may_have_events else []
         place = kubectl_logs if self._run is None else self._run.log_place
         now = self._clock.now()
         report = make_report(job_facts(job, pods, archived, self._client, now=now, events=events, place=place))
@@ -195,7 +195,7 @@ class JobReader(JobAccess):
         A pod that has just started, or has ended, may be missing.
         """
         found = measured_pods(self._client, self._where(namespace), job_selector(name))
-        return {one.name: one.usage for one in found}
+        return {pod.name: pod.usage for pod in found}
 
     def _culprit(self, job: TFJob) -> Culprit | None:
         try:

@@ -32,7 +32,8 @@ def take_stacks(client: Client, pods: Sequence[Pod]) -> list[ReplicaStacks]:
     with ThreadPoolExecutor(_PARALLEL_PODS, thread_name_prefix="stacks") as pool:
         found = pool.map(lambda pod: _told(client, pod), running)
         return [
-            ReplicaStacks(replica_name(pod), one.text, one.problem) for pod, one in zip(running, found, strict=True)
+            ReplicaStacks(replica_name(pod), stacks.text, stacks.problem)
+            for pod, stacks in zip(running, found, strict=True)
         ]
 
 

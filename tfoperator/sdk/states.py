@@ -165,8 +165,10 @@ def waiting_reason(
         return _words(pod.status.reason, pod.status.message) if replica_phase(pod) == "Failed" else ""
     if reason.kind is not ReasonKind.PREPARED:
         return reason.in_full()
-    told = [one for one in events if one.involved_object.name == pod.metadata.name and one.type == "Warning"]
-    newest = max(told, key=lambda one: one.last_seen, default=None)
+    warnings = [
+        event for event in events if event.involved_object.name == pod.metadata.name and event.type == "Warning"
+    ]
+    newest = max(warnings, key=lambda event: event.last_seen, default=None)
     return str(reason) if newest is None else f"{reason}. Its last event: {_words(newest.reason, newest.message)}"
 
 

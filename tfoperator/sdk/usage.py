@@ -41,8 +41,8 @@ class PodUsage(msgspec.Struct, frozen=True, rename="camel"):
 
     def __add__(self, other: PodUsage) -> PodUsage:
         """Return the sum of both."""
-        gpus = [one for one in (self.gpu, other.gpu) if one is not None]
-        memories = [one for one in (self.gpu_memory, other.gpu_memory) if one is not None]
+        gpus = [figure for figure in (self.gpu, other.gpu) if figure is not None]
+        memories = [figure for figure in (self.gpu_memory, other.gpu_memory) if figure is not None]
         return PodUsage(
             self.cpu + other.cpu,
             self.memory + other.memory,
@@ -96,12 +96,12 @@ def measured_pods(client: ApiClient, namespace: str, selector: str) -> list[Meas
         return []
     return [
         MeasuredPod(
-            one.metadata.namespace,
-            one.metadata.name,
-            one.metadata.labels.get(LABEL_JOB_NAME, ""),
-            _pod_usage(one.used()),
+            pod.metadata.namespace,
+            pod.metadata.name,
+            pod.metadata.labels.get(LABEL_JOB_NAME, ""),
+            _pod_usage(pod.used()),
         )
-        for one in page.items
+        for pod in page.items
     ]
 
 

@@ -5,6 +5,6 @@ pages), `history.py` and `usage.py` what an API server forgets; `views.py` and `
 `streams.py` sends changes to the page. `static/` is the page.
 """
 
-from tfoperator.ui.server import UiServer
+from tfoperator.ui.server import PageContent, UiServer
 
-__all__ = ["UiServer"]
+__all__ = ["PageContent", "UiServer"]

@@ -61,8 +61,8 @@ class About(msgspec.Struct, frozen=True, rename="camel"):
     comparison: Mapping[str, Any] | None = None
 
 
-class UiServer(HttpServer):
-    """Serves the page at 127.0.0.1. `start()` once, then `stop()`, which also closes the client.
+class PageContent(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of the page: the jobs of which namespaces, and what is shown beside them.
 
     `namespaces` are the watched ones, `("",)` all. `source` names the cluster for users. `pipelines` is the home
     of pipeline runs, a directory or a URL, which are shown, too, once there are any; without a client only they are.
@@ -71,6 +71,25 @@ class UiServer(HttpServer):
     the logs of containers that run on this machine.
     `commands` are the options with which a command reaches the same cluster; None if none does. Of two
     runs there may be a `comparison`, which is shown alone.
+    """
+
+    namespaces: Sequence[str] = ("",)
+    source: str = ""
+    archive_dir: str | os.PathLike[str] | None = None
+    pipelines: Path | str | None = None
+    local: bool = False
+    attempts: Attempts | None = None
+    run: RecordedRun | None = None
+    commands: str | None = None
+    comparison: Mapping[str, Any] | None = None
+
+
+_ALL_JOBS = PageContent()
+
+
+class UiServer(HttpServer):
+    """Serves the page at 127.0.0.1. `start()` once, then `stop()`, which also closes the client.
+
     `on_link(url)` is called with each link for a browser: one when the server is made, and another when that
     was used, from any thread.
     Raises ListenError. Port 0 selects a free one.
@@ -79,30 +98,26 @@ class UiServer(HttpServer):
     def __init__(
         self,
         client: Client | None,
+        content: PageContent = _ALL_JOBS,
         *,
         port: int = 0,
-        namespaces: Sequence[str] = ("",),
-        source: str = "",
-        archive_dir: str | os.PathLike[str] | None = None,
-        pipelines: Path | str | None = None,
-        local: bool = False,
-        attempts: Attempts | None = None,
-        run: RecordedRun | None = None,
-        commands: str | None = None,
-        comparison: Mapping[str, Any] | None = None,
         on_link: Callable[[str], object] = lambda _: None,
     ) -> None:
         super().__init__("127.0.0.1", port, name="ui", limits=LIMITS)
         self.url = f"http://127.0.0.1:{self.port}/"
-        self._archive = archive_dir or None
-        shown = tuple(name for name in namespaces if name)
-        source = source or (client.server if client is not None else "this machine")
-        archive, jobs = self._archive is not None, client is not None
-        self._about = About(source, shown, archive=archive, jobs=jobs, commands=commands, comparison=comparison)
-        self._local = local
-        self._attempts = attempts
-        self._cluster = None if client is None else Cluster(client, namespaces, local, run)
-        self._home = pipelines
+        self._archive = content.archive_dir or None
+        self._about = About(
+            content.source or (client.server if client is not None else "this machine"),
+            tuple(name for name in content.namespaces if name),
+            archive=self._archive is not None,
+            jobs=client is not None,
+            commands=content.commands,
+            comparison=content.comparison,
+        )
+        self._local = content.local
+        self._attempts = content.attempts
+        self._cluster = None if client is None else Cluster(client, content.namespaces, content.local, content.run)
+        self._home = content.pipelines
         self._pipelines: PipelinePages | None = None
         self._readers = Readers()
         self._calls = ThreadPoolExecutor(_CALL_THREADS, thread_name_prefix="ui-call")

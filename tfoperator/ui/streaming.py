@@ -47,8 +47,8 @@ async def merged(producers: Sequence[Producer]) -> AsyncGenerator[bytes, None]:
                 task.result()
     finally:
         started: list[asyncio.Task[Any]] = [*tasks, waits, take]
-        for one in started:
-            one.cancel()
+        for task in started:
+            task.cancel()
         await asyncio.gather(*started, return_exceptions=True)
 
 

@@ -55,8 +55,8 @@ class DelayingQueue(Queue[T]):
             if self._stopped:
                 return
             if seconds > 0:
-                known = self._due.get(item)
-                if known is None or known[0] > deadline:
+                scheduled = self._due.get(item)
+                if scheduled is None or scheduled[0] > deadline:
                     self._schedule(item, deadline)
         if is_retry:
             self._retries.inc()

@@ -24,12 +24,12 @@ from tfoperator.kube.options import EVERYTHING, LIST_ALL, ListOptions, Selection
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import (
     Body,
-    Change,
     Creation,
     Decoder,
     Deletion,
     ListPage,
     Lookup,
+    Modification,
     Replacement,
     Request,
     WatchStream,
@@ -146,7 +146,7 @@ class DirectClient(SequentialClient):
                     ),
                     decode,
                 )
-            case Change():
+            case Modification():
                 return self._write(lambda: self._changed(kind, request), decode)
             case Deletion(name=name):
                 options = DeleteOptions(
@@ -168,7 +168,7 @@ class DirectClient(SequentialClient):
             return decode(b"{}")
         return self._write(lambda: self._registry.create(self._type(resource), namespace, obj, _OPTIONS), decode)
 
-    def _changed(self, kind: ResourceType, request: Change) -> Written:
+    def _changed(self, kind: ResourceType, request: Modification) -> Written:
         patch = request.patch
         change = patcher(
             kind, request.patch_type.value, patch if isinstance(patch, bytes) else msgspec.json.encode(patch)

@@ -24,7 +24,7 @@ import msgspec
 
 from hack.faults.injection.clock import Origin, ScaledClock
 from hack.processes import tail
-from tfoperator.kube.client import Client
+from tfoperator.kube.client import Client, WatchPace
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.operator import Operator, Options, Reach
 from tfoperator.operator.logging import configure_logging
@@ -64,8 +64,7 @@ def _main(settings: Settings, offset: Synchronized[float]) -> None:
         clock=clock,
         user_agent="tfoperator-plan",
         request_timeout=settings.request_timeout,
-        watch_read_deadline=settings.read_deadline or 90.0,
-        watch_batch_period=WATCH_BATCH_PERIOD,
+        watches=WatchPace(settings.read_deadline or 90.0, WATCH_BATCH_PERIOD),
     )
     lease_client = Client(config, clock=clock, request_timeout=settings.request_timeout / 2)
     operator = Operator(client, options, reach=Reach(lease_client=lease_client), clock=clock, on_failure=failed.put)

@@ -84,7 +84,7 @@ def serve() -> Iterator[Serve]:
 
 @pytest.fixture
 def client_for(serve: Serve) -> Iterator[MakeClient]:
-    """Makes clients: `client_for(url, {"tls": ...}, burst=1)`, where the second argument is more of `ClusterConfig`.
+    """Makes clients: `client_for(url, {"tls": ...}, parallelism=1)`; the second argument is more of `ClusterConfig`.
 
     With a handler instead of a URL it starts a server.
     """

@@ -17,6 +17,7 @@ from tests.unit.kube.conftest import Certificates, MakeClient, Serve
 from tests.unit.kube.server import Exchange, chunks, lists_and_watches, stalls
 from tfoperator.kube import WatchOptions, errors
 from tfoperator.kube import watch as kube_watch
+from tfoperator.kube.client import WatchPace
 from tfoperator.kube.http import verbs
 from tfoperator.kube.objects import PartialObject
 from tfoperator.kube.resources import PODS
@@ -106,13 +107,13 @@ def test_a_watch_that_is_cut_off_has_no_clean_end(client_for: MakeClient, ending
 def test_silence_beyond_the_read_deadline_is_an_error_but_without_bookmarks_not_before_the_watch_is_due(
     client_for: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = client_for(stalls(event("ADDED")), watch_read_deadline=0.5)
+    client = client_for(stalls(event("ADDED")), watches=WatchPace(0.5))
     watch = iter(client.watch(PODS, "", DECODE))
     next(watch)
     with pytest.raises(errors.DeadlineExceeded, match="no event and no bookmark"):
         next(watch)
     monkeypatch.setattr(verbs, "WATCH_GRACE", 0.5)
-    client = client_for(stalls(event("ADDED")), watch_read_deadline=0.01)
+    client = client_for(stalls(event("ADDED")), watches=WatchPace(0.01))
     watch = iter(client.watch(PODS, "", DECODE, WatchOptions(allow_watch_bookmarks=False, timeout_seconds=0)))
     next(watch)
     began = time.monotonic()
@@ -280,7 +281,7 @@ def test_with_a_batch_period_events_that_come_soon_after_others_wait_for_more(cl
         exchange.wait_until_client_leaves()
         exchange.hang_up()
 
-    client = client_for(handler, clock=clock, watch_batch_period=0.05)
+    client = client_for(handler, clock=clock, watches=WatchPace(batch_period=0.05))
     seen: list[str] = []
     with client.watch(PODS, "", DECODE) as watch:
         reading = InThread(lambda: seen.extend(name for event in watch for name in names([event])))

@@ -11,7 +11,7 @@ import pytest
 from tests.support.served import ServedWorld
 from tfoperator.local.node.expansion import expand
 from tfoperator.sdk import FunctionSourceError
-from tfoperator.sdk.functions import function_job, function_script
+from tfoperator.sdk.functions import FunctionJob, function_script
 
 OUTSIDE = 3
 
@@ -52,7 +52,7 @@ def run(job: dict[str, Any], folder: Path, **environment: str) -> str:
 
 
 def test_the_function_runs_elsewhere_as_it_is_written_here(tmp_path: Path) -> None:
-    job = function_job("mnist", train, parameters={"rate": 0.5}, env_vars={"EXTRA": "more"})
+    job = FunctionJob("mnist", train, parameters={"rate": 0.5}, env_vars={"EXTRA": "more"}).manifest()
     assert run(job, tmp_path) == ("0.5 more $(EXTRA) $$ two\nlines Says what it got: $(HOME) $$ 'quoted' \"twice\".\n")
 
 
@@ -61,7 +61,7 @@ def test_an_inner_function_keeps_the_text_inside_it(tmp_path: Path) -> None:
         print("""not
 indented""")
 
-    assert run(function_job("mnist", train), tmp_path) == "not\nindented\n"
+    assert run(FunctionJob("mnist", train).manifest(), tmp_path) == "not\nindented\n"
 
 
 def test_the_job_has_the_replicas_and_resources_that_were_asked_for(world: ServedWorld) -> None:
@@ -91,9 +91,9 @@ def test_the_job_has_the_replicas_and_resources_that_were_asked_for(world: Serve
 def test_one_worker_is_enough_unless_there_is_a_chief() -> None:
     def train() -> None: ...
 
-    assert function_job("a", train)["spec"]["progress"] == {}
-    assert list(function_job("a", train)["spec"]["tfReplicaSpecs"]) == ["Worker"]
-    assert list(function_job("a", train, num_chief_replicas=1)["spec"]["tfReplicaSpecs"]) == ["Chief"]
+    assert FunctionJob("a", train).manifest()["spec"]["progress"] == {}
+    assert list(FunctionJob("a", train).manifest()["spec"]["tfReplicaSpecs"]) == ["Worker"]
+    assert list(FunctionJob("a", train, num_chief_replicas=1).manifest()["spec"]["tfReplicaSpecs"]) == ["Chief"]
 
 
 def test_what_the_function_takes_from_outside_is_named() -> None:
@@ -160,7 +160,7 @@ def test_a_function_needs_a_name_for_its_job_plain_parameters_and_cuda_for_its_g
     with pytest.raises(FunctionSourceError, match="must be plain values"):
         function_script(train, {"path": Path("x")})
     with pytest.warns(UserWarning, match="has no CUDA"):
-        function_job("a", train, resources_per_worker={"gpu": 1}, parameters={})
+        FunctionJob("a", train, resources_per_worker={"gpu": 1}, parameters={}).manifest()
 
 
 def of_nothing() -> None: ...

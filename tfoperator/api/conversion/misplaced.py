@@ -21,8 +21,8 @@ def misplaced_policies(obj: Mapping[str, Any]) -> list[str]:
     spec = obj.get("spec")
     if obj.get("apiVersion") != TFJOBS.api_version or not isinstance(spec, dict):
         return []
-    known = members(RunPolicy).keys() - members(TFJobSpec).keys()
-    return [name for name in spec if name in known]
+    policies = members(RunPolicy).keys() - members(TFJobSpec).keys()
+    return [name for name in spec if name in policies]
 
 
 def move_policies(obj: dict[str, Any]) -> Conversion:

@@ -48,8 +48,8 @@ def rename(
     """
     wanted: dict[str, str] = {}
     for name in names:
-        known = remembered.get(name)
-        wanted[name] = known if known is not None and back(known) == name else forth(name)
+        spelling = remembered.get(name)
+        wanted[name] = spelling if spelling is not None and back(spelling) == name else forth(name)
     counts = Counter(wanted.values())
     renamed = {name: new if counts[new] == 1 else name for name, new in wanted.items()}
     return renamed if len(set(renamed.values())) == len(renamed) else {name: name for name in renamed}

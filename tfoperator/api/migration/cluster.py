@@ -47,7 +47,8 @@ def cluster_findings(facts: ClusterFacts) -> tuple[Finding, ...]:
     todo = "manifests/base/user-roles.yaml gives edit, admin and view the same rights"
     found.append(Finding(Effort.NOTE, "RBAC", roles, todo))
     found += [
-        Finding(Effort.NOTE, one.what, f"was not looked at: {one.reason}", "look yourself") for one in facts.unread
+        Finding(Effort.NOTE, unread.what, f"was not looked at: {unread.reason}", "look yourself")
+        for unread in facts.unread
     ]
     return tuple(found)
 
@@ -75,7 +76,11 @@ def _operators(facts: ClusterFacts) -> Iterator[Finding]:
 def _leaves_tfjobs(deployment: dict[str, Any]) -> bool:
     """Return whether its flags name kinds, and not TFJob."""
     containers = _part(_part(_part(deployment, "spec"), "template"), "spec").get("containers") or []
-    words = [str(word) for one in containers for word in [*(one.get("command") or []), *(one.get("args") or [])]]
+    words = [
+        str(word)
+        for container in containers
+        for word in [*(container.get("command") or []), *(container.get("args") or [])]
+    ]
     text = " ".join(words).lower()
     return "--enable-scheme" in text and "tfjob" not in text
 

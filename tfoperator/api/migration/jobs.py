@@ -33,8 +33,8 @@ def job_findings(obj: dict[str, Any], pods: Sequence[Pod] | None, now: datetime)
     """
     version = older_version(obj)
     if version is not None:
-        told = f"is {version}, which the Go operator of v1 does not run"
-        return (Finding(Effort.ACTION, "apiVersion", told, "convert it: tfoperator convert FILE"),)
+        what = f"is {version}, which the Go operator of v1 does not run"
+        return (Finding(Effort.ACTION, "apiVersion", what, "convert it: tfoperator convert FILE"),)
     found = []
     misplaced = [f"spec.{name}" for name in misplaced_policies(obj)]
     for problem in check(obj)[1]:
@@ -209,7 +209,7 @@ def _ended(job: TFJob) -> bool:
 
 def _is_running(job: TFJob) -> bool:
     running = (ConditionType.RUNNING, ConditionType.RESTARTING)
-    return not _ended(job) and any(has_condition(job, one) for one in running)
+    return not _ended(job) and any(has_condition(job, condition) for condition in running)
 
 
 def owned(pods: Sequence[Pod]) -> Mapping[str, list[Pod]]:

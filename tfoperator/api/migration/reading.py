@@ -51,7 +51,7 @@ def read_cluster(client: ApiClient, namespace: str) -> ClusterFacts:
         jobs=jobs,
         pods=tried("pods of TFJobs", lambda: _all(client, PODS, namespace, decode_pod, MANAGED_SELECTOR)),
         crd=tried("the CRD", lambda: client.get(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, decode_plain)),
-        other_kinds=tuple(one for one in OTHER_KINDS if tried(f"the CRD of {one}", partial(kind, one)) is not None),
+        other_kinds=tuple(crd for crd in OTHER_KINDS if tried(f"the CRD of {crd}", partial(kind, crd)) is not None),
         operators=tried("Deployments", lambda: _all(client, DEPLOYMENTS, "", decode_plain, GO_OPERATOR)) or (),
         webhooks=tried("webhook configurations", lambda: _all(client, VALIDATING_WEBHOOKS, "", decode_plain)) or (),
         unread=tuple(unread),  # the calls above have filled it

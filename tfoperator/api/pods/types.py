@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from tfoperator.api.problems import Problem, member, shown
+from tfoperator.api.problems import Problem, in_words, member, shown
 from tfoperator.api.quantity import parse_signed_quantity
 
 TYPES = Path(__file__).with_name("types.json")
@@ -80,7 +80,7 @@ class Unknown(msgspec.Struct, frozen=True):
 
     path: str
     name: str
-    known: tuple[str, ...]
+    members: tuple[str, ...]
 
 
 def unknown_fields(value: object, kind: str, path: str) -> Iterator[Unknown]:
@@ -99,7 +99,7 @@ def drop_unknown(value: object, kind: str, path: str = "") -> list[str]:
     found = list(unknown_fields(value, kind, path))
     if found:
         _drop(value, kind)
-    return [member(one.path, one.name) for one in found]
+    return [member(unknown.path, unknown.name) for unknown in found]
 
 
 def _drop(value: object, kind: str) -> None:
@@ -134,7 +134,7 @@ def wrong_types(value: object, kind: str, path: str) -> Iterator[Problem]:
         return
     wanted = _demand(value, kind)
     if wanted:
-        yield Problem(path, f"must be {wanted}, but is {shown(value) if kind == QUANTITY else _what(value)}")
+        yield Problem(path, f"must be {wanted}, but is {shown(value) if kind == QUANTITY else in_words(value)}")
         return
     for child, child_kind, at in _parts(value, kind, path):
         yield from wrong_types(child, child_kind, at)
@@ -190,19 +190,6 @@ def _is_quantity(value: object) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _what(value: object) -> str:
-    match value:
-        case dict():
-            return "an object"
-        case list():
-            return "a list"
-        case bool():
-            return shown(value)
-        case str():
-            return f"the string {shown(value)}"
-    return f"the number {shown(value)}"
 
 
 def schema_kind(kind: str) -> tuple[str, str]:

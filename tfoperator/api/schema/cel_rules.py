@@ -14,33 +14,35 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from tfoperator.api.limits import MAX_NAME_LENGTH, NAME_PATTERN
-from tfoperator.api.names import TENSORBOARD_SUFFIX
+from tfoperator.api.names import LONGEST_SUFFIX, TENSORBOARD_SUFFIX
 from tfoperator.api.v1.types import ReplicaType
 
 _INVALID = "FieldValueInvalid"
 
 
-def cel_rule(rule: str, message: str, reason: str = _INVALID, *, told: str = "", **more: str) -> dict[str, str]:
+def cel_rule(rule: str, message: str, reason: str = _INVALID, *, expression: str = "", **more: str) -> dict[str, str]:
     """Return an entry of `x-kubernetes-validations`. The default of `reason` is API servers' own, and left out.
 
-    `told` is CEL for a message that names the violation. `message` replaces it where it can't be evaluated: on one
-    line, in at most 5 KiB.
+    `expression` is CEL for a message that names the violation. `message` replaces it where it can't be evaluated: on
+    one line, in at most 5 KiB.
     """
-    members = {"rule": rule, "message": message, "reason": reason, "messageExpression": told, **more}
+    members = {"rule": rule, "message": message, "reason": reason, "messageExpression": expression, **more}
     return {name: value for name, value in members.items() if value not in ("", _INVALID)}
 
 
 def unchangeable_rule(value: str, **more: str) -> dict[str, str]:
     """Return the rule that a value stays as it is: CEL, in which {0} is the object that has it."""
     old, new = value.format("oldSelf"), value.format("self")
-    told = f"""'can\\'t be changed from "' + {old} + '" to "' + {new} + '"'"""
-    return cel_rule(f"{new} == {old}", "can't be changed", "FieldValueForbidden", told=told, **more)
+    expression = f"""'can\\'t be changed from "' + {old} + '" to "' + {new} + '"'"""
+    return cel_rule(f"{new} == {old}", "can't be changed", "FieldValueForbidden", expression=expression, **more)
 
 
 def one_of_rule(values: Sequence[str]) -> dict[str, str]:
     """Return the rule that a text is one of these values."""
     demand = f"must be {' or '.join(values)}"
-    return cel_rule(f"self in [{', '.join(map(repr, values))}]", demand, told=f"'{demand}, but is \"' + self + '\"'")
+    return cel_rule(
+        f"self in [{', '.join(map(repr, values))}]", demand, expression=f"'{demand}, but is \"' + self + '\"'"
+    )
 
 
 class TwoRules(msgspec.Struct, frozen=True):
@@ -53,34 +55,36 @@ class TwoRules(msgspec.Struct, frozen=True):
 _PATH = "self.spec.tfReplicaSpecs"
 
 
-def _for_new_jobs(rule: str, message: str, path: str, reason: str = _INVALID, *, told: str = "") -> dict[str, str]:
-    return cel_rule(f"has(self.status) || {rule}", message, reason, told=told, fieldPath=path)
+def _for_new_jobs(
+    rule: str, message: str, path: str, reason: str = _INVALID, *, expression: str = ""
+) -> dict[str, str]:
+    return cel_rule(f"has(self.status) || {rule}", message, reason, expression=expression, fieldPath=path)
 
 
 def _replica_rule(
-    whole: str, change: str, message: str, reason: str = _INVALID, *, told: tuple[str, str] = ("", "")
+    whole: str, change: str, message: str, reason: str = _INVALID, *, expression: tuple[str, str] = ("", "")
 ) -> TwoRules:
-    """Return the two rules; `whole` and `change` are CEL, and so are both of `told`: for a new job and for a change."""
+    """Return the two rules. `whole` and `change` are CEL, and so are both expressions: for a new job, for a change."""
     return TwoRules(
-        _for_new_jobs(whole, message, ".spec.tfReplicaSpecs", reason, told=told[0]),
-        cel_rule(change, message, reason, told=told[1]),
+        _for_new_jobs(whole, message, ".spec.tfReplicaSpecs", reason, expression=expression[0]),
+        cel_rule(change, message, reason, expression=expression[1]),
     )
 
 
-def told_of_one(items: str, item: str, good: str, told: str) -> str:
+def expression_of_item(items: str, item: str, good: str, expression: str) -> str:
     """Return CEL for a message about one of `items`, called `item`, that is not `good`.
 
     API servers estimate the cost of the longest message. They know the maximum length of a key or a named member, but
     not of a comprehension's result: joining the bad items would be refused, so the message is made within the
     comprehension.
     """
-    return f"{items}.map({item}, !({good}), {told})[0]"
+    return f"{items}.map({item}, !({good}), {expression})[0]"
 
 
-def _each_type(good: str, before: str, message: str, told: str, reason: str = _INVALID) -> TwoRules:
-    """Return rules that each type is `good`, or in a change as `before`. `told` is CEL, too, about one that is not.
+def _each_type(good: str, before: str, message: str, expression: str, reason: str = _INVALID) -> TwoRules:
+    """Return rules that each type is `good`, or in a change as `before`.
 
-    In `good`, {all} stands for the replica specs.
+    In `good`, {all} stands for the replica specs. `expression` is CEL for a message about a type that is not good.
     """
     whole, change = good.replace("{all}", _PATH), f"({before} || {good.replace('{all}', 'self')})"
     return _replica_rule(
@@ -88,7 +92,10 @@ def _each_type(good: str, before: str, message: str, told: str, reason: str = _I
         f"self.all(type, {change})",
         message,
         reason,
-        told=(told_of_one(_PATH, "type", whole, told), told_of_one("self", "type", change, told)),
+        expression=(
+            expression_of_item(_PATH, "type", whole, expression),
+            expression_of_item("self", "type", change, expression),
+        ),
     )
 
 
@@ -114,13 +121,13 @@ def replica_rules(types: Iterable[str], exclusive: Iterable[tuple[str, str, str]
     `exclusive` are pairs of types of which a job may have only one, with the reason.
     """
     names = list(types)
-    known = f"the types are {', '.join(names)}"
+    choice = f"the types are {', '.join(names)}"
     return (
         _each_type(
             f"type.lowerAscii() in [{', '.join(repr(name.lower()) for name in names)}]",
             "type in oldSelf",
-            known,
-            f"type + ' is not a replica type; {known}'",
+            choice,
+            f"type + ' is not a replica type; {choice}'",
         ),
         _each_type(
             "{all}.exists_one(other, other.lowerAscii() == type.lowerAscii())",
@@ -130,12 +137,12 @@ def replica_rules(types: Iterable[str], exclusive: Iterable[tuple[str, str, str]
         ),
         *(
             _replica_rule(
-                f"!({_has_both(_PATH, one, other)})",
-                f"self.all(type, type in oldSelf) || !({_has_both('self', one, other)})",
-                f"must not have both {one} and {other}: {why}",
+                f"!({_has_both(_PATH, first, second)})",
+                f"self.all(type, type in oldSelf) || !({_has_both('self', first, second)})",
+                f"must not have both {first} and {second}: {why}",
                 "FieldValueForbidden",
             )
-            for one, other, why in exclusive
+            for first, second, why in exclusive
         ),
         _each_type(
             f"({_IS_PS} || {_has_template('{all}')})",
@@ -159,7 +166,6 @@ def _fits(type_name: str) -> str:
     return f"size(self.metadata.name) + size({type_name}) + size({_HIGHEST_INDEX}) + 2 <= {MAX_NAME_LENGTH}"
 
 
-_MAX_SUFFIX_LENGTH = len("-evaluator-2147483647")
 _NAME_TOO_LONG = _too_long("{name}-{type}-{index}")
 
 _BOARD_FITS = f"!has(self.spec.tensorBoard) || size(self.metadata.name) <= {MAX_NAME_LENGTH - len(TENSORBOARD_SUFFIX)}"
@@ -179,13 +185,13 @@ def new_job_rules(replicas: Iterable[TwoRules], type_name: str = "type.lowerAsci
             f"self.metadata.name.matches('{NAME_PATTERN}')",
             proper,
             ".metadata.name",
-            told=f'"{proper}, but is \\"" + self.metadata.name + "\\""',
+            expression=f'"{proper}, but is \\"" + self.metadata.name + "\\""',
         ),
         _for_new_jobs(
             f"{_PATH}.all(type, {fits})",
             _NAME_TOO_LONG,
             ".metadata.name",
-            told=told_of_one(
+            expression=expression_of_item(
                 _PATH, "type", fits, _too_long(f"' + self.metadata.name + '-' + {type_name} + '-{{index}}", "'")
             ),
         ),
@@ -201,7 +207,7 @@ def larger_job_rule(type_name: str = "type.lowerAscii()") -> dict[str, str]:
     its status could not be written.
     """
     old = "oldSelf.spec.tfReplicaSpecs"
-    short = f"size(self.metadata.name) <= {MAX_NAME_LENGTH - _MAX_SUFFIX_LENGTH}"
+    short = f"size(self.metadata.name) <= {MAX_NAME_LENGTH - LONGEST_SUFFIX}"
     no_more = f"(type in {old} && {_PATH}[type].replicas <= {old}[type].replicas)"
     rule = f"{short} || {_PATH}.all(type, {no_more} || {_fits(type_name)})"
     return cel_rule(rule, _NAME_TOO_LONG, fieldPath=".metadata.name")
@@ -214,11 +220,11 @@ REPLICA_RULES = replica_rules(ReplicaType, [(ReplicaType.CHIEF, ReplicaType.MAST
 
 V1_RULES = (
     *new_job_rules(REPLICA_RULES),
-    _for_new_jobs(_BOARD_FITS, _BOARD_TOO_LONG, ".metadata.name", told=_BOARD_TOLD),
+    _for_new_jobs(_BOARD_FITS, _BOARD_TOO_LONG, ".metadata.name", expression=_BOARD_TOLD),
     cel_rule(
         f"has(oldSelf.spec.tensorBoard) || {_BOARD_FITS}",
         _BOARD_TOO_LONG,
-        told=_BOARD_TOLD,
+        expression=_BOARD_TOLD,
         fieldPath=".metadata.name",
     ),
     larger_job_rule(),

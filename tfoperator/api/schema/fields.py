@@ -10,19 +10,19 @@ from __future__ import annotations
 import msgspec
 
 from tfoperator.api import templates
-from tfoperator.api.schema.cel_rules import REPLICA_RULES, cel_rule, told_of_one, unchangeable_rule
+from tfoperator.api.schema.cel_rules import REPLICA_RULES, cel_rule, expression_of_item, unchangeable_rule
 from tfoperator.api.schema.pod_template_fields import CONTAINERS, OPEN_STRUCTS
 from tfoperator.api.schema.structs import Table
 from tfoperator.api.v1 import status, types
-from tfoperator.api.validation.rules import IN_PLACE_TOGETHER, TWO_SUCCESSES, RuleInCel
+from tfoperator.api.validation.rules import IN_PLACE_TOGETHER, TWO_SUCCESSES, Contradiction
 
 _IS_MOUNTED = "has(self.volumes) && self.volumes.exists(volume, volume.name == mount.name)"
 _NETWORK = "(has({0}.network) ? {0}.network : '')"
 _MANAGED_BY = "(has({0}.runPolicy) && has({0}.runPolicy.managedBy) ? {0}.runPolicy.managedBy : '')"
 
 
-def _rule(rule: RuleInCel) -> dict[str, str]:
-    return cel_rule(rule.rule, rule.message, fieldPath=f".{rule.field}")
+def _refused(contradiction: Contradiction) -> dict[str, str]:
+    return cel_rule(contradiction.rule, contradiction.message, fieldPath=f".{contradiction.field}")
 
 
 TABLE = Table(
@@ -31,16 +31,16 @@ TABLE = Table(
             "x-kubernetes-validations": [
                 unchangeable_rule(_MANAGED_BY, fieldPath=".runPolicy.managedBy"),
                 unchangeable_rule(_NETWORK, fieldPath=".network"),
-                _rule(TWO_SUCCESSES),
+                _refused(TWO_SUCCESSES),
             ],
         },
-        types.RunPolicy: {"x-kubernetes-validations": [_rule(IN_PLACE_TOGETHER)]},
+        types.RunPolicy: {"x-kubernetes-validations": [_refused(IN_PLACE_TOGETHER)]},
         types.TensorBoard: {
             "x-kubernetes-validations": [
                 cel_rule(
                     f"!has(self.volumeMounts) || self.volumeMounts.all(mount, {_IS_MOUNTED})",
                     "must name volumes of the TensorBoard",
-                    told=told_of_one(
+                    expression=expression_of_item(
                         "self.volumeMounts",
                         "mount",
                         _IS_MOUNTED,

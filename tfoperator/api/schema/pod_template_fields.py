@@ -22,7 +22,7 @@ Members = Mapping[tuple[str, ...], Mapping[str, Any]]
 """Additions to members of a schema, by their paths."""
 
 
-class View(NamedTuple):
+class SchemaView(NamedTuple):
     """The additions to one of Kubernetes' types."""
 
     struct: type[msgspec.Struct]
@@ -35,7 +35,7 @@ CONTAINERS: dict[str, Any] = {
             f"self.exists(container, container.name == '{DEFAULT_CONTAINER_NAME}')",
             f'one must be named "{DEFAULT_CONTAINER_NAME}"',
             "FieldValueRequired",
-            told=f'\'one must be named "{DEFAULT_CONTAINER_NAME}", but there is only "\' + self[0].name + '
+            expression=f'\'one must be named "{DEFAULT_CONTAINER_NAME}", but there is only "\' + self[0].name + '
             "(size(self) > 1 ? '\", ...' : '\"')",
         )
     ],
@@ -47,7 +47,7 @@ _CONTAINER = {"items": {"required": ["image", "name"]}}
 
 def _members_of_template() -> Members:
     spec, container, port = (
-        {name: one.field for name, one in declared(struct).items()}
+        {name: declaration.field for name, declaration in declared(struct).items()}
         for struct in (templates.PodTemplateSpec, templates.TemplateContainer, templates.TemplatePort)
     )
     containers, number = spec["containers"], port["containerPort"]
@@ -73,9 +73,9 @@ def _members_of_template() -> Members:
     }
 
 
-VIEWS: Mapping[str, View] = {
-    TEMPLATE: View(templates.PodTemplate, _members_of_template()),
-    VOLUME_SOURCE: View(
+VIEWS: Mapping[str, SchemaView] = {
+    TEMPLATE: SchemaView(templates.PodTemplate, _members_of_template()),
+    VOLUME_SOURCE: SchemaView(
         templates.VolumeSource,
         {("name",): {"description": "It has no effect here: the operator names the volume."}},
     ),

@@ -51,7 +51,7 @@ class Table(msgspec.Struct, frozen=True):
 
 def struct_schema(struct: type[msgspec.Struct], table: Table) -> Schema:
     """Return the structural schema of a struct, new at each call. Raises NotDeclared."""
-    declarations = {name: one.field for name, one in declared(struct).items()}
+    declarations = {name: declaration.field for name, declaration in declared(struct).items()}
     types = members(struct)
     additions = table.fields.get(struct, {})
     properties = {

@@ -9,9 +9,10 @@ waits.
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
-from typing import Self
 
 import msgspec
+
+from tfoperator.base.words import Word
 
 
 class Fate(StrEnum):
@@ -59,22 +60,10 @@ class ConditionTraits(msgspec.Struct, frozen=True, kw_only=True):
     is_news: bool = True
 
 
-class ConditionType(StrEnum):
+class ConditionType(Word):
     """The types of conditions of a TFJob. Of the Go operator's that are true, the last one here is the job's state."""
 
     traits: ConditionTraits
-
-    def __new__(cls, value: str, traits: ConditionTraits | None = None) -> Self:
-        """Make a member that is its name, and has its traits. Raises TypeError without them.
-
-        They have a default for type checkers alone, which take the look-up `ConditionType("Ready")` for a call of this.
-        """
-        if traits is None:
-            raise TypeError(f"condition {value} has no ConditionTraits")
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.traits = traits
-        return member
 
     CREATED = (
         "Created",
@@ -168,16 +157,16 @@ class ConditionType(StrEnum):
     )
 
 
-PEER_CONDITIONS = frozenset(one for one in ConditionType if one.traits.is_peers)
+PEER_CONDITIONS = frozenset(condition for condition in ConditionType if condition.traits.is_peers)
 """The types of conditions that the Go operator has: the only types in `status.conditions`."""
 
 TROUBLES = tuple(
     sorted(
-        (one for one in ConditionType if one.traits.concern and not one.traits.is_peers),
-        key=lambda one: -one.traits.concern,
+        (condition for condition in ConditionType if condition.traits.concern and not condition.traits.is_peers),
+        key=lambda condition: -condition.traits.concern,
     )
 )
 """The types that are shown in the place of `Running` while they are true, the most alarming first."""
 
-PASSING_CONDITIONS = tuple(one for one in ConditionType if one.traits.at_end is Fate.FALSE)
+PASSING_CONDITIONS = tuple(condition for condition in ConditionType if condition.traits.at_end is Fate.FALSE)
 """The types about what goes on: false once the job has ended."""

@@ -7,12 +7,12 @@ word is used.
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Literal, NewType, Self
+from typing import Literal, NewType
 
 import msgspec
 
 from tfoperator.api.v1.condition_types import PASSING_CONDITIONS, ConditionType, Fate
+from tfoperator.base.words import Word
 
 EventType = Literal["Normal", "Warning"]
 
@@ -34,11 +34,11 @@ class ReasonTraits(msgspec.Struct, frozen=True, kw_only=True):
     is_news: bool = True
 
 
-_HELD = tuple(one for one in ConditionType if one.traits.while_held is Fate.FALSE)
+_HELD = tuple(condition for condition in ConditionType if condition.traits.while_held is Fate.FALSE)
 """The conditions that become false when a job is suspended."""
 
-_HELD_BY_QUEUE = tuple(one for one in _HELD if one is not ConditionType.ADMITTED)
-_OUR_PASSING = tuple(one for one in PASSING_CONDITIONS if not one.traits.is_peers)
+_HELD_BY_QUEUE = tuple(condition for condition in _HELD if condition is not ConditionType.ADMITTED)
+_OUR_PASSING = tuple(condition for condition in PASSING_CONDITIONS if not condition.traits.is_peers)
 
 
 def _event(kind: EventType, meaning: str, *, is_news: bool = True) -> ReasonTraits:
@@ -56,22 +56,10 @@ def _end(outcome: ConditionType, meaning: str) -> ReasonTraits:
     return ReasonTraits(meaning=meaning, conditions=(outcome, *PASSING_CONDITIONS))
 
 
-class JobReason(StrEnum):
+class JobReason(Word):
     """The reasons of a TFJob's conditions and events."""
 
     traits: ReasonTraits
-
-    def __new__(cls, value: str, traits: ReasonTraits | None = None) -> Self:
-        """Make a member that is its word, and has its traits. Raises TypeError without them.
-
-        They have a default for type checkers alone, which take the look-up `JobReason("Stalled")` for a call of this.
-        """
-        if traits is None:
-            raise TypeError(f"reason {value} has no ReasonTraits")
-        member = str.__new__(cls, value)
-        member._value_ = value
-        member.traits = traits
-        return member
 
     @property
     def event_type(self) -> EventType:

@@ -38,7 +38,7 @@ CRASH_LOOP = "CrashLoopBackOff"
 _WAITS_IN_A_CRASH_LOOP = re.compile(rf"-\d[\w., -]*? waits?: [^;]*{CRASH_LOOP}")
 """A reason of a replica in the message of the condition Running, in the form of `tfoperator.api.waiting.summary`."""
 
-_BY_PRIORITY = tuple(one for one in reversed(ConditionType) if one.traits.is_peers)
+_BY_PRIORITY = tuple(condition for condition in reversed(ConditionType) if condition.traits.is_peers)
 
 
 class JobState(msgspec.Struct, frozen=True):
@@ -86,14 +86,14 @@ def end_word(end: JobCondition) -> str:
 
 def _before_the_end(conditions: Sequence[JobCondition]) -> tuple[str, JobCondition | None]:
     """Return the state of a job that has not ended, "" if no condition says it, and the condition that explains it."""
-    state = next((one for one in _BY_PRIORITY if status_of(conditions, one) == "True"), None)
+    state = next((condition for condition in _BY_PRIORITY if status_of(conditions, condition) == "True"), None)
     running = find_condition(conditions, ConditionType.RUNNING)
     if state is None or state is ConditionType.CREATED:
         # That it was created explains nothing; the condition Running says why the job doesn't run yet.
         return str(state or ""), running or find_condition(conditions, ConditionType.CREATED)
     if state is not ConditionType.RUNNING or running is None:
         return str(state), find_condition(conditions, state)
-    trouble = next((one for one in TROUBLES if status_of(conditions, one) == "True"), None)
+    trouble = next((condition for condition in TROUBLES if status_of(conditions, condition) == "True"), None)
     if trouble is not None:
         return str(trouble), find_condition(conditions, trouble)
     return CRASH_LOOP if _WAITS_IN_A_CRASH_LOOP.search(running.message) else str(state), running

@@ -19,8 +19,8 @@ from tfoperator.base.clock import utc
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
-_PEERS = [one for one in ConditionType if one.traits.is_peers]
-_OURS = [one for one in ConditionType if not one.traits.is_peers]
+_PEERS = [condition for condition in ConditionType if condition.traits.is_peers]
+_OURS = [condition for condition in ConditionType if not condition.traits.is_peers]
 
 MAX_INDEXES = 100_000
 """The most indexes that one string yields: `"0-2147483647"` must not eat the operator's memory."""
@@ -50,7 +50,7 @@ class JobCondition(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 def find_condition(conditions: Sequence[JobCondition], kind: str) -> JobCondition | None:
     """Return the condition of that type, or None."""
-    return next((one for one in conditions if one.type == kind), None)
+    return next((condition for condition in conditions if condition.type == kind), None)
 
 
 def final_of(status: "TFJobStatus") -> JobCondition | None:
@@ -237,7 +237,7 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     @property
     def time(self) -> datetime:
         """When something in it changed last, but for what the time changes."""
-        return max((utc(one) for one in (self.since, self.resources_since) if one is not None), default=_NEVER)
+        return max((utc(moment) for moment in (self.since, self.resources_since) if moment is not None), default=_NEVER)
 
     def until(self, now: datetime) -> dict[str, int]:
         """Return the seconds in each phase that the job was in, up to `now`; 0 or more, whatever the status says."""
@@ -265,9 +265,11 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         trained = passed if self.phase == UsagePhase.TRAINING else 0
         return {
             name: ResourceUsage(
-                one.in_use, one.requested_seconds + one.in_use * passed, one.trained_seconds + one.in_use * trained
+                resource.in_use,
+                resource.requested_seconds + resource.in_use * passed,
+                resource.trained_seconds + resource.in_use * trained,
             )
-            for name, one in self.resources.items()
+            for name, resource in self.resources.items()
         }
 
 

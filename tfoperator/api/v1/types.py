@@ -6,7 +6,6 @@ dictionaries. Fields are optional here even where the CRD requires them, because
 CRD; `tfoperator.api.validation` says what is wrong with one, and `decode_tfjob` never raises.
 """
 
-from enum import StrEnum
 from typing import Annotated, Any
 
 import msgspec
@@ -27,96 +26,48 @@ from tfoperator.api.limits import (
     QUANTITY,
 )
 from tfoperator.api.structure import drop_nulls, type_problems
+from tfoperator.api.v1.choices import (
+    CleanPodPolicy,
+    Network,
+    OnStall,
+    OnStraggler,
+    ReplicaType,
+    RestartMode,
+    RestartPolicy,
+    RestartScope,
+    SuccessPolicy,
+    TensorBoardServiceType,
+)
 from tfoperator.api.v1.state import JobState, in_short, state_of
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.kube.objects import HasMetadata, ObjectMeta
 from tfoperator.kube.resources import Resource
 
+__all__ = [
+    "LEAST_PROGRESS_DEADLINE",
+    "TFJOBS",
+    "Checkpoint",
+    "CleanPodPolicy",
+    "Network",
+    "OnStall",
+    "OnStraggler",
+    "ProgressReporting",
+    "ReplicaSpec",
+    "ReplicaType",
+    "RestartMode",
+    "RestartPolicy",
+    "RestartScope",
+    "RunPolicy",
+    "SchedulingPolicy",
+    "SuccessPolicy",
+    "TFJob",
+    "TFJobSpec",
+    "TensorBoard",
+    "TensorBoardServiceType",
+    "decode_tfjob",
+]
+
 TFJOBS = Resource("kubeflow.org", "v1", "TFJob", "tfjobs")
-
-
-class ReplicaType(StrEnum):
-    """The roles a process can have in a TensorFlow cluster, as spelled in `tfReplicaSpecs`.
-
-    The lower-case form (`ReplicaType.lower()`) is what TF_CONFIG, object names and labels use.
-    """
-
-    PS = "PS"
-    WORKER = "Worker"
-    CHIEF = "Chief"
-    MASTER = "Master"
-    EVALUATOR = "Evaluator"
-
-
-class RestartPolicy(StrEnum):
-    """What happens to a replica whose program fails. ExitCode: 1-127 is permanent, 128-255 retryable.
-
-    A pod that Kubernetes or a person took is no failure of the program: it is made again under every policy.
-    """
-
-    ALWAYS = "Always"
-    ON_FAILURE = "OnFailure"
-    NEVER = "Never"
-    EXIT_CODE = "ExitCode"
-
-
-class RestartScope(StrEnum):
-    """What is started again when a replica has to be: the replica alone (if unset), or all of the job's together."""
-
-    REPLICA = "Replica"
-    JOB = "Job"
-
-
-class RestartMode(StrEnum):
-    """How a replica is started again after an exit: in a new pod (if unset), or in its own, by the pod's kubelet."""
-
-    RECREATE = "Recreate"
-    IN_PLACE = "InPlace"
-
-
-class Network(StrEnum):
-    """By which headless services the replicas find each other: one for each replica, or one for the whole job."""
-
-    PER_REPLICA = "PerReplica"
-    PER_JOB = "PerJob"
-
-
-class OnStall(StrEnum):
-    """What happens to a job that has made no progress for its deadline. Unset means Report: it is told, no more."""
-
-    REPORT = "Report"
-    RESTART = "Restart"
-    FAIL = "Fail"
-
-
-class OnStraggler(StrEnum):
-    """Whether a replica that is slow, or fails again and again on one node, is made anew elsewhere. Unset: Ignore."""
-
-    IGNORE = "Ignore"
-    RESTART = "Restart"
-
-
-class CleanPodPolicy(StrEnum):
-    """Which pods (and their services) are deleted when a job has ended."""
-
-    ALL = "All"
-    RUNNING = "Running"
-    NONE = "None"
-
-
-class SuccessPolicy(StrEnum):
-    """When a job without chief has succeeded: worker 0 (the empty default) or every worker."""
-
-    DEFAULT = ""
-    ALL_WORKERS = "AllWorkers"
-
-
-class TensorBoardServiceType(StrEnum):
-    """The types of service under which a TensorBoard can be reached."""
-
-    CLUSTER_IP = "ClusterIP"
-    NODE_PORT = "NodePort"
-    LOAD_BALANCER = "LoadBalancer"
 
 
 class ReplicaSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

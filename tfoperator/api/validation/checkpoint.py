@@ -10,14 +10,14 @@ from tfoperator.api.problems import Problem, member
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import Checkpoint
 from tfoperator.api.validation.checks import volume_sources, warning
-from tfoperator.api.validation.declared import problems_of
+from tfoperator.api.validation.declared import field_problems
 
 
 def validate_checkpoint(checkpoint: Checkpoint | None) -> Iterator[Problem]:
     """Yield the problems of `spec.checkpoint`, errors and warnings; none if it is None."""
     if checkpoint is not None:
         rules = {"volume": _validate_volume("spec.checkpoint.volume", checkpoint.volume)}
-        yield from problems_of("spec.checkpoint", checkpoint, rules)
+        yield from field_problems("spec.checkpoint", checkpoint, rules)
 
 
 def _validate_volume(path: str, raw: msgspec.Raw) -> Iterator[Problem]:

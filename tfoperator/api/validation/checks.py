@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from functools import cache
 from typing import Any
 
 from tfoperator.api.problems import Problem, Severity, shown
@@ -18,12 +17,7 @@ def warning(path: str, message: str) -> Problem:
 def unknown_choice(value: str, choices: type[StrEnum]) -> str:
     """Return the message about a text that is none of the choices; "" if it is unset or one of them."""
     # The empty string is the Go operator's "unset".
-    return f"must be one of {listed(choices)}, but is {shown(value)}" if value and value not in _values(choices) else ""
-
-
-@cache
-def _values(choices: type[StrEnum]) -> frozenset[str]:
-    return frozenset(choices)
+    return f"must be one of {listed(choices)}, but is {shown(value)}" if value not in ("", *choices) else ""
 
 
 def out_of_range(value: int, low: int, high: int) -> str:

@@ -14,14 +14,14 @@ from functools import partial
 from itertools import chain
 
 from tfoperator.api.limits import MAX_NAME_LENGTH, NAME_PATTERN
-from tfoperator.api.names import object_name, parse_replica_type, tensorboard_name
+from tfoperator.api.names import LONGEST_SUFFIX, object_name, parse_replica_type, tensorboard_name
 from tfoperator.api.problems import Problem, member, shown
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import ReplicaSpec, ReplicaType, SchedulingPolicy, TFJob, TFJobSpec
 from tfoperator.api.validation import rules
 from tfoperator.api.validation.checkpoint import validate_checkpoint
 from tfoperator.api.validation.checks import listed, warning
-from tfoperator.api.validation.declared import problems_of
+from tfoperator.api.validation.declared import field_problems
 from tfoperator.api.validation.pod_template import validate_template
 from tfoperator.api.validation.tensorboard import validate_tensorboard
 from tfoperator.api.validation.warnings import validate_cluster_size, validate_queue
@@ -57,7 +57,7 @@ def validate(job: TFJob) -> tuple[Problem, ...]:
         "checkpoint": validate_checkpoint(spec.checkpoint),
         "tensorBoard": validate_tensorboard(spec.tensor_board),
     }
-    return (*_validate_name(job), *problems_of("spec", spec, rules_of_fields), *validate_queue(job))
+    return (*_validate_name(job), *field_problems("spec", spec, rules_of_fields), *validate_queue(job))
 
 
 def _decode_problems(decode_error: str) -> Iterator[Problem]:
@@ -79,7 +79,8 @@ def _validate_name(job: TFJob) -> Iterator[Problem]:
             "must consist of lower-case letters, digits and '-', start with a letter and end with a letter or digit, "
             f"but is {shown(meta.name or meta.generate_name)}",
         )
-    yield from long_names(field, name, job.spec, partial(object_name, name))
+    if len(name) > MAX_NAME_LENGTH - LONGEST_SUFFIX:
+        yield from long_names(field, name, job.spec, partial(object_name, name))
 
 
 def _name(job: TFJob) -> tuple[str, str]:
@@ -121,12 +122,12 @@ def _validate_replica_types(spec: TFJobSpec) -> Iterator[Problem]:
     spelled = Counter(replica_type for replica_type in keys.values() if replica_type is not None)
     for replica_type, count in spelled.items():
         if count > 1:
-            same = " and ".join(key for key, known in keys.items() if known is replica_type)
+            same = " and ".join(key for key, kind in keys.items() if kind is replica_type)
             yield Problem(_REPLICAS, f"names {replica_type} more than once: {same}")
     if ReplicaType.CHIEF in spelled and ReplicaType.MASTER in spelled:
         yield Problem(_REPLICAS, "must not have both Chief and Master: they are two names for the one that leads")
-    known = len(spelled) == len(keys)
-    if known and not set(spelled) & {ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER}:
+    all_types_exist = len(spelled) == len(keys)
+    if all_types_exist and not set(spelled) & {ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER}:
         yield warning(_REPLICAS, "has neither Chief nor Worker, so nothing decides when the job has succeeded")
     if all(replica is not None and replica.replicas == 0 for replica in spec.tf_replica_specs.values()):
         yield warning(_REPLICAS, "asks for no replica at all, so there is nothing to run")
@@ -148,7 +149,7 @@ def _validate_replica(path: str, key: str, replica: ReplicaSpec | None) -> Itera
         "replicas": _validate_number(path, replica_type, replica),
         "template": _validate_template(path, replica_type, replica),
     }
-    yield from problems_of(path, replica, rules_of_fields)
+    yield from field_problems(path, replica, rules_of_fields)
 
 
 def _validate_number(path: str, replica_type: ReplicaType | None, replica: ReplicaSpec) -> Iterator[Problem]:
@@ -169,14 +170,14 @@ def _validate_run_policy(spec: TFJobSpec) -> Iterator[Problem]:
         return
     rules_of_fields = {
         "activeDeadlineSeconds": rules.ends_at_once(policy),
-        "restartMode": rules.restarts_in_place(spec),
-        "onStraggler": chain(rules.stalls(policy), rules.restarts_together(spec)),
+        "restartMode": rules.in_place_mode(spec),
+        "onStraggler": chain(rules.stalls(policy), rules.whole_job_restarts(spec)),
         "schedulingPolicy": _validate_scheduling(member(path, "schedulingPolicy"), policy.scheduling_policy, spec),
     }
-    yield from problems_of(path, policy, rules_of_fields)
+    yield from field_problems(path, policy, rules_of_fields)
 
 
 def _validate_scheduling(path: str, policy: SchedulingPolicy | None, spec: TFJobSpec) -> Iterator[Problem]:
     if policy is not None:
-        yield from problems_of(path, policy)
+        yield from field_problems(path, policy)
         yield from rules.never_scheduled(policy, spec)

@@ -43,16 +43,20 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
         # Through JSON, because a template must become undecoded JSON again.
         job = decode_tfjob(msgspec.json.encode(drop_wrong(obj, TFJob)))
         found = (*validate(job), *validate_grace(job), *validate_tf_config(job))
-        problems += [problem for problem in found if not any(_follows(problem.field, one.field) for one in wrong)]
+        problems += [
+            problem
+            for problem in found
+            if not any(_follows(problem.field, type_problem.field) for type_problem in wrong)
+        ]
     for path, template in _templates(manifest):
         if is_absent(msgspec.Raw(msgspec.json.encode(template))):
             continue
         # What both find is said once, in the words of the first.
-        known = {problem.field for problem in problems if problem.severity is Severity.ERROR}
-        problems += [problem for problem in shape_problems(template, path) if problem.field not in known]
-    known = {problem.field for problem in problems}
+        reported = {problem.field for problem in problems if problem.severity is Severity.ERROR}
+        problems += [problem for problem in shape_problems(template, path) if problem.field not in reported]
+    reported = {problem.field for problem in problems}
     for path, value, kind in _pod_parts(manifest):
-        problems += [problem for problem in wrong_types(value, kind, path) if problem.field not in known]
+        problems += [problem for problem in wrong_types(value, kind, path) if problem.field not in reported]
     # A valid manifest may have such text, as an argument of `docker inspect --format`.
     templated = next(templated_fields(manifest), None) if errors(tuple(problems)) else None
     if templated is not None:
@@ -79,7 +83,7 @@ def _unknown_warnings(manifest: Mapping[str, Any]) -> Iterator[Problem]:
         if name not in _TOP_LEVEL:
             yield _unknown("", str(name), _TOP_LEVEL)
     for unknown in unknown_members({"spec": manifest.get("spec")}, TFJob):
-        yield _unknown(unknown.path, unknown.name, unknown.known)
+        yield _unknown(unknown.path, unknown.name, unknown.members)
     metadata = manifest.get("metadata")
     if isinstance(metadata, dict):
         yield from _unknown_in(metadata, {*members(ObjectMeta), *_UNREAD_METADATA}, "metadata")
@@ -112,18 +116,18 @@ def _templates(manifest: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any
 def _unknown_in_pod(value: object, kind: str, path: str) -> Iterator[Problem]:
     """Yield the unknown fields, at every depth, of a value of this type of Kubernetes."""
     for unknown in unknown_fields(value, kind, path):
-        yield _unknown(unknown.path, unknown.name, unknown.known)
+        yield _unknown(unknown.path, unknown.name, unknown.members)
 
 
-def _unknown_in(value: dict[str, Any], known: Collection[str], path: str) -> Iterator[Problem]:
+def _unknown_in(value: dict[str, Any], members: Collection[str], path: str) -> Iterator[Problem]:
     for name in value:
-        if name not in known:
-            yield _unknown(path, str(name), known)
+        if name not in members:
+            yield _unknown(path, str(name), members)
 
 
-def _unknown(path: str, name: str, known: Iterable[str]) -> Problem:
+def _unknown(path: str, name: str, members: Iterable[str]) -> Problem:
     """Return the warning about one unknown member, with the best guess at the intended one."""
-    hint = _hint(path, name, sorted(known))
+    hint = _hint(path, name, sorted(members))
     return Problem(
         member(path, name),
         f"is unknown: kubectl refuses it, other clients ignore it{hint}",

@@ -45,7 +45,8 @@ def _message(fault: Fault) -> str:
         case Kind.REQUIRED:
             return f"is required: {fault.detail}" if fault.detail else "is required"
         case Kind.NOT_SUPPORTED:
-            return f"must be one of {', '.join(one or 'empty' for one in fault.options)}, but is {shown(fault.value)}"
+            options = ", ".join(option or "empty" for option in fault.options)
+            return f"must be one of {options}, but is {shown(fault.value)}"
         case Kind.DUPLICATE:
             return f"{shown(fault.value)} is there twice"
         case Kind.NOT_FOUND:

@@ -14,9 +14,9 @@ from tfoperator.api.limits import MAX_NAME_LENGTH
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.problems import Problem, member, shown
 from tfoperator.api.structure import type_problems
-from tfoperator.api.templates import PodTemplate, TemplateContainer, decode_template, is_absent
+from tfoperator.api.templates import PodTemplate, TemplateContainer, decode_present_template, is_absent
 from tfoperator.api.validation.checks import warning
-from tfoperator.api.validation.declared import problems_of
+from tfoperator.api.validation.declared import field_problems
 
 _CONTAINER_NAME = re.compile("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 
@@ -27,7 +27,7 @@ def validate_template(path: str, raw: msgspec.Raw) -> Iterator[Problem]:
         yield Problem(path, "is required")
         return
     try:
-        template = decode_template(raw)
+        template = decode_present_template(raw)
     except msgspec.ValidationError as error:
         problems = type_problems(msgspec.json.decode(raw), PodTemplate, path)
         yield from problems or [Problem(path, str(error))]
@@ -70,4 +70,4 @@ def _validate_container(path: str, container: TemplateContainer, names: set[str]
     if not container.image.strip():
         yield Problem(member(path, "image"), "is required")
     for position, port in enumerate(container.ports):
-        yield from problems_of(f"{path}.ports[{position}]", port)
+        yield from field_problems(f"{path}.ports[{position}]", port)

@@ -1,7 +1,7 @@
 """The rules over several fields of a spec: what fits together, and what has no effect beside what. Pure.
 
 Each function yields the problems of one rule, with the place of the field that is to be changed. API servers check some
-of the rules, too: these stand here in CEL with the same message. Bounds of a single field are in its declaration
+of the rules, too: such a rule is declared once (`Contradiction`). Bounds of a single field are in its declaration
 (`api.v1.types`).
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from tfoperator.api.field import declared
 from tfoperator.api.int_or_percent import IntOrPercent
 from tfoperator.api.limits import INT32_MAX
 from tfoperator.api.names import parse_replica_type
@@ -37,28 +38,45 @@ _POLICY = "spec.runPolicy"
 _MINIMUM, _MAXIMUM = "spec.minSucceededWorkers", "spec.maxFailedWorkers"
 
 
-class RuleInCel(msgspec.Struct, frozen=True):
-    """A rule of a struct that API servers check: `rule` in CEL, about `field`, a member of the struct."""
+class Contradiction(msgspec.Struct, frozen=True):
+    """Two fields of a struct that contradict each other when both are set, and each has its value where that is named.
+
+    The declaration has two forms: `rule`, in CEL, which API servers check, and `is_in` for everybody else. `field` is
+    the field that is to be changed. Fields have their names in JSON.
+    """
 
     field: str
-    rule: str
-    message: str
+    other: str
+    other_value: str
+    value: str = ""
+
+    @property
+    def message(self) -> str:
+        """The words of both forms."""
+        return f"{self.value or self.field} and {self.other} {self.other_value} contradict each other"
+
+    @property
+    def rule(self) -> str:
+        """The demand that they do not, in CEL, where `self` is the struct."""
+        absent = (f"!has(self.{name})" for name, _ in self._fields)
+        others = (f"self.{name} != '{value}'" for name, value in self._fields if value)
+        return " || ".join((*absent, *others))
+
+    def is_in(self, struct: msgspec.Struct) -> bool:
+        """Return whether the two fields of the struct contradict each other."""
+        attributes = declared(type(struct))
+        found = ((getattr(struct, attributes[name].attribute), value) for name, value in self._fields)
+        return all(has is not None and value in ("", has) for has, value in found)
+
+    @property
+    def _fields(self) -> tuple[tuple[str, str], ...]:
+        return (self.field, self.value), (self.other, self.other_value)
 
 
-TWO_SUCCESSES = RuleInCel(
-    "minSucceededWorkers",
-    "!has(self.minSucceededWorkers) || !has(self.successPolicy) || "
-    f"self.successPolicy != '{SuccessPolicy.ALL_WORKERS}'",
-    "minSucceededWorkers and successPolicy AllWorkers contradict each other",
-)
+TWO_SUCCESSES = Contradiction("minSucceededWorkers", "successPolicy", SuccessPolicy.ALL_WORKERS)
 """Of `spec`."""
 
-IN_PLACE_TOGETHER = RuleInCel(
-    "restartMode",
-    "!has(self.restartMode) || !has(self.restartScope) || "
-    f"self.restartMode != '{RestartMode.IN_PLACE}' || self.restartScope != '{RestartScope.JOB}'",
-    "InPlace and restartScope Job contradict each other",
-)
+IN_PLACE_TOGETHER = Contradiction("restartMode", "restartScope", RestartScope.JOB, RestartMode.IN_PLACE)
 """Of `spec.runPolicy`."""
 
 
@@ -82,7 +100,7 @@ def thresholds(spec: TFJobSpec) -> Iterator[Problem]:
 
 
 def _minimum(spec: TFJobSpec, minimum: IntOrPercent, workers: list[ReplicaSpec]) -> Iterator[Problem]:
-    if spec.success_policy == SuccessPolicy.ALL_WORKERS:
+    if TWO_SUCCESSES.is_in(spec):
         yield Problem(_MINIMUM, TWO_SUCCESSES.message)
     for worker in workers:
         if isinstance(minimum, int) and minimum > worker.desired:
@@ -101,12 +119,12 @@ def ends_at_once(policy: RunPolicy) -> Iterator[Problem]:
         )
 
 
-def restarts_in_place(spec: TFJobSpec) -> Iterator[Problem]:
+def in_place_mode(spec: TFJobSpec) -> Iterator[Problem]:
     """Yield the problems of a job with the restart mode InPlace; none of any other."""
     path = member(_POLICY, "restartMode")
     if spec.policy.restart_mode != RestartMode.IN_PLACE:
         return
-    if spec.policy.restart_scope == RestartScope.JOB:
+    if IN_PLACE_TOGETHER.is_in(spec.policy):
         yield Problem(path, IN_PLACE_TOGETHER.message)
     policies = {replica.restart_policy for replica in spec.tf_replica_specs.values() if replica is not None}
     if policies.isdisjoint({RestartPolicy.EXIT_CODE, RestartPolicy.ON_FAILURE}):
@@ -136,7 +154,7 @@ def stalls(policy: RunPolicy) -> Iterator[Problem]:
         yield warning(path, "starts a job that always stalls again for ever, because backoffLimit is not set")
 
 
-def restarts_together(spec: TFJobSpec) -> Iterator[Problem]:
+def whole_job_restarts(spec: TFJobSpec) -> Iterator[Problem]:
     """Yield a warning about workers that are to start again together, and can go on without each other."""
     if spec.policy.restart_scope == RestartScope.JOB and (spec.enable_dynamic_worker or spec.max_failed_workers):
         yield warning(

@@ -17,7 +17,7 @@ from tfoperator.api.problems import Problem, member, shown
 from tfoperator.api.structure import type_problems
 from tfoperator.api.v1.types import TensorBoard
 from tfoperator.api.validation.checks import volume_sources, warning
-from tfoperator.api.validation.declared import problems_of
+from tfoperator.api.validation.declared import field_problems
 from tfoperator.kube.pod_spec import EnvVar, SecurityContext
 
 _PATH = "spec.tensorBoard"
@@ -44,7 +44,7 @@ def validate_tensorboard(tensorboard: TensorBoard | None) -> Iterator[Problem]:
         "imagePullSecrets": _validate_secrets(tensorboard),
         "resources": _validate_resources(tensorboard),
     }
-    yield from problems_of(_PATH, tensorboard, rules)
+    yield from field_problems(_PATH, tensorboard, rules)
 
 
 def _validate_log_dir(tensorboard: TensorBoard) -> Iterator[Problem]:
@@ -85,7 +85,7 @@ def _validate_mounts(tensorboard: TensorBoard) -> Iterator[Problem]:
 def _validate_pod_parts(tensorboard: TensorBoard) -> Iterator[Problem]:
     parts = {"env": list(tensorboard.env), "securityContext": tensorboard.security_context}
     # Names are checked together with all other names.
-    yield from (one for one in type_problems(parts, _PodParts, _PATH) if not one.field.endswith("].name"))
+    yield from (problem for problem in type_problems(parts, _PodParts, _PATH) if not problem.field.endswith("].name"))
 
 
 def _validate_variables(tensorboard: TensorBoard) -> Iterator[Problem]:

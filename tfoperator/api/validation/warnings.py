@@ -71,8 +71,12 @@ def validate_tf_config(job: TFJob) -> Iterator[Problem]:
 
     The only replica of a job has no peers, and keeps its own.
     """
-    specs = {key: one for key, one in job.spec.tf_replica_specs.items() if one is not None and parse_replica_type(key)}
-    if sum(max(one.desired, 0) for one in specs.values()) == 1:
+    specs = {
+        key: replica
+        for key, replica in job.spec.tf_replica_specs.items()
+        if replica is not None and parse_replica_type(key)
+    }
+    if sum(max(replica.desired, 0) for replica in specs.values()) == 1:
         return
     for key, replica in specs.items():
         containers = readable_spec(replica.template).get("containers")
@@ -134,7 +138,9 @@ def validate_grace(job: TFJob) -> Iterator[Problem]:
     That is `save_seconds` of the job's progress: a job that is being written for the first time has none.
     """
     progress = job.status.progress
-    seconds = next((one.value for one in progress.metrics if one.name == "save_seconds"), "") if progress else ""
+    seconds = (
+        next((metric.value for metric in progress.metrics if metric.name == "save_seconds"), "") if progress else ""
+    )
     kind = parse_replica_name(progress.replica)[0] if progress else None
     replica = job.spec.tf_replica_specs.get(kind) if kind else None
     if replica is None or not _NUMBER.fullmatch(seconds):

@@ -69,8 +69,8 @@ def why_it_waits(
         )
     if pod.status.phase not in ("", "Pending", "Running"):
         return None
-    known = why_no_node(pod) or _of_containers(pod, template)
-    return known if known is not None or now is None else _of_preparation(pod, now, template)
+    reason = why_no_node(pod) or _of_containers(pod, template)
+    return reason if reason is not None or now is None else _of_preparation(pod, now, template)
 
 
 def look_again(pod: Pod, now: datetime) -> float | None:
@@ -169,7 +169,7 @@ def _of_crash(name: str, last: ContainerStateTerminated | None) -> Reason:
 def _of_failed_init(container: ContainerStatus) -> Reason | None:
     """Return that an init container fails, while it runs once more or has just failed: the text of its back-off."""
     ends = [state.terminated for state in (container.state, container.last_state) if state is not None]
-    ended = next((one for one in ends if one is not None), None)
+    ended = next((end for end in ends if end is not None), None)
     if container.ready or ended is None or ended.exit_code == 0:
         return None
     return _of_crash(container.name, ended)
@@ -216,9 +216,9 @@ def _is_untouched(container: ContainerStatus) -> bool:
 def _init_began(pod: Pod) -> datetime | None:
     """Return since when the init container runs that the others wait for; None if there is none."""
     status = pod.status
-    if status.phase != "Pending" or not all(_waits_for_init(one) for one in status.container_statuses):
+    if status.phase != "Pending" or not all(_waits_for_init(container) for container in status.container_statuses):
         return None
-    running = next((one for one in reversed(status.init_container_statuses) if _runs(one)), None)
+    running = next((container for container in reversed(status.init_container_statuses) if _runs(container)), None)
     state = None if running is None else running.state
     return state.running.started_at if state is not None and state.running is not None else None
 

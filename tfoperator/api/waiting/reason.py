@@ -97,8 +97,8 @@ class Reason(msgspec.Struct, frozen=True):
 
     def in_full(self) -> str:
         """Return the text with the detail."""
-        told = f'{self.message} ("{self.detail}")' if self.detail else self.message
-        return str(msgspec.structs.replace(self, message=told))
+        message = f'{self.message} ("{self.detail}")' if self.detail else self.message
+        return str(msgspec.structs.replace(self, message=message))
 
     def __str__(self) -> str:
         """Return the text: `QuotaExceeded: ... Next: ...`."""
@@ -119,7 +119,7 @@ def summary(reasons: Iterable[tuple[str, int, Reason]], before: str = "") -> str
     Replicas with the same reason are named together, since the time of the first of them. `before` is the text that the
     condition has: of an image that can't be pulled it keeps a cause that the kubelet names in every other message only.
     """
-    known = reasons_in(before)
+    reasons_before = reasons_in(before)
     groups: dict[Reason, list[tuple[str, int]]] = {}
     since: dict[Reason, datetime] = {}
     texts: dict[Reason, str] = {}
@@ -128,9 +128,9 @@ def summary(reasons: Iterable[tuple[str, int, Reason]], before: str = "") -> str
         groups.setdefault(bare, []).append((kind, index))
         if reason.since is not None:
             since[bare] = min(since.get(bare, reason.since), reason.since)
-        told = known.get(f"{kind}-{index}", "") if bare.message.endswith(NOT_PULLED) else ""
-        if told.startswith(f"{msgspec.structs.replace(bare, next_step='')}: "):
-            texts[bare] = told
+        reason_before = reasons_before.get(f"{kind}-{index}", "") if bare.message.endswith(NOT_PULLED) else ""
+        if reason_before.startswith(f"{msgspec.structs.replace(bare, next_step='')}: "):
+            texts[bare] = reason_before
     parts = [
         f"{_names(who)}: {texts.get(bare) or str(msgspec.structs.replace(bare, since=since.get(bare)))}"
         for bare, who in list(groups.items())[:_MAX_REASONS]
@@ -174,6 +174,6 @@ def _names(who: Sequence[tuple[str, int]]) -> str:
 
 def _ranges(who: Sequence[tuple[str, int]]) -> Iterator[str]:
     numbered = enumerate(sorted(who))
-    for (kind, _), row in groupby(numbered, lambda one: (one[1][0], one[1][1] - one[0])):
+    for (kind, _), row in groupby(numbered, lambda replica: (replica[1][0], replica[1][1] - replica[0])):
         indexes = [index for _, (_, index) in row]
         yield f"{kind}-{indexes[0]}" + (f"..{indexes[-1]}" if len(indexes) > 1 else "")

@@ -32,6 +32,12 @@ def _facts(data: bytes) -> tuple[Mapping[str, str], tuple[str, ...]]:
     except NotKept:
         return {}, ()
     members = (spec.get("initContainers"), spec.get("containers"))
-    containers = [one for member in members if isinstance(member, list) for one in member if isinstance(one, dict)]
-    images = {str(one.get("name")): str(one.get("image", "")) for one in containers}
+    containers = [
+        container
+        for member in members
+        if isinstance(member, list)
+        for container in member
+        if isinstance(container, dict)
+    ]
+    images = {str(container.get("name")): str(container.get("image", "")) for container in containers}
     return images, tuple(dict.fromkeys(map(str, references_of_volumes(spec))))[:_MAX_NAMES]

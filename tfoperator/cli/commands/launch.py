@@ -153,9 +153,9 @@ def _launcher(file: ComponentFile, wanted: str, component: Any, context: LaunchC
     from tfoperator import launcher as launchers
     from tfoperator.launcher import ComponentError, LocalComponentRunner, TFJobPlatformConfig, named_launcher
 
-    known: dict[str, type[BaseComponentLauncher]] = {
-        one.kind: one
-        for one in (
+    by_name: dict[str, type[BaseComponentLauncher]] = {
+        launcher_class.kind: launcher_class
+        for launcher_class in (
             launchers.InProcessComponentLauncher,
             launchers.DockerComponentLauncher,
             launchers.ProcessComponentLauncher,
@@ -164,13 +164,15 @@ def _launcher(file: ComponentFile, wanted: str, component: Any, context: LaunchC
         )
     }
     if ":" in wanted:
-        known[wanted] = named_launcher(wanted)
-    elif wanted and wanted not in known:
-        raise ComponentError(f"--launcher {wanted}: there are {', '.join(known)}; one of yours is package.module:Class")
-    chosen = [known[wanted]] if wanted else list(known.values())
+        by_name[wanted] = named_launcher(wanted)
+    elif wanted and wanted not in by_name:
+        raise ComponentError(
+            f"--launcher {wanted}: there are {', '.join(by_name)}; one of yours is package.module:Class"
+        )
+    chosen = [by_name[wanted]] if wanted else list(by_name.values())
     # A file may have a config for each platform; an unused one is no error.
     spec = component.executor_spec
-    configs = [c for c in file.configs if any(one.can_launch(spec, c) for one in chosen)]
+    configs = [c for c in file.configs if any(launcher_class.can_launch(spec, c) for launcher_class in chosen)]
     if wanted == "tfjob" and not configs:
         configs = [TFJobPlatformConfig()]
     runner = LocalComponentRunner(chosen, {component.name: configs} if configs else {})

@@ -61,7 +61,7 @@ def migrate(
 def _of_files(files: list[str]) -> list[_Subject]:
     now = SystemClock().now()
     manifests = []
-    for manifest in (one for file in files for one in load_manifests(file)):
+    for manifest in (manifest for file in files for manifest in load_manifests(file)):
         if is_tfjob(manifest.obj):
             manifests.append(manifest)
         else:
@@ -91,7 +91,7 @@ def _job(obj: dict[str, Any], findings: tuple[Finding, ...], place: str = "") ->
 
 
 def _actions(subjects: Iterable[_Subject]) -> int:
-    return sum(one.effort is Effort.ACTION for subject in subjects for one in subject.findings)
+    return sum(finding.effort is Effort.ACTION for subject in subjects for finding in subject.findings)
 
 
 def _print(subjects: list[_Subject]) -> None:
@@ -112,7 +112,9 @@ def _print(subjects: list[_Subject]) -> None:
 def _report(subjects: list[_Subject]) -> dict[str, Any]:
     return {
         "actions": _actions(subjects),
-        "cluster": [msgspec.to_builtins(one) for subject in subjects if not subject.is_job for one in subject.findings],
+        "cluster": [
+            msgspec.to_builtins(finding) for subject in subjects if not subject.is_job for finding in subject.findings
+        ],
         "jobs": [
             {
                 "namespace": subject.namespace,

@@ -93,7 +93,7 @@ def run(
     """
     limit = timeout_seconds(timeout) if timeout else None
     Path.cwd()  # raises FileNotFoundError, which the command line reports, if it was removed
-    chosen = pods.chosen(work_dir)
+    chosen = pods.chosen(work_dir, keep_volumes=keep)
     _check_work_dir(chosen)
     job = program_job(files, program, chosen)
     if job is not None and program.emit_yaml:
@@ -118,7 +118,6 @@ def run(
             run_dir=run_dir,
             namespace=namespace,
             timeout=limit,
-            keep_volumes=keep,
             pods=chosen,
             make_page=make_page,
             typed=Typed.MANIFEST if job is None else Typed.PROGRAM,

@@ -108,18 +108,18 @@ def _queue_hint(error: JobQueued) -> str:
 
 def complain(error: Exception, *, debug: bool = False) -> int:
     """Report an error on stderr; return the exit code. With `debug` the traceback is shown."""
-    known = explained(error)
+    complaint = explained(error)
     if debug:
         traceback.print_exception(error)
-    if known is None:
+    if complaint is None:
         what = f"{type(error).__name__}: {error}"
         note(f"tfoperator: internal error: {what}")
         note("This is a bug in tfoperator." + ("" if debug else f" {_keep_traceback(error)}"))
         return EXIT_BUG
-    note(f"tfoperator: {known.message}")
-    if known.hint:
-        note(known.hint)
-    return known.exit_code
+    note(f"tfoperator: {complaint.message}")
+    if complaint.hint:
+        note(complaint.hint)
+    return complaint.exit_code
 
 
 def _keep_traceback(error: Exception) -> str:

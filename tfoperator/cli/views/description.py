@@ -79,8 +79,8 @@ def print_description(
 def _elsewhere(job: TFJob, queue: JobQueue) -> str:
     """Return what is known of replicas on another cluster."""
     counts = [
-        f"{kind}: {one.active} active, {one.succeeded} succeeded, {one.failed} failed"
-        for kind, one in job.status.replica_statuses.items()
+        f"{kind}: {counts.active} active, {counts.succeeded} succeeded, {counts.failed} failed"
+        for kind, counts in job.status.replica_statuses.items()
     ]
     where = f"on cluster {queue.cluster}" if queue.cluster else "on another cluster, or on none yet"
     return f"{where}, as MultiKueue tells: {'; '.join(counts) or 'nothing yet'}"

@@ -57,8 +57,8 @@ def find_jobs(
 def usage_of_jobs(client: TFJobClient, where: str) -> dict[tuple[str, str], PodUsage]:
     """Return the usage of jobs, by namespace and name: one request, empty without a metrics API."""
     pods: dict[tuple[str, str], list[PodUsage]] = {}
-    for one in measured_pods(client.api, where, MANAGED_SELECTOR):
-        pods.setdefault((one.namespace, one.job), []).append(one.usage)
+    for pod in measured_pods(client.api, where, MANAGED_SELECTOR):
+        pods.setdefault((pod.namespace, pod.job), []).append(pod.usage)
     return {job: total(usages) for job, usages in pods.items()}
 
 
@@ -77,10 +77,10 @@ def watch_jobs(client: TFJobClient, where: str, names: Sequence[str], selector: 
             if change.object is None:
                 if names and not first:
                     client.get_job(names[0])  # reports that it does not exist
-                known = first or []
+                listed = first or []
                 if printer.shows_queues:
-                    printer.place(known, job_queues(client.api, [one.view for one in known]))
-                printer.rows(known)
+                    printer.place(listed, job_queues(client.api, [job.view for job in listed]))
+                printer.rows(listed)
                 first = None
             elif first is not None:
                 first.append(change.object)
@@ -118,8 +118,8 @@ class JobPrinter:
 
     def place(self, found: Sequence[ListedJob], queues: Mapping[str, JobQueue]) -> None:
         """Set the queue states of these jobs. The first one in a queue begins a new table, with the column."""
-        for one in found:
-            self._queues.pop(one.metadata.uid, None)
+        for job in found:
+            self._queues.pop(job.metadata.uid, None)
         self._queues |= queues
         if queues and not self._with_queue:
             self._with_queue = True

@@ -35,9 +35,9 @@ def run_row(run: RunRecord, states: Mapping[str, ExecutionState], now: datetime)
     return run.id, run.pipeline, run.state, f"{done}/{len(run.steps)}", age, took, who
 
 
-def run_report(run: RunRecord, known: Executions, launches: Launches | None = None) -> Json:
+def run_report(run: RunRecord, executions: Executions, launches: Launches | None = None) -> Json:
     """Return all data of a run, for programs. `launches` are those of running steps, by step."""
-    steps = [_step_report(name, state, known.get(name)) for name, state in states_of(run, known).items()]
+    steps = [_step_report(name, state, executions.get(name)) for name, state in states_of(run, executions).items()]
     for step in steps:
         if launch := (launches or {}).get(step["name"]):
             plain = msgspec.to_builtins(launch)
@@ -56,16 +56,16 @@ def run_report(run: RunRecord, known: Executions, launches: Launches | None = No
     return {**plain, "steps": steps, "owner": held}
 
 
-def run_lines(run: RunRecord, known: Executions, launches: Launches, now: datetime) -> Iterator[str]:
+def run_lines(run: RunRecord, executions: Executions, launches: Launches, now: datetime) -> Iterator[str]:
     """Yield all data of a run, for people. `launches` are those of running steps, by step."""
     yield f"run {run.id} of {run.pipeline}: {run.state}" + (f" ({run.message})" if run.message else "")
     if (owner := run.owner) is not None:
         yield f"owner: {owner.host}, process {owner.process}{_lease_words(owner)}"
     if run.parameters:
         yield "parameters: " + ", ".join(f"{name}={value}" for name, value in run.parameters.items())
-    for name, note in step_notes(run, known).items():
+    for name, note in step_notes(run, executions).items():
         after = f", after {', '.join(run.steps[name])}" if run.steps[name] else ""
-        execution = known.get(name)
+        execution = executions.get(name)
         yield f"  {name}: {note}{_begun(execution, now)}{after}"
         if name in launches:
             yield f"    {_launch_words(launches[name])}"
@@ -153,27 +153,27 @@ def lineage_lines(tree: Lineage, depth: int = 0) -> Iterator[str]:
         yield f"{indent}  by {execution.step} ({run}, execution {execution.id}" + (
             f"; {parameters})" if parameters else ")"
         )
-    for one in tree.next:
-        yield from lineage_lines(one, depth + 2)
+    for following in tree.next:
+        yield from lineage_lines(following, depth + 2)
 
 
 def lineage_report(tree: Lineage) -> Json:
     """Return the same for programs."""
     executions = [
         {
-            "id": one.id,
-            "run": one.run_id,
-            "step": one.step,
-            "state": one.state,
-            "image": one.image_id,
-            "parameters": one.exec_properties,
+            "id": execution.id,
+            "run": execution.run_id,
+            "step": execution.step,
+            "state": execution.state,
+            "image": execution.image_id,
+            "parameters": execution.exec_properties,
         }
-        for one in tree.executions
+        for execution in tree.executions
     ]
     return {
         "artifact": msgspec.to_builtins(tree.artifact),
         "executions": executions,
-        "artifacts": [lineage_report(one) for one in tree.next],
+        "artifacts": [lineage_report(following) for following in tree.next],
     }
 
 

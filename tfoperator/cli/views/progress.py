@@ -45,10 +45,12 @@ def behind_text(progress: TrainingProgress, now: datetime) -> str:
     """
     if progress.percentage == COMPLETE:
         return ""
-    steps = [one.step for one in progress.behind if one.step is not None]
+    steps = [replica.step for replica in progress.behind if replica.step is not None]
     most = max([*steps, progress.step or 0], default=0)
-    late = [one for one in progress.behind if one.step is not None and one.step < most]
-    return ", ".join(f"{one.name} at step {one.step} ({age(one.last_updated_time, now)} ago)" for one in late)
+    late = [replica for replica in progress.behind if replica.step is not None and replica.step < most]
+    return ", ".join(
+        f"{replica.name} at step {replica.step} ({age(replica.last_updated_time, now)} ago)" for replica in late
+    )
 
 
 def short_number(value: str) -> str:

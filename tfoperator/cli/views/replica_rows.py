@@ -67,19 +67,19 @@ _GPU_HEADER = ("GPU", "GPU MEMORY")
 def usage_by_pod(usage: Usage) -> dict[str, PodUsage]:
     """Return the measurements on this machine, by the pod's UID."""
     found: dict[str, PodUsage] = {}
-    for one in usage.containers:
-        gpu = one.gpu
-        used = PodUsage(one.cpu, one.memory, *((None, None) if gpu is None else (gpu.busy, gpu.memory)))
-        found[one.pod_uid] = found.get(one.pod_uid, PodUsage()) + used
+    for container in usage.containers:
+        gpu = container.gpu
+        used = PodUsage(container.cpu, container.memory, *((None, None) if gpu is None else (gpu.busy, gpu.memory)))
+        found[container.pod_uid] = found.get(container.pod_uid, PodUsage()) + used
     return found
 
 
 def usage_header(usages: Iterable[PodUsage]) -> tuple[str, ...]:
     """Return the columns with values: none without measurements."""
-    known = list(usages)
-    if not known:
+    measured = list(usages)
+    if not measured:
         return ()
-    return _USAGE_HEADER + (_GPU_HEADER if any(one.gpu is not None for one in known) else ())
+    return _USAGE_HEADER + (_GPU_HEADER if any(usage.gpu is not None for usage in measured) else ())
 
 
 def usage_cells(usage: PodUsage | None, header: tuple[str, ...]) -> tuple[str, ...]:

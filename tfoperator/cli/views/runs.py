@@ -44,11 +44,11 @@ def comparison(runs: Sequence[KeptRun], curves: Sequence[Mapping[str, Curve]], n
     result = [(RUNS_HEADER[column].lower(), *(row[column] for row in ends)) for column in (1, 2, 3, 4)]
     given = [_parameters(run) for run in runs]
     tables: list[Table] = [("result", header, result)]
-    parameters = [(name, *(one.get(name, "-") for one in given)) for name in _names(given)]
-    last = [(name, *(_value(one.get(name)) for one in curves)) for name in _names(curves)]
+    parameters = [(name, *(of_run.get(name, "-") for of_run in given)) for name in _names(given)]
+    last = [(name, *(_value(of_run.get(name)) for of_run in curves)) for name in _names(curves)]
     tables += [(title, header, rows) for title, rows in (("parameters", parameters), ("metrics", last)) if rows]
     for name in _names(curves):
-        both = [one.get(name, ()) for one in curves]
+        both = [of_run.get(name, ()) for of_run in curves]
         if any(len(points) > 1 for points in both):
             rows = [(str(step), *(_at(points, step) for points in both)) for step in _steps(both)]
             tables.append((f"{name} by step", ("step", *header[1:]), rows))
@@ -60,7 +60,7 @@ def _parameters(run: KeptRun) -> Mapping[str, str]:
 
 
 def _names(several: Sequence[Mapping[str, object]]) -> list[str]:
-    return list(dict.fromkeys(name for one in several for name in one))
+    return list(dict.fromkeys(name for of_run in several for name in of_run))
 
 
 def _value(points: Curve | None) -> str:
@@ -69,10 +69,10 @@ def _value(points: Curve | None) -> str:
 
 def _steps(curves: Sequence[Curve]) -> list[int]:
     """Return some steps from the first to the last, evenly."""
-    known = sorted({step for points in curves for step, _ in points})
-    if len(known) <= _ROWS:
-        return known
-    return [known[round(number * (len(known) - 1) / (_ROWS - 1))] for number in range(_ROWS)]
+    steps = sorted({step for points in curves for step, _ in points})
+    if len(steps) <= _ROWS:
+        return steps
+    return [steps[round(number * (len(steps) - 1) / (_ROWS - 1))] for number in range(_ROWS)]
 
 
 def _at(points: Curve, step: int) -> str:

@@ -26,7 +26,7 @@ from tfoperator.controller.plan.actions import Action, Create, Delete, Looks, Pa
 from tfoperator.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
 from tfoperator.kube.objects import ObjectMeta
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import Answer, Change, Creation, Deletion, Lookup, PatchType, Request, Warned
+from tfoperator.kube.verbs import Answer, Creation, Deletion, Lookup, Modification, PatchType, Request, Warned
 
 logger = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ class ActionRunner:
                 metadata = {**action.body.get("metadata", {}), "uid": action.uid}
                 body = {**action.body, "metadata": metadata}
                 patch_type = PatchType.STRATEGIC if action.strategic else PatchType.MERGE
-                return Change(resource, namespace, action.name, body, patch_type)
+                return Modification(resource, namespace, action.name, body, patch_type)
             case Delete():
                 # Objects that a job or a deployment owns are deleted with it, and not before it.
                 propagation = "Background" if action.kind in ("tfjobs", "deployments") else ""

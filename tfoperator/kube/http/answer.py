@@ -63,10 +63,10 @@ class Response(msgspec.Struct, frozen=True):
     def warnings(self) -> tuple[str, ...]:
         """Return the texts of the server's warnings: `299 - "text"`, one in a header each (RFC 7234)."""
         given = [value.decode("latin-1") for name, value in self.fields if name.lower() == b"warning"]
-        return tuple(re.sub(r"\\(.)", r"\1", found[1]) for one in given if (found := _WARNING.match(one)))
+        return tuple(re.sub(r"\\(.)", r"\1", found[1]) for text in given if (found := _WARNING.match(text)))
 
 
-class Answer:
+class ResponseReader:
     """One response; `begin()` reads up to the end of its headers. Not thread-safe; does not own the socket.
 
     Every read raises the source's errors, ConnectionResetError if it ends before the first byte, EOFError

@@ -6,8 +6,8 @@ import select
 import ssl
 import time
 
-from tfoperator.kube.http.answer import Answer
-from tfoperator.kube.http.pool import Connection
+from tfoperator.kube.http.answer import ResponseReader
+from tfoperator.kube.http.pool import ClientConnection
 from tfoperator.kube.http.wire import set_timeout
 
 TIMEOUTS_IN_ALL = 5
@@ -23,14 +23,14 @@ _MAX_READS = 4
 class Exchange:
     """Not thread-safe. Call `advance()` once it is made, and then whenever the connection is ready."""
 
-    def __init__(self, connection: Connection, message: bytes, timeout: float, limit: int) -> None:
+    def __init__(self, connection: ClientConnection, message: bytes, timeout: float, limit: int) -> None:
         """`timeout` is in seconds without a byte, `limit` in bytes of a body."""
         self.connection = connection
         self.unsent = message
         """The part of the request that is not written to the connection yet."""
         self.authorization = ""
         """The credentials it was sent with, for the caller that manages them."""
-        self.answer = Answer(connection.sock, min(limit, _MAX_BYTES))
+        self.answer = ResponseReader(connection.sock, min(limit, _MAX_BYTES))
         """The response so far."""
         self._timeout = timeout
         self.awaits = select.POLLOUT

@@ -17,7 +17,7 @@ import msgspec
 import websocket
 
 from tfoperator.kube.errors import UNDECODABLE, StatusDetails, TransportError
-from tfoperator.kube.http.answer import Answer, Response, header_of
+from tfoperator.kube.http.answer import Response, ResponseReader, header_of
 from tfoperator.kube.http.transport import Headers, Transport
 from tfoperator.kube.http.wire import BROKEN, shut_down
 
@@ -43,7 +43,7 @@ class Executed(msgspec.Struct, frozen=True):
     exit_code: int | None
 
 
-class Ending(msgspec.Struct, frozen=True):
+class ExecStatus(msgspec.Struct, frozen=True):
     """The last message: a `meta/v1 Status` whose `status` is Success or Failure."""
 
     status: str = ""
@@ -91,21 +91,21 @@ def execute(
         transport.close_socket(sock)
 
 
-def _check_upgrade(answer: Answer, key: str) -> None:
+def _check_upgrade(answer: ResponseReader, key: str) -> None:
     """Raise TransportError unless the server has understood that a WebSocket of one of the protocols is wanted."""
-    told = {name: header_of(answer.fields, name) for name in ("upgrade", "connection", "sec-websocket-protocol")}
+    agreed = {name: header_of(answer.fields, name) for name in ("upgrade", "connection", "sec-websocket-protocol")}
     accept = b64encode(hashlib.sha1(key.encode() + _GUID, usedforsecurity=False).digest()).decode("ascii")
     if (
-        told["upgrade"].lower() != "websocket"
-        or "upgrade" not in map(str.strip, told["connection"].lower().split(","))
-        or told["sec-websocket-protocol"] not in PROTOCOLS
+        agreed["upgrade"].lower() != "websocket"
+        or "upgrade" not in map(str.strip, agreed["connection"].lower().split(","))
+        or agreed["sec-websocket-protocol"] not in PROTOCOLS
         or header_of(answer.fields, "sec-websocket-accept") != accept
     ):
-        raise TransportError(f"the server does not switch to a WebSocket: {told}")
+        raise TransportError(f"the server does not switch to a WebSocket: {agreed}")
 
 
 def _read(channel: websocket.WebSocket, end: float, max_bytes: int) -> Executed:
-    told: dict[int, bytearray] = {_STDOUT: bytearray(), _STDERR: bytearray(), _STATUS: bytearray()}
+    channels: dict[int, bytearray] = {_STDOUT: bytearray(), _STDERR: bytearray(), _STATUS: bytearray()}
     while time.monotonic() < end:
         channel.settimeout(min(_READ_SECONDS, max(end - time.monotonic(), 0.01)))
         try:
@@ -119,16 +119,16 @@ def _read(channel: websocket.WebSocket, end: float, max_bytes: int) -> Executed:
         data = message.encode() if isinstance(message, str) else bytes(message)
         if not data and not channel.connected:
             break
-        if data and data[0] in told:
-            kept = told[data[0]]
+        if data and data[0] in channels:
+            kept = channels[data[0]]
             kept += data[1 : 1 + max(max_bytes - len(kept), 0)]
             if data[0] == _STATUS:
                 break
     else:
         raise TransportError("the command did not end in time")
     try:
-        ending = msgspec.json.decode(told[_STATUS] or b"{}", type=Ending)
+        ending = msgspec.json.decode(channels[_STATUS] or b"{}", type=ExecStatus)
     except UNDECODABLE:
-        ending = Ending()
-    output, errors = told[_STDOUT].decode(errors="replace"), told[_STDERR].decode(errors="replace")
+        ending = ExecStatus()
+    output, errors = channels[_STDOUT].decode(errors="replace"), channels[_STDERR].decode(errors="replace")
     return Executed(output, errors or ending.message, ending.exit_code)

@@ -95,8 +95,8 @@ class Multiplexer:
         self._late_at = math.inf  # on it, too: no exchange times out before then
         self._poll = select.poll()
         self._bell, self._ringer = socket.socketpair()
-        for one in (self._bell, self._ringer):
-            one.setblocking(False)
+        for sock in (self._bell, self._ringer):
+            sock.setblocking(False)
         self._poll.register(self._bell, select.POLLIN)
         self._threads = ThreadPoolExecutor(parallelism, thread_name_prefix="api-call")
 
@@ -238,7 +238,7 @@ class Multiplexer:
         now = time.monotonic()
         if now < self._late_at:
             return
-        for chain, exchange in [one for one in self._exchanges.values() if one[1].late_at <= now]:
+        for chain, exchange in [under_way for under_way in self._exchanges.values() if under_way[1].late_at <= now]:
             late = TimeoutError("no answer in time")
             self._guarded(chain, partial(self._fail, exchange=exchange, error=late))
         # Received bytes postpone it: searching the first one each time would cost more than checking again then.

@@ -25,7 +25,7 @@ MAX_IDLE_CONNECTIONS = 64
 _CLOSED = "the client is closed"
 
 
-class Connection(NamedTuple):
+class ClientConnection(NamedTuple):
     """A connection, and its TLS context."""
 
     sock: socket.socket
@@ -49,20 +49,20 @@ class Pool:
 
     def _reset(self) -> None:
         self._lock = threading.Lock()  # guards `closed` and the fields below
-        self._idle: list[tuple[Connection, float]] = []  # with the time since when it is idle; last in, first out
+        self._idle: list[tuple[ClientConnection, float]] = []  # with the time since when it is idle; last in, first out
         self._busy: set[socket.socket] = set()
         self._streams: weakref.WeakSet[ByteStream] = weakref.WeakSet()
 
     def after_fork(self) -> None:
         """Forget the parent's connections, in the child. Closing its copies does not disturb the parent."""
-        inherited, streams = [one.sock for one, _ in self._idle] + list(self._busy), list(self._streams)
+        inherited, streams = [connection.sock for connection, _ in self._idle] + list(self._busy), list(self._streams)
         self._reset()
         for sock in inherited:
             sock.close()
         for stream in streams:
             stream.release()
 
-    def take_idle(self, certificate: ClientCertificate | None) -> Connection | None:
+    def take_idle(self, certificate: ClientCertificate | None) -> ClientConnection | None:
         """Take an idle connection that is still valid, if there is one. Raises ClientClosed."""
         # A connection authenticates when it is opened: old ones are dropped, within a second, when credentials change.
         tls = self._destination.tls
@@ -83,7 +83,7 @@ class Pool:
             sock.close()
         return found
 
-    def keep(self, connection: Connection) -> None:
+    def keep(self, connection: ClientConnection) -> None:
         """Return a reusable connection to the pool."""
         with self._lock:
             self._busy.discard(connection.sock)
@@ -123,7 +123,7 @@ class Pool:
 
     # Opening a connection.
 
-    def connect(self, certificate: ClientCertificate | None) -> Connection:
+    def connect(self, certificate: ClientCertificate | None) -> ClientConnection:
         """Open a connection, busy from its first packet on, so that `close()` need not wait for a silent server.
 
         Raises TransportError, or ConfigError if a certificate file is unusable.
@@ -147,7 +147,7 @@ class Pool:
                 raise ClientClosed(_CLOSED) from error
             through = f" through the proxy {proxy}" if proxy else ""
             raise connect_error(error, f"{host}:{port}{through}") from error
-        return Connection(sock, context)
+        return ClientConnection(sock, context)
 
     def _dial(self, address: tuple[str, int]) -> socket.socket:
         failure = OSError("its name has no address")

@@ -18,7 +18,7 @@ import msgspec
 from tfoperator.base.clock import Clock
 from tfoperator.kube.config.cluster import is_loopback
 from tfoperator.kube.errors import ConfigError
-from tfoperator.kube.http.answer import Answer
+from tfoperator.kube.http.answer import ResponseReader
 
 
 class Proxy(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class Proxy(msgspec.Struct, frozen=True):
         server = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         lines = [f"CONNECT {server} HTTP/1.1", f"Host: {server}", *map(": ".join, self.headers), "", ""]
         sock.sendall("\r\n".join(lines).encode("ascii"))
-        answer = Answer(sock, clock=clock, late_at=clock.monotonic() + timeout)
+        answer = ResponseReader(sock, clock=clock, late_at=clock.monotonic() + timeout)
         answer.begin()
         if not 200 <= answer.status < 300:
             raise OSError(f"the proxy answers {answer.status}")

@@ -12,7 +12,7 @@ import msgspec
 from tfoperator.kube.objects import ObjectMeta
 from tfoperator.kube.options import ListOptions, WatchOptions
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import Body, Change, Creation, Deletion, Lookup, Replacement, Request
+from tfoperator.kube.verbs import Body, Creation, Deletion, Lookup, Modification, Replacement, Request
 
 JSON = "application/json"
 METADATA_OF_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -42,7 +42,7 @@ def call_of(request: Request, accept: str = METADATA_OF_ONE) -> Call:
             return _create(request, accept)
         case Deletion():
             return _delete(request, accept)
-        case Change():
+        case Modification():
             return _write("PATCH", request, request.patch, request.patch_type.value, accept)
         case Replacement():
             return _write("PUT", request, request.body, JSON, accept)
@@ -69,7 +69,7 @@ def _path_of_all(resource: Resource, namespace: str) -> str:
 
 
 def _write(
-    method: str, request: Change | Replacement, body: Body | Sequence[Any], content_type: str, accept: str
+    method: str, request: Modification | Replacement, body: Body | Sequence[Any], content_type: str, accept: str
 ) -> Call:
     target = (request.resource, request.namespace, request.name, request.subresource)
     return Call(
@@ -167,8 +167,8 @@ def status_write(resource: Resource, meta: ObjectMeta, status: msgspec.Struct) -
     servers read no more of the body than this. A PATCH costs them a tenth to a quarter more CPU, for they encode, merge
     and decode the whole object once more (docs/benchmark.md). Members unknown to the type of `status` are removed.
     """
-    known = {"name": meta.name, "namespace": meta.namespace, "resourceVersion": meta.resource_version}
-    body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": known, "status": status}
+    metadata = {"name": meta.name, "namespace": meta.namespace, "resourceVersion": meta.resource_version}
+    body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "status": status}
     return Replacement(resource, meta.namespace, meta.name, body, "status")
 
 

@@ -7,7 +7,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 
-from tfoperator.kube.http.answer import Answer
+from tfoperator.kube.http.answer import ResponseReader
 from tfoperator.kube.http.wire import BROKEN, read_error, shut_down
 
 _NOTHING_THERE = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -19,7 +19,7 @@ class ByteStream:
     Iteration yields pieces of any size as they arrive, each within `patience` seconds (None: for ever).
     """
 
-    def __init__(self, sock: socket.socket, answer: Answer, host: str) -> None:
+    def __init__(self, sock: socket.socket, answer: ResponseReader, host: str) -> None:
         self.status = answer.status
         self.fields = answer.fields
         self.patience: float | None = None

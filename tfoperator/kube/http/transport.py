@@ -16,10 +16,10 @@ from functools import lru_cache
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.config.tls import ClientCertificate
 from tfoperator.kube.errors import ClientClosed, TransportError
-from tfoperator.kube.http.answer import MAX_HEAD_BYTES, Answer, Response
+from tfoperator.kube.http.answer import MAX_HEAD_BYTES, Response, ResponseReader
 from tfoperator.kube.http.destination import Destination
 from tfoperator.kube.http.exchange import TIMEOUTS_IN_ALL, Exchange
-from tfoperator.kube.http.pool import Connection, Pool
+from tfoperator.kube.http.pool import ClientConnection, Pool
 from tfoperator.kube.http.stream import ByteStream
 from tfoperator.kube.http.wire import BROKEN, read_error, set_timeout
 
@@ -176,7 +176,7 @@ class Transport:
         """Return a new connection for another protocol, to be passed to `close_socket`; `close()` ends it, too."""
         return self._pool.connect(certificate).sock
 
-    def switch(self, sock: socket.socket, target: str, headers: Headers, timeout: float) -> Answer:
+    def switch(self, sock: socket.socket, target: str, headers: Headers, timeout: float) -> ResponseReader:
         """GET on a connection of `open_socket`, to switch protocols; return the response up to the end of its headers.
 
         No byte after them is read unless the response asks for it. `timeout` is in seconds without a byte.
@@ -185,7 +185,7 @@ class Transport:
         sock.settimeout(timeout)
         try:
             sock.sendall(message)
-            answer = Answer(_Bytewise(sock), MAX_HEAD_BYTES, switches=True)
+            answer = ResponseReader(_Bytewise(sock), MAX_HEAD_BYTES, switches=True)
             answer.begin()
         except BROKEN as error:
             raise self._broken(error) from error
@@ -209,7 +209,7 @@ class Transport:
 
     # One request and its response.
 
-    def _exchange(self, connection: Connection, message: bytes) -> Response:
+    def _exchange(self, connection: ClientConnection, message: bytes) -> Response:
         try:
             answer = self._send(connection.sock, message, self._max_response_bytes)
             body = answer.read_all()
@@ -220,20 +220,20 @@ class Transport:
             raise
         return self._complete(connection, answer, body)
 
-    def _complete(self, connection: Connection, answer: Answer, body: bytes) -> Response:
+    def _complete(self, connection: ClientConnection, answer: ResponseReader, body: bytes) -> Response:
         if answer.will_close:
             self._pool.discard(connection.sock)
         else:
             self._pool.keep(connection)
         return Response(answer.status, answer.fields, body)
 
-    def _send(self, sock: socket.socket, message: bytes, limit: float = math.inf) -> Answer:
+    def _send(self, sock: socket.socket, message: bytes, limit: float = math.inf) -> ResponseReader:
         """Send, and read up to the end of the headers. Raises _Lost or TransportError; the caller closes."""
         answer = None
         try:
             late_at = self._clock.monotonic() + TIMEOUTS_IN_ALL * self._timeout
             sock.sendall(message)
-            answer = Answer(sock, limit, self._clock, late_at)
+            answer = ResponseReader(sock, limit, self._clock, late_at)
             answer.begin()
         except BROKEN as error:
             if isinstance(error, _CONNECTION_LOST):

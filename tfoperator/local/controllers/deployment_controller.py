@@ -190,7 +190,7 @@ class DeploymentController:
         path = probed_path(deployment)
         if port is None or not path:
             return True
-        life = (pod.metadata.uid, sum(one.restart_count for one in pod.status.container_statuses))
+        life = (pod.metadata.uid, sum(status.restart_count for status in pod.status.container_statuses))
         if life not in self._serving and _answers(port, path):
             self._serving.add(life)
         return life in self._serving

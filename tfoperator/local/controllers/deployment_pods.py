@@ -101,9 +101,9 @@ def deployment_status(
         "message": "",
         "lastTransitionTime": since,
     }
-    for known in deployment.status.get("conditions") or ():
-        if known.get("type") == "Available" and known.get("status") == condition["status"]:
-            condition["lastTransitionTime"] = known.get("lastTransitionTime")
+    for before in deployment.status.get("conditions") or ():
+        if before.get("type") == "Available" and before.get("status") == condition["status"]:
+            condition["lastTransitionTime"] = before.get("lastTransitionTime")
     return {
         "observedGeneration": deployment.metadata.generation,
         "replicas": len(pods),

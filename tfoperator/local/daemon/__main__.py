@@ -22,7 +22,7 @@ import yaml
 
 from tfoperator.base.files import take_lock
 from tfoperator.base.private_files import write_private
-from tfoperator.local.controlplane import ControlPlane, PageMaker
+from tfoperator.local.controlplane import ControlPlane, PageMaker, ServedPage
 from tfoperator.local.daemon.state_directory import RUNS_ALREADY, DaemonState, StateDirectory
 from tfoperator.local.identity import identify
 from tfoperator.local.runtime.process.records import RECORDS, kill_recorded
@@ -74,15 +74,14 @@ def serve(
             pods=pods,
             progress=True,
             on_failure=fail,
-            make_page=make_page,
-            on_page_link=state.write_page_link,
+            page=None if make_page is None else ServedPage(make_page, state.write_page_link),
         )
         plane.start()
         try:
-            known = _announce(state, plane, pods.name)
+            announced = _announce(state, plane, pods.name)
             next_item(messages)
             logger.info("stopping: %s", failures[0] if failures else "asked to")
-            state.write(msgspec.structs.replace(known, stopping=True))
+            state.write(msgspec.structs.replace(announced, stopping=True))
         finally:
             _stop(plane, messages)
             state.clear()
@@ -94,10 +93,10 @@ def _announce(state: StateDirectory, plane: ControlPlane, runtime: RuntimeName) 
     write_private(state.kubeconfig, yaml.safe_dump(plane.endpoint.kubeconfig(), sort_keys=False).encode())
     identity = identify(os.getpid())
     assert identity is not None
-    known = DaemonState(identity, plane.endpoint.url, datetime.now(UTC), str(Path.cwd()), runtime=runtime)
-    state.write(known)
+    announced = DaemonState(identity, plane.endpoint.url, datetime.now(UTC), str(Path.cwd()), runtime=runtime)
+    state.write(announced)
     logger.info("ready at %s", plane.endpoint.url)
-    return known
+    return announced
 
 
 def _stop(plane: ControlPlane, messages: queue.SimpleQueue[str]) -> None:

@@ -40,12 +40,12 @@ class Gpu(msgspec.Struct, frozen=True):
 def links_between(gpus: Iterable[Gpu]) -> Links:
     """Return the NVLinks of each pair: direct ones, and the ways through switches that both are connected to."""
     found: dict[frozenset[str], int] = {}
-    for one, other in combinations(gpus, 2):
-        direct = one.peers.count(other.bus)
-        shared = Counter(one.peers) & Counter(other.peers)
+    for gpu, other in combinations(gpus, 2):
+        direct = gpu.peers.count(other.bus)
+        shared = Counter(gpu.peers) & Counter(other.peers)
         links = direct + shared.total()
         if links:
-            found[frozenset((one.uuid, other.uuid))] = links
+            found[frozenset((gpu.uuid, other.uuid))] = links
     return found
 
 
@@ -78,13 +78,13 @@ def needed(pod: LocalPod) -> int:
 
 def share(pod: LocalPod, container: Container, devices: Sequence[str]) -> tuple[str, ...]:
     """Return this container's part of the pod's devices: no other container of the pod uses them at the same time."""
-    if any(one.name == container.name for one in pod.spec.init_containers or ()):
+    if any(init.name == container.name for init in pod.spec.init_containers or ()):
         return tuple(devices[: asked_for(container)])
     first = 0
-    for one in pod.spec.containers:
-        if one.name == container.name:
+    for earlier in pod.spec.containers:
+        if earlier.name == container.name:
             break
-        first += asked_for(one)
+        first += asked_for(earlier)
     return tuple(devices[first : first + asked_for(container)])
 
 
@@ -105,7 +105,9 @@ def choose(count: int, free: Sequence[str], links: Links) -> tuple[str, ...] | N
 
 def _worth(chosen: Collection[str], free: Iterable[str], links: Links) -> tuple[int, int]:
     inside = sum(links.get(frozenset(pair), 0) for pair in combinations(chosen, 2))
-    outside = sum(links.get(frozenset((one, other)), 0) for other in free if other not in chosen for one in chosen)
+    outside = sum(
+        links.get(frozenset((device, other)), 0) for other in free if other not in chosen for device in chosen
+    )
     return inside, -outside
 
 
@@ -113,6 +115,8 @@ def _grown(first: str, count: int, free: Sequence[str], links: Links) -> tuple[s
     """Return devices from a first one on, by repeatedly adding the one with the most links to those chosen."""
     chosen = [first]
     while len(chosen) < count:
-        others = [one for one in free if one not in chosen]
-        chosen.append(max(others, key=lambda one: sum(links.get(frozenset((one, friend)), 0) for friend in chosen)))
-    return tuple(one for one in free if one in chosen)
+        others = [device for device in free if device not in chosen]
+        chosen.append(
+            max(others, key=lambda device: sum(links.get(frozenset((device, friend)), 0) for friend in chosen))
+        )
+    return tuple(device for device in free if device in chosen)

@@ -220,6 +220,8 @@ class GpuManager:
                 own = share(pod, container, devices)
                 if own:
                     name = ContainerName(pod.metadata.namespace, pod.metadata.name, container.name)
-                    known = [uses[device] for device in own if device in uses]
-                    found[name] = GpuUse(len(own), sum(one.busy for one in known), sum(one.memory for one in known))
+                    measured = [uses[device] for device in own if device in uses]
+                    found[name] = GpuUse(
+                        len(own), sum(use.busy for use in measured), sum(use.memory for use in measured)
+                    )
         return found

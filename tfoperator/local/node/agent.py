@@ -31,7 +31,7 @@ from tfoperator.local.node.pod_worker import PodWorker
 from tfoperator.local.node.volumes import VOLUMES, VolumeManager
 from tfoperator.local.runtime.log_files import LogRequest
 from tfoperator.local.runtime.loopback_network import LOOPBACK
-from tfoperator.local.runtime.protocol import Beside, LaunchError, LocalPod, Runtime, decode_pod
+from tfoperator.local.runtime.protocol import Beside, HostService, LaunchError, LocalPod, Runtime, decode_pod
 from tfoperator.local.usage import Machine
 
 logger = logging.getLogger(__name__)
@@ -88,9 +88,9 @@ class NodeAgent:
         self._leftovers: queue.SimpleQueue[LocalPod | None] = queue.SimpleQueue()
         self._finaliser = threading.Thread(target=self._finalise_leftovers, name="node-finaliser", daemon=True)
 
-    def start(self) -> None:
-        """Start to run pods."""
-        self._runtime.start()
+    def start(self, host_service: HostService | None = None) -> None:
+        """Start to run pods, which can reach this service of the process, if any. Raises RuntimeUnavailable."""
+        self._runtime.start(host_service)
         self._recorder.start()
         self._finaliser.start()
         self._times.start()
@@ -148,12 +148,12 @@ class NodeAgent:
         """Yield the stacks of a container's Python threads, as a `LogReader` yields a log. Raises LookupError."""
         key = f"{wanted.namespace}/{wanted.pod}"
         with self._lock:
-            found = [one for one in self._workers.values() if one.pod.metadata.key == key]
+            found = [worker for worker in self._workers.values() if worker.pod.metadata.key == key]
         if not found:
             raise LookupError(f"pod {key} does not run here")
         yield b""  # the response starts at once
-        told = found[-1].take_stacks(wanted.container)
-        yield "".join(told.values()).encode() if told else b"No stacks: it does not run.\n"
+        stacks = found[-1].take_stacks(wanted.container)
+        yield "".join(stacks.values()).encode() if stacks else b"No stacks: it does not run.\n"
 
     def take_stacks(self, pods: Iterable[str], timeout: float) -> None:
         """Take and keep the stacks of the pods with these UIDs; return when done, or after `timeout` seconds."""
@@ -162,7 +162,7 @@ class NodeAgent:
         pool = ThreadPoolExecutor(_MAX_STACK_THREADS, thread_name_prefix="stacks")
         taken, _ = wait([pool.submit(worker.take_stacks) for worker in workers], timeout)
         pool.shutdown(wait=False, cancel_futures=True)
-        for error in filter(None, (one.exception() for one in taken)):
+        for error in filter(None, (future.exception() for future in taken)):
             logger.error("stacks can't be taken", exc_info=error)
 
     def pod_changed(self, pod: LocalPod) -> None:
@@ -270,7 +270,7 @@ def is_replica(pod: LocalPod) -> bool:
 def _limited(containers: Sequence[Container]) -> str:
     """Return the names of the resources that any of these containers limits: `cpu and memory`, for example."""
     limits = [container.resources.limits or {} for container in containers if container.resources is not None]
-    return " and ".join(name for name in _LIMITED_RESOURCES if any(name in one for one in limits))
+    return " and ".join(name for name in _LIMITED_RESOURCES if any(name in of_container for of_container in limits))
 
 
 def _names_gpus(container: Container) -> bool:

@@ -64,7 +64,7 @@ class ContainerLauncher:
         """When the tokens in the pod's volumes must be renewed."""
 
     def address(self, container: Container) -> str:
-        """Return the pod's IP address, once the runtime is ready to start the container. Raises NotYet, LaunchError."""
+        """Return the pod's IP address, once the runtime can start the container. Raises StartLater, LaunchError."""
         return self._parts.runtime.prepare(
             self._pod, container, functools.partial(self._parts.api.services_of, self._pod)
         )
@@ -72,7 +72,8 @@ class ContainerLauncher:
     def prepare(self, container: Container, ip: str) -> Prepared:
         """Make the pod's volumes and the container's environment.
 
-        Raises ContainerConfigError or NotYet if something is missing that may still come; else LaunchError, OSError.
+        Raises ContainerConfigError or StartLater if something is missing that may still come; else LaunchError or
+        OSError.
         """
         sources = self._parts.api.sources(self._pod.metadata.namespace)
         volumes = self._parts.volumes.prepare(self._pod, sources, self._parts.api.tokens(self._pod))

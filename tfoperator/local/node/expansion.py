@@ -182,7 +182,7 @@ def resource_value(pod: LocalPod, container: Container, reference: ResourceRef, 
         raise ValueError(f"resourceFieldRef {reference.resource!r}: there are limits and requests of {_listed()}")
     chosen = container
     if reference.container_name not in ("", container.name):
-        named = [one for one in _containers(pod) if one.name == reference.container_name]
+        named = [container for container in _containers(pod) if container.name == reference.container_name]
         if not named:
             raise ValueError(f"resourceFieldRef: the pod has no container {reference.container_name!r}")
         chosen = named[0]

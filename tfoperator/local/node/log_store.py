@@ -159,11 +159,11 @@ class LogStore:
         private_folder(self.root)
         directory.mkdir(parents=True, exist_ok=True)
         with self._lock:
-            known = self._latest.setdefault(key, [])
-            attempt = known[-1].attempt + 1 if known else _next_attempt(directory)
+            attempts = self._latest.setdefault(key, [])
+            attempt = attempts[-1].attempt + 1 if attempts else _next_attempt(directory)
             log = LogFile(directory / f"{attempt}.log", owner)
             log.path.touch(mode=0o600)
-            known.append(log)
+            attempts.append(log)
             self._times[log] = LineTimes()
             self._growing.append(log)
             return log

@@ -30,7 +30,7 @@ from tfoperator.kube.objects import HasMetadata, timestamp
 from tfoperator.kube.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Resource
 from tfoperator.kube.verbs import ApiClient, PatchType, decoder
 from tfoperator.local.node.expansion import ContainerConfigError, Data, Sources, Tokens
-from tfoperator.local.runtime.protocol import LocalPod, NotYet
+from tfoperator.local.runtime.protocol import LocalPod, StartLater
 
 logger = logging.getLogger(__name__)
 
@@ -135,7 +135,10 @@ class NodeApi:
         meta, conditions = pod.metadata, status.get("conditions")
         if isinstance(conditions, list):
             # The server merges conditions of one type: null removes what an earlier report said.
-            status = {**status, "conditions": [{"reason": None, "message": None, **one} for one in conditions]}
+            status = {
+                **status,
+                "conditions": [{"reason": None, "message": None, **condition} for condition in conditions],
+            }
         body = {"metadata": {"uid": meta.uid}, "status": status}
         self._persist(
             pod,
@@ -205,11 +208,11 @@ class NodeApi:
         return frozenset((item.metadata.namespace, item.metadata.name) for item in page.items)
 
     def services_of(self, pod: LocalPod) -> tuple[str, ...]:
-        """Return the names of the services that select the pod. Raises NotYet if they can't be listed."""
+        """Return the names of the services that select the pod. Raises StartLater if they can't be listed."""
         try:
             page = self._client.list(SERVICES, pod.metadata.namespace, _decode_selecting)
         except KubeError as error:
-            raise NotYet("ContainerCreating", f"can't list services: {error}", 1.0) from None
+            raise StartLater("ContainerCreating", f"can't list services: {error}", 1.0) from None
         labels = pod.metadata.labels.items()
         return tuple(
             service.metadata.name

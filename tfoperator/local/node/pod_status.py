@@ -101,10 +101,10 @@ class PodReporter:
 
     def _condition(self, kind: str, value: bool, now: datetime, reason: str = "") -> dict[str, Any]:
         status = "True" if value else "False"
-        known = self._since.get(kind)
-        if known is None or known[0] != status:
-            known = self._since[kind] = (status, now)
-        condition = {"type": kind, "status": status, "lastTransitionTime": timestamp(known[1])}
+        since = self._since.get(kind)
+        if since is None or since[0] != status:
+            since = self._since[kind] = (status, now)
+        condition = {"type": kind, "status": status, "lastTransitionTime": timestamp(since[1])}
         if reason:
             condition["reason"] = reason
         return condition
@@ -132,5 +132,5 @@ def _state(state: State) -> dict[str, Any]:
         # A container that failed to start has both times, too: clients show a missing one as the year 1.
         state = msgspec.structs.replace(state, started_at=state.started_at or state.finished_at)
     members = msgspec.to_builtins(state, builtin_types=(datetime,)).items()
-    said = {name: timestamp(one) if isinstance(one, datetime) else one for name, one in members if one != ""}
+    said = {name: timestamp(value) if isinstance(value, datetime) else value for name, value in members if value != ""}
     return {_STATES[type(state)]: said}

@@ -19,7 +19,7 @@ from tfoperator.local.node.expansion import ContainerConfigError
 from tfoperator.local.node.pod_messages import PodMessages
 from tfoperator.local.node.pod_status import PodReporter
 from tfoperator.local.runtime.log_files import LogFile
-from tfoperator.local.runtime.protocol import LaunchError, LocalPod, NotYet
+from tfoperator.local.runtime.protocol import LaunchError, LocalPod, StartLater
 
 logger = logging.getLogger(__name__)
 
@@ -65,14 +65,14 @@ class PodWorker:
         They are also appended to a file beside the log. Blocks for some seconds if a process does not respond. For any
         thread: of a record of the worker it reads what other threads may read.
         """
-        told = {}
+        stacks = {}
         for record in (*self._init, *self._main):
             running, name = record.running, record.container.name
             if running is None or container not in ("", name):
                 continue
-            told[name] = running.process.stacks()
-            running.log.keep_stacks(timestamp(self._clock.now()), told[name])
-        return told
+            stacks[name] = running.process.stacks()
+            running.log.keep_stacks(timestamp(self._clock.now()), stacks[name])
+        return stacks
 
     def join(self, timeout: float) -> bool:
         """Wait for the worker to end. Return whether it has ended."""
@@ -156,7 +156,7 @@ class PodWorker:
             ip = self._launcher.address(record.container)
             self._reporter.pod_ip = ip
             prepared = self._launcher.prepare(record.container, ip)
-        except NotYet as error:
+        except StartLater as error:
             record.wait(error.reason, str(error), self._clock.monotonic() + error.delay)
             if error.event:
                 self._reporter.warn_once(error.event, str(error))

@@ -50,17 +50,17 @@ _MAX_ROUNDS_BEHIND = 10
 K = TypeVar("K")
 
 
-class Pace(msgspec.Struct, frozen=True):
+class OutputPace(msgspec.Struct, frozen=True):
     """The maximum number of lines in the next round."""
 
     lines: int = MOST // 2
 
-    def after(self, shown: int, seconds: float) -> Pace:
+    def after(self, shown: int, seconds: float) -> OutputPace:
         """Return the pace after a round that has shown this many lines in this time."""
         if seconds > _SLOW_ROUND:
-            return Pace(max(LEAST, self.lines // 2))
+            return OutputPace(max(LEAST, self.lines // 2))
         if shown >= self.lines and seconds < _FAST_ROUND:
-            return Pace(min(MOST, self.lines * 2))
+            return OutputPace(min(MOST, self.lines * 2))
         return self
 
 
@@ -116,8 +116,8 @@ class OutputReader:
 
         A log that is too far behind skips lines, and continues with its newest.
         """
-        known = {log: (namespace, pod, container) for namespace, pod, container, log in self._store.all()}
-        for log in known:
+        places = {log: (namespace, pod, container) for namespace, pod, container, log in self._store.all()}
+        for log in places:
             if log not in self._tails:
                 self._tails[log] = UnreadLog(log)
         active = [tail for tail in self._tails.values() if not tail.finished]
@@ -129,7 +129,7 @@ class OutputReader:
             skipped, texts = tail.take(share, newest=is_behind(waiting[log], share))
             if texts or skipped or tail.bar != self._bars.get(log, ""):
                 self._bars[log] = tail.bar
-                place = (*known[log], log.attempt, str(log.path))
+                place = (*places[log], log.attempt, str(log.path))
                 chunks.append(LogChunk(*place, tuple(texts), skipped=skipped, bar=tail.bar))
         self.more = any(tail.more or waiting[tail.log] > shares.get(tail.log, 0) for tail in active)
         return chunks

@@ -100,7 +100,7 @@ def ended_status(job: TFJob, end: RunEnd) -> TFJobStatus:
     status = job.status
     at = whole_second(utc(end.at))
     if final_condition(job) is None:
-        at = max((at, *(utc(one) for one in (status.start_time,) if one is not None)))
+        at = max((at, *(utc(moment) for moment in (status.start_time,) if moment is not None)))
         if (job.metadata.namespace, job.metadata.name) in end.finished:
             status = _with_end(
                 status, ConditionType.SUCCEEDED, JobReason.FINISHED_WHEN_INTERRUPTED, FINISHED_MESSAGE, at
@@ -113,7 +113,7 @@ def ended_status(job: TFJob, end: RunEnd) -> TFJobStatus:
     return msgspec.structs.replace(
         status,
         ready=f"0/{total}",
-        replica_statuses={kind: _at_rest(one) for kind, one in status.replica_statuses.items()},
+        replica_statuses={kind: _at_rest(counts) for kind, counts in status.replica_statuses.items()},
         completion_time=status.completion_time or at,
         progress=None if status.progress is None else status.progress.without_estimate(),
         usage=None if status.usage is None else _closed(status.usage, at),
@@ -123,14 +123,14 @@ def ended_status(job: TFJob, end: RunEnd) -> TFJobStatus:
 def _with_end(status: TFJobStatus, kind: ConditionType, reason: str, message: str, at: datetime) -> TFJobStatus:
     def over(found: Iterable[JobCondition]) -> tuple[JobCondition, ...]:
         return tuple(
-            JobCondition(one.type, "False", reason, message, at, at)
-            if one.type in PASSING_CONDITIONS and one.status != "False"
-            else one
-            for one in found
+            JobCondition(condition.type, "False", reason, message, at, at)
+            if condition.type in PASSING_CONDITIONS and condition.status != "False"
+            else condition
+            for condition in found
         )
 
     ended = JobCondition(kind, "True", reason, message, at, at)
-    others = tuple(one for one in over(status.conditions) if one.type != kind)
+    others = tuple(condition for condition in over(status.conditions) if condition.type != kind)
     return msgspec.structs.replace(
         status,
         phase=str(kind),
@@ -147,7 +147,9 @@ def _closed(usage: JobUsage, at: datetime) -> JobUsage:
     """Return the usage of a job that has ended then: it is in no phase, and holds nothing."""
     if not usage.phase:
         return usage
-    resources = {name: msgspec.structs.replace(one, in_use=0.0) for name, one in usage.resources_until(at).items()}
+    resources = {
+        name: msgspec.structs.replace(resource, in_use=0.0) for name, resource in usage.resources_until(at).items()
+    }
     closed = msgspec.structs.replace(
         usage, phase="", since=at, seconds=usage.until(at), resources=resources, resources_since=at
     )
@@ -158,20 +160,20 @@ def _ended_pod(obj: Mapping[str, Any], end: RunEnd) -> dict[str, Any]:
     """Return a pod as the run's end has left it: nobody deletes it now, and nothing of it runs."""
     metadata, spec, status = (_mapping(obj.get(member)) for member in ("metadata", "spec", "status"))
     has_ended = status.get("phase") in _ENDED_PHASES
-    known = end.replicas.get((str(metadata.get("namespace")), str(metadata.get("name"))))
+    state = end.replicas.get((str(metadata.get("namespace")), str(metadata.get("name"))))
     was_stopped = not has_ended or "deletionTimestamp" in metadata
-    if known is not None:
-        was_stopped = known in (FinalState.STOPPED, FinalState.NEVER_RAN)
+    if state is not None:
+        was_stopped = state in (FinalState.STOPPED, FinalState.NEVER_RAN)
     for member in ("deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"):
         metadata.pop(member, None)
     if was_stopped:
         metadata["annotations"] = {ANNOTATION_STOPPED: STOPPED_WITH_RUN, **_mapping(metadata.get("annotations"))}
         spec.setdefault("activeDeadlineSeconds", STOP_DEADLINE)
     if not has_ended:
-        status["phase"] = "Succeeded" if known is FinalState.SUCCEEDED else "Failed"
+        status["phase"] = "Succeeded" if state is FinalState.SUCCEEDED else "Failed"
     for member in ("containerStatuses", "initContainerStatuses"):
         if isinstance(status.get(member), list):
-            status[member] = [_ended_container(one, end) for one in status[member]]
+            status[member] = [_ended_container(container, end) for container in status[member]]
     return {**obj, "metadata": metadata, "spec": spec, "status": status}
 
 

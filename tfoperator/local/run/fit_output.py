@@ -93,8 +93,8 @@ class FitOutput:
         metrics = (Metric("epoch", str(bar.done if bar.of_epochs else epoch)), *bar.metrics)
         report = ProgressReport(replica="", time=now.replace(microsecond=0), metrics=metrics)
         if bar.of_epochs:
-            known = bar.total > 0 and bar.done <= bar.total
-            return msgspec.structs.replace(report, percentage=100 * bar.done // bar.total if known else None)
+            has_total = bar.total > 0 and bar.done <= bar.total
+            return msgspec.structs.replace(report, percentage=100 * bar.done // bar.total if has_total else None)
         if not 0 < bar.done <= bar.total:
             return msgspec.structs.replace(report, percentage=100 * (epoch - 1) // self._epochs)
         step, total = (epoch - 1) * bar.total + bar.done, self._epochs * bar.total

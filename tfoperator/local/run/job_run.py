@@ -22,14 +22,14 @@ from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.kube.event import Event
 from tfoperator.kube.objects import Pod, object_key
 from tfoperator.kube.verbs import WithJson
-from tfoperator.local.controlplane import ControlPlane, PageMaker
+from tfoperator.local.controlplane import ControlPlane, PageMaker, ServedPage
 from tfoperator.local.node.volumes import VOLUMES, VolumeManager
-from tfoperator.local.run.container_output import OutputReader, Pace, RunListener
+from tfoperator.local.run.container_output import OutputPace, OutputReader, RunListener
 from tfoperator.local.run.fit_output import FitOutput
 from tfoperator.local.run.lifecycle import JobLifecycle
 from tfoperator.local.run.records import RunRecords, parameters_of
 from tfoperator.local.run.report_facts import full_disk, read_kernel_log
-from tfoperator.local.run.results import JobResult, RunOutcome, RunResult, job_result
+from tfoperator.local.run.results import Evidence, JobResult, RunOutcome, RunResult, job_result
 from tfoperator.local.runtime.protocol import Mount, real_path
 from tfoperator.local.runtime.selection import PROCESSES, RuntimeOptions
 from tfoperator.report.facts import Typed
@@ -53,7 +53,6 @@ class JobRun:
         run_dir: Path,
         namespace: str = "default",
         timeout: float | None = None,
-        keep_volumes: bool = False,
         pods: RuntimeOptions = PROCESSES,
         make_page: PageMaker | None = None,
         typed: Typed = Typed.MANIFEST,
@@ -63,10 +62,9 @@ class JobRun:
         self._objects = objects
         self._listener = listener
         self._run_dir = run_dir
-        self._keep_volumes = keep_volumes
         self._news: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._lifecycle = JobLifecycle(objects, listener, self._news, namespace=namespace, timeout=timeout)
-        self._pace = Pace()
+        self._pace = OutputPace()
         self._typed = typed
         self._fits: dict[str, FitOutput] = {}  # by the path of the log
         self._fitting: set[tuple[str, str]] = set()  # pods that have printed their progress, by namespace and name
@@ -89,12 +87,10 @@ class JobRun:
         self._began = datetime.now(UTC).replace(microsecond=0)
         plane = ControlPlane(
             self._run_dir,
-            keep_volumes=self._keep_volumes,
             pods=self._pods,
             progress=any(map(_reports_progress, self._objects)),
             on_failure=self._lifecycle.operator_failed,
-            make_page=self._make_page,
-            on_page_link=self._lifecycle.page_link,
+            page=None if self._make_page is None else ServedPage(self._make_page, self._lifecycle.page_link),
             on_quiet=self._lifecycle.look_back,
         )
         reader = OutputReader(plane.agent.logs)
@@ -195,15 +191,17 @@ class JobRun:
             seen.view,
             pods,
             plane.agent.logs,
-            log_dir,
-            peaks=plane.runtime.peaks,
+            log_dir=log_dir,
             outcome=outcome,
-            kernel_log=read_kernel_log,
-            full_disk=lambda: full_disk([self._run_dir, self._pods.work_dir or Path()]),
             parameters=parameters_of(msgspec.json.decode(seen.raw)),
-            apart=self._apart(pods),
             typed=self._typed,
-            quiet=self._lifecycle.quiet,
+            evidence=Evidence(
+                peaks=plane.runtime.peaks,
+                kernel_log=read_kernel_log,
+                full_disk=lambda: full_disk([self._run_dir, self._pods.work_dir or Path()]),
+                apart=self._apart(pods),
+                quiet=self._lifecycle.quiet,
+            ),
         )
 
 
@@ -239,7 +237,9 @@ def tensorboard_log_dir(job: TFJob, run_dir: Path, *, in_container: bool = False
     ]
     if "://" in tensorboard.log_dir:
         return tensorboard.log_dir
-    if in_container and not any(PurePosixPath(tensorboard.log_dir).is_relative_to(one.mount_path) for one in mounts):
+    if in_container and not any(
+        PurePosixPath(tensorboard.log_dir).is_relative_to(mount.mount_path) for mount in mounts
+    ):
         return ""
     path = real_path(tensorboard.log_dir, mounts)
     return path if Path(path).is_dir() else ""

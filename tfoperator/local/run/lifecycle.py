@@ -52,7 +52,7 @@ class _Abandoned(Exception):
     """The run ends without an outcome."""
 
 
-class Seen(NamedTuple):
+class RunSnapshot(NamedTuple):
     """The last seen state of jobs and pods, all events, and the curves of each job by its UID."""
 
     jobs: tuple[WithJson[TFJob], ...]
@@ -130,14 +130,14 @@ class JobLifecycle:
         """Whether everything has been stopped."""
         return self._thread is not None and not self._thread.is_alive()
 
-    def seen(self, since: int = -1) -> tuple[int, Seen] | None:
+    def seen(self, since: int = -1) -> tuple[int, RunSnapshot] | None:
         """Return the number of changes so far, and what was seen; None if that number is `since`. From any thread."""
         with self._seen:
             if self._changes == since:
                 return None
             jobs, pods = tuple(self.jobs.values()), tuple(self.pods.values())
-            curves = {uid: one.points() for uid, one in self.curves.items()}
-            return self._changes, Seen(jobs, pods, tuple(self.events), curves)
+            curves = {uid: curve.points() for uid, curve in self.curves.items()}
+            return self._changes, RunSnapshot(jobs, pods, tuple(self.events), curves)
 
     def look_back(self, client: Client) -> None:
         """List the final events, when no more will come. Called in the lifecycle's thread."""
@@ -258,9 +258,9 @@ class JobLifecycle:
 
     def _handle_missing(self) -> None:
         """Send the events that the watch has not delivered in time: the end of the jobs does not wait for it."""
-        known = {(event.metadata.uid, event.metadata.resource_version) for event in self.events}
+        delivered = {(event.metadata.uid, event.metadata.resource_version) for event in self.events}
         for event in self._last:
-            if (event.metadata.uid, event.metadata.resource_version) not in known:
+            if (event.metadata.uid, event.metadata.resource_version) not in delivered:
                 self._saw_event(event)
 
     def _later(self, handle: Callable[[T], object]) -> Callable[[T], None]:

@@ -77,9 +77,9 @@ class MlflowTracking:
         for first in range(0, len(params), _PARAMETERS_AT_ONCE):
             self._client.log_batch(run, params=params[first : first + _PARAMETERS_AT_ONCE])
         points = [
-            Metric(key_of(name), one.value, int(one.time * 1000), number if one.step < 0 else one.step)
+            Metric(key_of(name), point.value, int(point.time * 1000), number if point.step < 0 else point.step)
             for name, curve in curves.items()
-            for number, one in enumerate(curve)
+            for number, point in enumerate(curve)
         ]
         for first in range(0, len(points), _POINTS_AT_ONCE):
             self._client.log_batch(run, metrics=points[first : first + _POINTS_AT_ONCE])

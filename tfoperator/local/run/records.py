@@ -45,8 +45,8 @@ class RunRecords(msgspec.Struct, frozen=True):
         found = [_as(TFJOBS, msgspec.json.decode(raw)) for raw in jobs]
         decoded = (_as(PODS, msgspec.json.decode(raw)) for raw in pods)
         latest = {(pod["metadata"]["namespace"], pod["metadata"]["name"]): pod for pod in decoded}
-        told = [_as(EVENTS, msgspec.to_builtins(event)) for event in events]
-        return cls((*found, *latest.values(), *told), dict(curves), began)
+        of_events = [_as(EVENTS, msgspec.to_builtins(event)) for event in events]
+        return cls((*found, *latest.values(), *of_events), dict(curves), began)
 
     def ended(self, end: RunEnd) -> RunRecords:
         """Return the records after the run's end."""
@@ -91,7 +91,9 @@ def parameters_of(job: Mapping[str, Any]) -> dict[str, str]:
     specs = job["spec"].get("tfReplicaSpecs") or {}
     lead: Mapping[str, Any] = next((specs[kind] for kind in (*_LEADS, *specs) if specs.get(kind)), {})
     containers = ((lead.get("template") or {}).get("spec") or {}).get("containers") or ()
-    program: Mapping[str, Any] = next((one for one in containers if one.get("name") == DEFAULT_CONTAINER_NAME), {})
+    program: Mapping[str, Any] = next(
+        (container for container in containers if container.get("name") == DEFAULT_CONTAINER_NAME), {}
+    )
     command = [str(word) for word in program.get("command") or ()]
     after = (at + 1 for at, word in enumerate(command) if word.endswith(".py") or command[at - 1 : at] == ["-m"])
     behind = command[next(after, len(command)) :]

@@ -126,29 +126,41 @@ class RunResult(msgspec.Struct, frozen=True, rename="camel"):
         return RunEnd(str(self.outcome), at, self.message, replicas, finished)
 
 
+class Evidence(msgspec.Struct, frozen=True):
+    """What this machine shows of a job's replicas, beside their logs.
+
+    `peaks` has the peak memory of their containers. `kernel_log` is called if a process was killed, and `full_disk`,
+    which returns the folder whose disk is full, if a replica has failed. `apart` are replicas that could not have found
+    each other. `quiet` has, by the path of a log, for how many seconds nothing had been written to it when the run's
+    time was up.
+    """
+
+    peaks: PeakMemory = msgspec.field(default_factory=PeakMemory)
+    kernel_log: Callable[[], Iterable[str]] = tuple
+    full_disk: Callable[[], str] = str
+    apart: tuple[str, ...] = ()
+    quiet: Mapping[str, float] = {}
+
+
+_LOGS_ALONE = Evidence()
+
+
 def job_result(
     job: TFJob,
     pods: Iterable[Pod],
     logs: LogStore,
-    log_dir: str = "",
     *,
-    peaks: PeakMemory | None = None,
+    log_dir: str = "",
     outcome: RunOutcome = RunOutcome.FAILED,
-    kernel_log: Callable[[], Iterable[str]] = tuple,
-    full_disk: Callable[[], str] = str,
     parameters: Mapping[str, str] | None = None,
-    apart: tuple[str, ...] = (),
     typed: Typed = Typed.MANIFEST,
-    quiet: Mapping[str, float] | None = None,
+    evidence: Evidence = _LOGS_ALONE,
 ) -> JobResult:
     """Return the result of a job from its last state, all of its pods, their logs, and its `log_dir` on this machine.
 
-    `peaks` has the peak memory of their containers. `outcome` is the run's; it counts for a job that has not ended.
-    `kernel_log` is called if a process was killed, and `full_disk`, which returns the folder whose disk is full, if a
-    replica has failed. `quiet` has, by the path of a log, for how many seconds nothing had been written
-    to it when the run's time was up.
+    `outcome` is the run's; it counts for a job that has not ended.
     """
-    peaks, quiet = peaks or PeakMemory(), quiet or {}
+    quiet = evidence.quiet
     end = final_condition(job)
     by_name = {pod.metadata.name: pod for pod in pods}
     attempts: dict[str, list[_Attempt]] = {name: [] for name in by_name}
@@ -160,22 +172,22 @@ def job_result(
         facts_of_job(job),
         outcome=end.type if end else str(outcome),
         replicas=tuple(replica_facts(job, by_name[pod], _chosen(attempts[pod])) for pod in sorted(by_name)),
-        apart=apart,
+        apart=evidence.apart,
         typed=typed,
         quiet_seconds=min(
             (quiet[str(log.path)] for found in attempts.values() for log, _ in found if str(log.path) in quiet),
             default=None,
         ),
     )
-    facts = with_kernel_log(facts, [log for found in attempts.values() for log, _ in found], kernel_log)
+    facts = with_kernel_log(facts, [log for found in attempts.values() for log, _ in found], evidence.kernel_log)
     if any(replica.state is FinalState.FAILED for replica in facts.replicas):
-        facts = msgspec.structs.replace(facts, full_disk=full_disk())
+        facts = msgspec.structs.replace(facts, full_disk=evidence.full_disk())
     condition, reason, message = (end.type, end.reason, end.message) if end else ("", "", "")
     if end is None and outcome is RunOutcome.INTERRUPTED and has_finished(job, facts.replicas):
         condition, reason, message = ConditionType.SUCCEEDED, JobReason.FINISHED_WHEN_INTERRUPTED, FINISHED_MESSAGE
         replicas = tuple(
-            msgspec.structs.replace(one, state=FinalState.SUCCEEDED) if trained_to_its_end(one) else one
-            for one in facts.replicas
+            msgspec.structs.replace(replica, state=FinalState.SUCCEEDED) if trained_to_its_end(replica) else replica
+            for replica in facts.replicas
         )
         facts = msgspec.structs.replace(facts, outcome=condition, message=message, replicas=replicas)
     return JobResult(
@@ -185,7 +197,9 @@ def job_result(
         reason=reason,
         message=message,
         replicas=tuple(
-            _replica(replica, attempts[replica.pod], peaks.of_pod(job.metadata.namespace, replica.pod).values())
+            _replica(
+                replica, attempts[replica.pod], evidence.peaks.of_pod(job.metadata.namespace, replica.pod).values()
+            )
             for replica in facts.replicas
         ),
         log_dir=log_dir,

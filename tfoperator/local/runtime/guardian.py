@@ -26,8 +26,8 @@ class Guardian:
     def __init__(self, arguments: Sequence[str], *, environment: Mapping[str, str] | None = None) -> None:
         self._arguments = arguments
         # It outlives a container in which this process may run, so it must not carry that container's mark.
-        known = os.environ if environment is None else environment
-        self._environment = {name: value for name, value in known.items() if name != CONTAINER_VARIABLE}
+        given = os.environ if environment is None else environment
+        self._environment = {name: value for name, value in given.items() if name != CONTAINER_VARIABLE}
         self._lock = threading.Lock()  # guards writes to the pipe; they are far smaller than its buffer
         self._process: subprocess.Popen[bytes] | None = None
 

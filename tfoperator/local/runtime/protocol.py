@@ -58,22 +58,22 @@ class Mount(msgspec.Struct, frozen=True):
 def real_path(path: str, mounts: Sequence[Mount]) -> str:
     """Return the path on this machine of a container's path: within the innermost mount above it, else unchanged."""
     wanted = PurePosixPath(path)
-    for mount in sorted(mounts, key=lambda one: len(PurePosixPath(one.mount_path).parts), reverse=True):
+    for mount in sorted(mounts, key=lambda mount: len(PurePosixPath(mount.mount_path).parts), reverse=True):
         if wanted.is_relative_to(mount.mount_path):
             return str(mount.source / wanted.relative_to(mount.mount_path))
     return path
 
 
 class HostService(msgspec.Struct, frozen=True):
-    """A service of this process that containers reach as `https://{name}:{port()}`.
+    """A service of this process that containers reach as `https://{name}:{port}`.
 
     A runtime whose containers have their own networks makes a socket that only one of these networks can reach, at this
-    port, and passes it to `accept`, which then owns it. Both are called from any thread, once a pod runs that uses the
-    service.
+    port, and passes it to `accept`, which then owns it. `accept` is called from any thread, once a pod runs that uses
+    the service.
     """
 
     name: str
-    port: Callable[[], int]
+    port: int
     accept: Callable[[socket.socket], object]
 
 
@@ -83,7 +83,7 @@ OnExit = Callable[[int, str], object]
 The code is 128 + the signal's number for a killed process; the reason is set if it says more (OOMKilled)."""
 
 
-class NotYet(Exception):
+class StartLater(Exception):
     """A container can't be started now: its image is being pulled, for example. Retry in `delay` seconds.
 
     `reason` and the message are those of a kubelet's waiting state, e.g. `ErrImagePull`. With `event`, the reason of an
@@ -172,17 +172,23 @@ class Runtime(Protocol):
     may_have_gpus: bool
     """Whether it may have GPUs that are invisible to this machine's NVML, as a remote engine may."""
 
-    def start(self) -> None:
-        """Acquire the runtime's resources. Called once, before any launch. Raises RuntimeUnavailable."""
+    def start(self, host_service: HostService | None = None) -> None:
+        """Acquire the runtime's resources. Called once, before any launch. Raises RuntimeUnavailable.
+
+        Containers that have the address of `host_service` can reach it, if the runtime runs on this machine.
+        """
 
     def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
-        """Ensure the requirements for the container's start; return the pod's IP address. Raises NotYet, LaunchError.
+        """Ensure the requirements for the container's start; return the pod's IP address.
 
-        `services` returns the names of the services that select the pod.
+        `services` returns the names of the services that select the pod. Raises StartLater, LaunchError.
         """
 
     def reserve(self, pod: LocalPod, mounts: Sequence[Mount]) -> None:
-        """Reserve the mount paths of a container's volumes for its pod. Raises NotYet while another pod has a path."""
+        """Reserve the mount paths of a container's volumes for its pod.
+
+        Raises StartLater while another pod has a path.
+        """
 
     def launch(self, run: ContainerStart, on_exit: OnExit, warn: Callable[[str, str], None]) -> ContainerProcess:
         """Start a container. Raises LaunchError.

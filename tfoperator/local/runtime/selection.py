@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from tfoperator.local.runtime.protocol import HostService, Runtime
+    from tfoperator.local.runtime.protocol import Runtime
 
 
 class RuntimeName(StrEnum):
@@ -27,13 +27,14 @@ class RuntimeOptions(msgspec.Struct, frozen=True):
 
     Processes have your rights, and start in `work_dir`, by default the current directory; with `enforce_limits` they
     get no more than their limits, as containers always do. With `allow_privileged`, containers may have root's power
-    over this machine.
+    over this machine. With `keep_volumes`, a pod's volumes outlive it.
     """
 
     name: RuntimeName = RuntimeName.PROCESS
     work_dir: Path | None = None
     allow_privileged: bool = False
     enforce_limits: bool = False
+    keep_volumes: bool = False
 
     @property
     def in_containers(self) -> bool:
@@ -45,11 +46,8 @@ PROCESSES = RuntimeOptions()
 """The default."""
 
 
-def make_runtime(wanted: RuntimeOptions, *, records: Path, host_service: HostService | None = None) -> Runtime:
-    """Return a runtime that has not been started. Raises RuntimeUnavailable.
-
-    `records` is for processes. `host_service` must be reachable for containers.
-    """
+def make_runtime(wanted: RuntimeOptions, *, records: Path) -> Runtime:
+    """Return a runtime that has not been started; `records` is for processes. Raises RuntimeUnavailable."""
     if not wanted.in_containers:
         from tfoperator.local.runtime.process.runtime import ProcessRuntime
 
@@ -57,7 +55,7 @@ def make_runtime(wanted: RuntimeOptions, *, records: Path, host_service: HostSer
     check_docker_py()
     from tfoperator.local.runtime.docker.runtime import DockerRuntime
 
-    return DockerRuntime(allow_privileged=wanted.allow_privileged, host_service=host_service)
+    return DockerRuntime(allow_privileged=wanted.allow_privileged)
 
 
 def check_docker_py() -> None:

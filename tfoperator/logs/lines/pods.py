@@ -46,8 +46,7 @@ def open_pod_log(
             follow=not previous,
             previous=previous,
             tail_lines=tail_lines,
-            since_time=since,
-            since_seconds=None if since else since_seconds,
+            since=since or since_seconds,
             timestamps=True,
         )
     except KubeError as error:

@@ -82,7 +82,7 @@ class UsageMetrics(Collector):
 def _amounts(usage: JobUsage, now: datetime) -> dict[tuple[str, str], float]:
     seconds, requested, trained = _FAMILIES
     found: dict[tuple[str, str], float] = {(seconds, phase): float(spent) for phase, spent in usage.until(now).items()}
-    for name, one in usage.resources_until(now).items():
-        found[requested, name] = one.requested_seconds
-        found[trained, name] = one.trained_seconds
+    for name, resource in usage.resources_until(now).items():
+        found[requested, name] = resource.requested_seconds
+        found[trained, name] = resource.trained_seconds
     return found

@@ -16,7 +16,7 @@ from tfoperator.api.names import CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME
 from tfoperator.api.problems import Problem, member, shown
 from tfoperator.api.structure import drop_nulls, type_problems, unknown_members
 from tfoperator.controller import ANY, Accelerator, SchedulingRules
-from tfoperator.operator.options.values import NAMESPACE, Kind, refuse
+from tfoperator.operator.options.values import NAMESPACE, ValueKind, refuse
 
 _RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _VOLUME_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -34,9 +34,11 @@ def parse_accelerators(value: object) -> dict[str, Accelerator]:
     if not isinstance(value, dict):
         raise ValueError(f"must be a mapping of resource names such as nvidia.com/gpu, is {value!r}")
     refuse(
-        problem for name, one in value.items() for problem in _accelerator_problems(f"accelerators[{name}]", name, one)
+        problem
+        for name, setting in value.items()
+        for problem in _accelerator_problems(f"accelerators[{name}]", name, setting)
     )
-    return {name: msgspec.convert(drop_nulls(one, Accelerator), Accelerator) for name, one in value.items()}
+    return {name: msgspec.convert(drop_nulls(setting, Accelerator), Accelerator) for name, setting in value.items()}
 
 
 def _accelerator_problems(path: str, name: object, value: object) -> Iterator[Problem]:
@@ -47,7 +49,7 @@ def _accelerator_problems(path: str, name: object, value: object) -> Iterator[Pr
         yield from wrong
         return
     for unknown in unknown_members(value, Accelerator, path):
-        yield Problem(member(path, unknown.name), f"is unknown; there are {', '.join(unknown.known)}")
+        yield Problem(member(path, unknown.name), f"is unknown; there are {', '.join(unknown.members)}")
     volumes, mounts, env = (value.get(field) or [] for field in ("volumes", "volumeMounts", "env"))
     if None in (*volumes, *mounts, *env):
         yield Problem(path, "must not have an empty entry in a list")
@@ -109,10 +111,10 @@ def _text_problems(path: str, value: object, fits: Callable[[str], object], what
         yield Problem(path, f"must be {what}, is {shown(value)}")
 
 
-def _unknown(path: str, value: dict[str, Any], known: frozenset[str]) -> Iterator[Problem]:
+def _unknown(path: str, value: dict[str, Any], members: frozenset[str]) -> Iterator[Problem]:
     for name in value:
-        if name not in known:
-            yield Problem(member(path, str(name)), f"is unknown; there are {', '.join(sorted(known))}")
+        if name not in members:
+            yield Problem(member(path, str(name)), f"is unknown; there are {', '.join(sorted(members))}")
 
 
 def _doubles(path: str, items: list[dict[str, Any]], key: str) -> Iterator[Problem]:
@@ -140,7 +142,7 @@ def parse_scheduling(value: object) -> SchedulingRules:
 def _problems(value: object) -> Iterator[Problem]:
     """Yield the problems beyond types. A null would silently be the default, which allows more than nothing."""
     for unknown in unknown_members(value, SchedulingRules, _PATH):
-        yield Problem(member(unknown.path, unknown.name), f"is unknown; there are {', '.join(unknown.known)}")
+        yield Problem(member(unknown.path, unknown.name), f"is unknown; there are {', '.join(unknown.members)}")
     for kind, lists in value.items() if isinstance(value, dict) else ():
         path = member(_PATH, str(kind))
         if not isinstance(lists, dict):
@@ -168,5 +170,5 @@ def _list_problems(path: str, names: object, pattern: re.Pattern[str]) -> Iterat
             yield Problem(f"{path}[{position}]", f'must be a name, or "{ANY}" for any, is {shown(name)}')
 
 
-ACCELERATORS = Kind("", parse_accelerators, "an object")
-SCHEDULING = Kind("", parse_scheduling, "an object")
+ACCELERATORS = ValueKind("", parse_accelerators, "an object")
+SCHEDULING = ValueKind("", parse_scheduling, "an object")

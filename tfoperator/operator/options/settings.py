@@ -25,7 +25,7 @@ from tfoperator.operator.options.values import (
     NUMBERS,
     POSITIVE_NUMBERS,
     SIZES,
-    Kind,
+    ValueKind,
     choices,
     integers,
     texts,
@@ -47,7 +47,7 @@ class Option(msgspec.Struct, frozen=True):
     """
 
     meaning: str
-    kind: Kind
+    kind: ValueKind
     chart_value: str = ""
     on_command_line: bool = True
     in_file: bool = True

@@ -140,9 +140,9 @@ def namespaces(value: object) -> tuple[str, ...]:
     """Return namespaces: a list, or text with commas. Empty: all of them."""
     items = value if isinstance(value, list | tuple) else str(value).split(",")
     found = tuple(dict.fromkeys(part.strip() for item in items for part in str(item).split(",") if part.strip()))
-    for one in found:
-        if not NAMESPACE.fullmatch(one):
-            raise ValueError(f"must name namespaces, is {one!r}")
+    for namespace in found:
+        if not NAMESPACE.fullmatch(namespace):
+            raise ValueError(f"must name namespaces, is {namespace!r}")
     return found
 
 
@@ -185,7 +185,7 @@ def refuse(problems: Iterable[Problem]) -> None:
         raise ValueError(f"is wrong: {listed}" + (f"; and {more} more" if more > 0 else ""))
 
 
-class Kind(NamedTuple):
+class ValueKind(NamedTuple):
     """A kind of options: how their values are read, shown and described.
 
     `placeholder` stands for a value in `--help`. `parse` reads a value from text or from a scalar of a YAML file.
@@ -200,34 +200,34 @@ class Kind(NamedTuple):
     chart_schema: Mapping[str, Any] = {"type": "string"}
 
 
-def texts(placeholder: str, *, required: bool = False) -> Kind:
+def texts(placeholder: str, *, required: bool = False) -> ValueKind:
     """Return the kind of any text; a `required` one must not be empty."""
-    return Kind(placeholder, required_text if required else text, "text, not empty" if required else "text")
+    return ValueKind(placeholder, required_text if required else text, "text, not empty" if required else "text")
 
 
-def integers(low: int, high: int) -> Kind:
+def integers(low: int, high: int) -> ValueKind:
     """Return the kind of the whole numbers between two bounds."""
     bounds = {"type": "integer", "minimum": low, "maximum": high}
-    return Kind("N", integer(low, high), f"a whole number from {low} to {high}", chart_schema=bounds)
+    return ValueKind("N", integer(low, high), f"a whole number from {low} to {high}", chart_schema=bounds)
 
 
-def choices(placeholder: str, *options: str) -> Kind:
+def choices(placeholder: str, *options: str) -> ValueKind:
     """Return the kind of these texts."""
     listed = ", ".join(f"`{option}`" for option in options)
-    return Kind(placeholder, choice(*options), listed, chart_schema={"type": "string", "enum": [*options]})
+    return ValueKind(placeholder, choice(*options), listed, chart_schema={"type": "string", "enum": [*options]})
 
 
-BOOLEANS = Kind(
+BOOLEANS = ValueKind(
     "BOOL", boolean, "`true` or `false`", lambda value: str(value).lower(), chart_schema={"type": "boolean"}
 )
-NUMBERS = Kind("N", number, "a number", "{:g}".format, chart_schema={"type": "number"})
-POSITIVE_NUMBERS = Kind("N", positive_number, "a number above 0", "{:g}".format, chart_schema={"type": "number"})
-DURATIONS = Kind("TIME", duration, "a duration above 0, such as `1m30s`", format_duration)
-DELAYS = Kind("TIME", seconds, "a duration, such as `1m30s`; `0s` is none", format_duration)
-SIZES = Kind("SIZE", size, "a size above 0, such as `10Gi`", shown_size)
-ADDRESSES = Kind("ADDR", address, "`host:port`, `:port`, or `0` for none")
-HTTPS_URLS = Kind("URL", https_url, "an address that begins with `https://`")
-NAMESPACES = Kind(
+NUMBERS = ValueKind("N", number, "a number", "{:g}".format, chart_schema={"type": "number"})
+POSITIVE_NUMBERS = ValueKind("N", positive_number, "a number above 0", "{:g}".format, chart_schema={"type": "number"})
+DURATIONS = ValueKind("TIME", duration, "a duration above 0, such as `1m30s`", format_duration)
+DELAYS = ValueKind("TIME", seconds, "a duration, such as `1m30s`; `0s` is none", format_duration)
+SIZES = ValueKind("SIZE", size, "a size above 0, such as `10Gi`", shown_size)
+ADDRESSES = ValueKind("ADDR", address, "`host:port`, `:port`, or `0` for none")
+HTTPS_URLS = ValueKind("URL", https_url, "an address that begins with `https://`")
+NAMESPACES = ValueKind(
     "NS",
     namespaces,
     "names of namespaces",

@@ -179,7 +179,7 @@ class LogLooker:
                 return  # the job is gone: an entry made now would never be forgotten
             self._looking.discard(job.uid)
             alive = {pod.metadata.uid for pod in look.pods}
-            kept = {uid: one for uid, one in before.newest.items() if uid in alive}
+            kept = {uid: newest_line for uid, newest_line in before.newest.items() if uid in alive}
             # Readable logs count; the problem is reported only if no log could be read.
             self._known[job.uid] = LogLines({**kept, **newest}, looked, "" if newest else problem)
             closed = self._pool.closed

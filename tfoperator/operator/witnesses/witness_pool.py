@@ -26,9 +26,9 @@ class WitnessPool:
         """Have a free thread do the work; no-op once closed."""
         with self._lock:
             if not self._closed:
-                one = self._pool.submit(work, *arguments)
-                self._running.add(one)
-                one.add_done_callback(self._running.discard)
+                future = self._pool.submit(work, *arguments)
+                self._running.add(future)
+                future.add_done_callback(self._running.discard)
 
     def close(self, timeout: float) -> None:
         """Start no more, and wait up to `timeout` real seconds for the threads. Idempotent.
@@ -40,5 +40,5 @@ class WitnessPool:
             running = tuple(self._running)
         self._pool.shutdown(wait=False, cancel_futures=True)
         # What has not begun is cancelled now; `wait` would take it for something that goes on.
-        if not wait([one for one in running if not one.cancelled()], timeout).not_done:
+        if not wait([future for future in running if not future.cancelled()], timeout).not_done:
             self._pool.shutdown(wait=True)

@@ -74,8 +74,8 @@ def _find(records: Sequence[ArchivedPod], back: int, wanted: LogOptions) -> Repl
     runs = [
         (record, run)
         for record in reversed(records)
-        if (one := _container(record, wanted.container)) is not None
-        for run in reversed(one.runs)
+        if (container := _container(record, wanted.container)) is not None
+        for run in reversed(container.runs)
     ]
     for record, run in runs[back:]:
         text = read_archived(record, run, tail_lines=wanted.tail_lines)
@@ -86,6 +86,6 @@ def _find(records: Sequence[ArchivedPod], back: int, wanted: LogOptions) -> Repl
 
 def _container(record: ArchivedPod, name: str) -> ArchivedContainer | None:
     wanted = name or DEFAULT_CONTAINER_NAME
-    named = next((one for one in record.containers if one.name == wanted), None)
-    mains = [one for one in record.containers if not one.init]
+    named = next((container for container in record.containers if container.name == wanted), None)
+    mains = [container for container in record.containers if not container.init]
     return named if named is not None or name else next(iter(mains), None)

@@ -53,7 +53,7 @@ def read_logs(client: Client, pods: Sequence[Pod], wanted: LogOptions) -> dict[s
                 name,
                 previous=wanted.previous,
                 tail_lines=wanted.tail_lines,
-                since_seconds=wanted.since_seconds,
+                since=wanted.since_seconds,
                 timestamps=wanted.timestamps,
             ) as stream:
                 return b"".join(stream).decode(errors="replace")

@@ -37,9 +37,9 @@ def find_culprit(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod
     Only the logs of replicas that may have failed first are read.
     """
     archived = list(archived)
-    known = frozenset(suspects(job_facts(job, pods, archived, None).replicas)[:MAX_SUSPECTS])
-    some = [pod for pod in pods if replica_name(pod) in known]
-    old = [record for record in archived if replica_name(record.as_pod()) in known]
+    suspected = frozenset(suspects(job_facts(job, pods, archived, None).replicas)[:MAX_SUSPECTS])
+    some = [pod for pod in pods if replica_name(pod) in suspected]
+    old = [record for record in archived if replica_name(record.as_pod()) in suspected]
     found = first_failure(job_facts(job, some, old, client).replicas)
     if found is None or found.run.exit_code is None:
         return None

@@ -111,9 +111,9 @@ def job_facts(
             old.setdefault(replica_name(record.as_pod()), []).append(record)
     with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="read-log") as pool:
         replicas = list(pool.map(partial(_replica, client, job, old, kept, now, events, place), pods))
-    known = {replica.name for replica in replicas}
+    present_names = {replica.name for replica in replicas}
     gone = sorted(
-        (records[-1] for name, records in old.items() if name not in known), key=lambda r: pod_order(r.as_pod())
+        (records[-1] for name, records in old.items() if name not in present_names), key=lambda r: pod_order(r.as_pod())
     )
     replicas += [_archived_replica(client, job, old[replica_name(record.as_pod())]) for record in gone]
     replicas = [msgspec.structs.replace(replica, stacks=stacks.get(replica.name, "")) for replica in replicas]
@@ -121,7 +121,7 @@ def job_facts(
     return msgspec.structs.replace(facts_of_job(job), replicas=tuple(replicas), taken=tuple(taken_replicas(events)))
 
 
-def _without_pods(job: TFJob, known: Set[str]) -> Iterator[ReplicaFacts]:
+def _without_pods(job: TFJob, others: Set[str]) -> Iterator[ReplicaFacts]:
     """Yield the facts about replicas without a pod that wait, if the job is to have pods now."""
     if is_multikueue(job) or final_condition(job) is not None or is_held(job):
         return
@@ -132,7 +132,7 @@ def _without_pods(job: TFJob, known: Set[str]) -> Iterator[ReplicaFacts]:
         ended |= frozenset[int]() if status is None else parse_indexes(status.failed_indexes)
         for index in range(wanted):
             name = f"{kind.lower()}-{index}"
-            if index not in ended and name not in known:
+            if index not in ended and name not in others:
                 yield ReplicaFacts(name=name, detail=reasons.get(name, NO_POD))
 
 
@@ -299,15 +299,21 @@ def _archived_runs(
 ) -> Iterator[RunFacts]:
     """Yield the archive's runs of pods, the oldest first, of each pod those with a number `below`."""
     containers = [(record, _archived_container(record)) for record in records]
-    found = [(record, one, run) for record, one in containers if one for run in one.runs if run.restarts < below]
-    for record, one, run in found[-_ARCHIVED_RUNS:]:
+    found = [
+        (record, container, run)
+        for record, container in containers
+        if container
+        for run in container.runs
+        if run.restarts < below
+    ]
+    for record, container, run in found[-_ARCHIVED_RUNS:]:
         code = run.exit_code
         yield RunFacts(
             exit_code=code,
-            reason=(record.reason if run.log == one.log else "") or run.reason,
+            reason=(record.reason if run.log == container.log else "") or run.reason,
             ended=run.finished,
             stopped=code is None
-            or (record.reason == _STOPPED_REASON and run.log == one.log)
+            or (record.reason == _STOPPED_REASON and run.log == container.log)
             or _told_to_go(record.deletion_requested, run.finished, code),
             tail=_archived_tail(record, run) if client else (),
             log=f"{record.folder}/{run.log}",
@@ -316,10 +322,10 @@ def _archived_runs(
 
 def _stacks_in(record: ArchivedPod) -> str:
     """Return the file with the stacks of a pod's threads; empty if none were taken."""
-    return next((f"{record.folder}/{one.stacks}" for one in record.containers if one.stacks), "")
+    return next((f"{record.folder}/{container.stacks}" for container in record.containers if container.stacks), "")
 
 
 def _archived_container(record: ArchivedPod) -> ArchivedContainer | None:
-    failed = [one for one in record.containers if one.exit_code not in (None, 0)]
-    named = [one for one in (*failed, *record.containers) if one.name == DEFAULT_CONTAINER_NAME]
-    return next(iter((*named, *failed, *(one for one in record.containers if not one.init))), None)
+    failed = [container for container in record.containers if container.exit_code not in (None, 0)]
+    named = [container for container in (*failed, *record.containers) if container.name == DEFAULT_CONTAINER_NAME]
+    return next(iter((*named, *failed, *(container for container in record.containers if not container.init))), None)

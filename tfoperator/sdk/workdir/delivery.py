@@ -50,7 +50,7 @@ class Folder:
         """`requirements` and `program` are files in it. Raises WorkdirError, OSError with the file's name."""
         self.package = pack(Path(path), max_bytes)
         self.name = f"workdir-{self.package.digest[:20]}"
-        self._requirements, self.program = (one and os.path.relpath(one, path) for one in (requirements, program))
+        self._requirements, self.program = (file and os.path.relpath(file, path) for file in (requirements, program))
         for needed in {self._requirements, self.program} - {"", *self.package.names}:
             raise WorkdirError(
                 f"{needed} does not travel from {path}: it is not in there, or git or {IGNORE_FILE} says so"
@@ -127,7 +127,7 @@ class Folder:
         sweep(client, job.namespace, self._store)
         objects = _objects(client, job.namespace, self._store)
         # A sweep that has seen neither this job nor an earlier one, whose object it may remove, can't know a new key.
-        living = {one.uid for one in _jobs(client, job.namespace) if one.labels[LABEL_WORKDIR] == self.name}
+        living = {other.uid for other in _jobs(client, job.namespace) if other.labels[LABEL_WORKDIR] == self.name}
         shared = living & {owner.uid for owner in secret.owner_references}
         key = secret.annotations[_KEY] if shared else f"{self.name}/{job.uid}.tar.gz"
         if objects.find(key) is None:
@@ -143,7 +143,7 @@ def sweep(client: Client, namespace: str, store: str = "") -> None:
     store = store or os.environ.get(STORE_VARIABLE, "")
     if store:
         objects = _objects(client, namespace, store)
-        found = [one.key for one in objects.all()]  # before the jobs: what is written later stays
+        found = [info.key for info in objects.all()]  # before the jobs: what is written later stays
         living = {job.labels[LABEL_WORKDIR] for job in _jobs(client, namespace)}
         objects.delete(key for key in found if key.partition("/")[0] not in living)
 
@@ -155,4 +155,4 @@ def _objects(client: Client, namespace: str, store: str) -> Objects:
 
 def _jobs(client: Client, namespace: str) -> list[ObjectMeta]:
     found = list_all(client.list_watch(TFJOBS, namespace, decode_metadata, Selection(label_selector=LABEL_WORKDIR)))
-    return [one.metadata for one in found.items]
+    return [job.metadata for job in found.items]

@@ -37,7 +37,7 @@ class KeyPair(msgspec.Struct, frozen=True):
         return "KeyPair(...)"
 
 
-class Facts(msgspec.Struct, frozen=True):
+class CertificateFacts(msgspec.Struct, frozen=True):
     """The facts of a certificate: its validity, and its host names and addresses."""
 
     begins: datetime
@@ -77,7 +77,7 @@ def make_certificate(authority: KeyPair, hosts: Collection[str], now: datetime, 
     return _pair(builder.sign(issuer_key, hashes.SHA256()), key)
 
 
-def facts(certificate: bytes) -> Facts:
+def facts(certificate: bytes) -> CertificateFacts:
     """Return the facts of the (first) certificate of a PEM text. Raises CertificateError."""
     found = _certificate(certificate)
     try:
@@ -87,7 +87,7 @@ def facts(certificate: bytes) -> Facts:
     else:
         addresses = map(str, names.get_values_for_type(x509.IPAddress))
         hosts = frozenset((*names.get_values_for_type(x509.DNSName), *addresses))
-    return Facts(found.not_valid_before_utc, found.not_valid_after_utc, hosts)
+    return CertificateFacts(found.not_valid_before_utc, found.not_valid_after_utc, hosts)
 
 
 def is_issued_by(certificate: bytes, authority: bytes) -> bool:

@@ -15,7 +15,7 @@ import msgspec
 
 from tfoperator.servers.certificates.pem import (
     CertificateError,
-    Facts,
+    CertificateFacts,
     KeyPair,
     check_key,
     facts,
@@ -49,7 +49,7 @@ class Keyring(msgspec.Struct, frozen=True):
     trusted: tuple[bytes, ...]
     next_key: bytes
     issuer: bytes
-    about: Facts
+    about: CertificateFacts
 
     def __repr__(self) -> str:
         return f"Keyring(until {self.about.ends})"

@@ -60,7 +60,7 @@ class Health(InformerMetrics):
         for informer, reason in sorted(self._problems.copy().items()):
             kind, _, namespace = informer.partition("/")
             found.setdefault(kind, {}).setdefault(reason, []).append(namespace)
-        return {kind: told for kind, reasons in found.items() if (told := _in_words(reasons))}
+        return {kind: problem for kind, reasons in found.items() if (problem := _in_words(reasons))}
 
     def list_failed(self, informer: str, reason: str) -> None:
         """Record that it can't be read."""
@@ -92,8 +92,8 @@ class Health(InformerMetrics):
 def _in_words(reasons: Mapping[str, Sequence[str]]) -> str:
     """Return the problem with its namespaces; "" for none."""
     several = sum(map(len, reasons.values())) > 1
-    told = ((reason, namespaces) for reason, namespaces in reasons.items() if reason)
-    return "; ".join(f"{reason} in {', '.join(namespaces)}" if several else reason for reason, namespaces in told)
+    problems = ((reason, namespaces) for reason, namespaces in reasons.items() if reason)
+    return "; ".join(f"{reason} in {', '.join(namespaces)}" if several else reason for reason, namespaces in problems)
 
 
 class Board:
@@ -235,8 +235,8 @@ class Cluster:
         self.run = run
         """The recorded run whose client that is."""
         self.board = Board(client, namespaces=namespaces, local=local, run=run, history=history)
-        for uid, known in ({} if run is None else run.curves).items():
-            self.board.history.know_curves(uid, known)
+        for uid, curves in ({} if run is None else run.curves).items():
+            self.board.history.know_curves(uid, curves)
         self.usage = UsageSamples(client, namespaces=namespaces, on_round=self.board.tell_all)
         self.queues = Queues(client, self.board.jobs, self.board.tell)
 

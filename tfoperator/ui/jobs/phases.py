@@ -73,7 +73,7 @@ def phase_spans(seen: SeenPhases) -> list[PhaseSpan]:
     if usage.phase in set(UsagePhase):
         spans.append(PhaseSpan(UsagePhase(usage.phase), _time(usage.since)))
     # A restart that took less than a second lost none: one span goes on.
-    same = [list(group) for _, group in groupby(spans, lambda one: (one.phase, one.rough))]
+    same = [list(group) for _, group in groupby(spans, lambda span: (span.phase, span.rough))]
     return [msgspec.structs.replace(group[0], end=group[-1].end) for group in same]
 
 
@@ -85,7 +85,7 @@ def _sums(usage: JobUsage) -> dict[UsagePhase, int]:
 def _placed(spent: Mapping[UsagePhase, int], start: float, first: str = "", *, rough: bool = False) -> list[PhaseSpan]:
     """Return spans in the order in which a job is in phases; `first`: it was in that one."""
     found = []
-    for phase in sorted(UsagePhase, key=lambda one: one != first):
+    for phase in sorted(UsagePhase, key=lambda phase: phase != first):
         if seconds := spent[phase]:
             found.append(PhaseSpan(phase, start, start + seconds, rough))
             start += seconds

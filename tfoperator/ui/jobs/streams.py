@@ -34,7 +34,7 @@ async def job_list(cluster: Cluster) -> AsyncGenerator[bytes, None]:
     board, rounds = cluster.board, 0
     with board.listeners.listening() as listener:
         yield (status := _status(board))
-        known: set[str] = set()
+        sent: set[str] = set()
         complete = False
         changed = {job.metadata.key for job in board.jobs()}
         while not board.closed:
@@ -42,8 +42,8 @@ async def job_list(cluster: Cluster) -> AsyncGenerator[bytes, None]:
                 found = filter(None, map(board.job, keys))
                 rows = [job_row(job, cluster.queues.get(job.metadata.uid)) for job in found]
                 there = {row["key"] for row in rows}
-                gone = [key for key in keys if key not in there and key in known]
-                known = (known | there) - set(gone)
+                gone = [key for key in keys if key not in there and key in sent]
+                sent = (sent | there) - set(gone)
                 if rows or gone:
                     yield encode({"jobs": rows, "gone": gone})
                 await asyncio.sleep(0)

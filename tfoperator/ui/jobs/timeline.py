@@ -119,9 +119,13 @@ def _spans(record: PodRecord) -> Iterator[Span]:
 
 def _with(runs: tuple[TimelineRun, ...], run: TimelineRun) -> tuple[TimelineRun, ...]:
     """Return the runs with the present state of one of them, or with a new one. Of equal starts the later is last."""
-    same = [at for at, one in enumerate(runs) if one.started == run.started and one.finished in (None, run.finished)]
-    others = [one for at, one in enumerate(runs) if at not in same[-1:]]
-    return tuple(sorted([*others, run], key=lambda one: one.started))
+    same = [
+        at
+        for at, earlier in enumerate(runs)
+        if earlier.started == run.started and earlier.finished in (None, run.finished)
+    ]
+    others = [earlier for at, earlier in enumerate(runs) if at not in same[-1:]]
+    return tuple(sorted([*others, run], key=lambda of_replica: of_replica.started))
 
 
 def _run(state: ContainerState | None) -> TimelineRun | None:

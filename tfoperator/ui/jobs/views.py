@@ -35,7 +35,7 @@ MAX_EVENTS = 200
 """Maximum events of one job: the latest."""
 _REPORTED_CONDITIONS = (
     ConditionType.RESTARTING,
-    *(one for one in ConditionType if one.traits.concern is Concern.ALARM),
+    *(condition for condition in ConditionType if condition.traits.concern is Concern.ALARM),
 )
 """Conditions that a report explains."""
 
@@ -117,10 +117,10 @@ def replica_rows(
     for name, life in sorted(lives.items()):
         gone = {"name": name, "state": "Gone", "pod": life[-1].name, "spans": _spans(life)}
         rows.append(gone | {"why": short(reasons.get(name, ""))})
-    known = {row["name"] for row in rows}
+    present = {row["name"] for row in rows}
     for kind, spec in job.spec.tf_replica_specs.items():
         wanted = spec.desired if spec is not None else 0
-        missing = [f"{kind.lower()}-{i}" for i in range(min(wanted, 1000)) if f"{kind.lower()}-{i}" not in known]
+        missing = [f"{kind.lower()}-{i}" for i in range(min(wanted, 1000)) if f"{kind.lower()}-{i}" not in present]
         state = "Elsewhere" if is_multikueue(job) else "No pod"
         rows += [
             {"name": name, "state": state, "pod": "", "spans": [], "why": short(reasons.get(name, ""))}
@@ -157,7 +157,7 @@ def _replica(name: str, pod: SeenPod, why: str) -> dict[str, Any]:
         "pod": pod.metadata.name,
         "uid": pod.metadata.uid,
         "state": replica_state(pod),
-        "ready": bool(statuses) and all(one.ready for one in statuses),
+        "ready": bool(statuses) and all(container.ready for container in statuses),
         "restarts": status.restart_count if status is not None else 0,
         "exitCode": ended.exit_code if ended is not None else None,
         "why": short(why or pod.status.message or (ended.message if ended is not None else "")),

@@ -71,14 +71,14 @@ class PipelinePages:
         """Yield all runs, then changes: `{"runs": [...]}`, `{"synced": true}` and `{"runs": [...], "gone": [...]}`."""
         self._looks.start()
         with self._listeners.listening() as listener:
-            known: dict[str, Any] = {}
+            sent: dict[str, Any] = {}
             while True:
                 status, rows = self._status, self._rows
-                changed = [row for key, row in rows.items() if known.get(key) != row]
-                gone = [key for key in known if key not in rows]
+                changed = [row for key, row in rows.items() if sent.get(key) != row]
+                gone = [key for key in sent if key not in rows]
                 if changed or gone:
                     yield encode({"runs": changed, "gone": gone})
-                known = dict(rows)
+                sent = dict(rows)
                 yield encode(status)
                 await next_changes(listener)
 
@@ -93,7 +93,7 @@ class PipelinePages:
         if not (number.isascii() and number.isdigit() and len(number) < 19):
             raise NotThere("an artifact's id is a number")
         with self._opened() as store:
-            found = next((one for one in store.artifacts(number) if one.id == int(number)), None)
+            found = next((artifact for artifact in store.artifacts(number) if artifact.id == int(number)), None)
             if found is None:
                 raise NotThere(f"there is no artifact {number}")
             return artifact_detail(lineage_of(store, found), lineage_of(store, found, downstream=True))
@@ -168,7 +168,7 @@ class PipelinePages:
                 try:
                     parts = await loop.run_in_executor(self._readers, self._read, run_id)
                     pause = self._home.look_seconds if parts["run"]["state"] == "running" else HEARTBEAT
-                    if any(one["name"] == step for one in parts["steps"]):
+                    if any(row["name"] == step for row in parts["steps"]):
                         seen.set()
                 except NotThere:
                     parts = {"run": None}

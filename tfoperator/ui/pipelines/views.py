@@ -24,9 +24,9 @@ FindJob = Callable[[str], tuple[str, str] | None]
 _PLATFORMS = {"docker": "Docker", "kubernetes": "Pod", "tfjob": "TFJob", "in-process": "In process"}
 
 
-def run_row(run: RunRecord, known: Mapping[str, ExecutionRecord | ExecutionState]) -> dict[str, Any]:
+def run_row(run: RunRecord, executions: Mapping[str, ExecutionRecord | ExecutionState]) -> dict[str, Any]:
     """Return a run in the list."""
-    states = states_of(run, known)
+    states = states_of(run, executions)
     running = [name for name, state in states.items() if state == "running"]
     return {
         "key": run.id,
@@ -81,8 +81,8 @@ def _execution(execution: ExecutionRecord | None, makers: Mapping[int, Maker]) -
         return {"began": None, "ended": None, "message": "", "inputs": {}, "outputs": {}, "parameters": {}}
     again = None
     if execution.state == "CACHED":
-        made = (one for records in execution.outputs.values() for one in records)
-        again = next((makers[one.id] for one in made if one.id in makers), None)
+        made = (record for records in execution.outputs.values() for record in records)
+        again = next((makers[record.id] for record in made if record.id in makers), None)
     return {
         "id": execution.id,
         "began": seconds(execution.began),
@@ -131,10 +131,15 @@ def _lineage(tree: Lineage) -> dict[str, Any]:
     return {
         "artifact": _artifact(tree.artifact, {}),
         "executions": [
-            {"id": one.id, "run": one.run_id, "step": one.step, "parameters": _values(one.exec_properties)}
-            for one in tree.executions[:MAX_VALUES]
+            {
+                "id": execution.id,
+                "run": execution.run_id,
+                "step": execution.step,
+                "parameters": _values(execution.exec_properties),
+            }
+            for execution in tree.executions[:MAX_VALUES]
         ],
-        "next": [_lineage(one) for one in tree.next],
+        "next": [_lineage(following) for following in tree.next],
         "repeated": tree.repeated,
         "cut": tree.cut,
     }

@@ -10,7 +10,7 @@ from tfoperator.api.field import Field
 from tfoperator.api.limits import INT32_MAX, Pattern
 from tfoperator.api.problems import Problem
 from tfoperator.api.schema.structs import Table, struct_schema
-from tfoperator.api.validation.declared import problems_of
+from tfoperator.api.validation.declared import field_problems
 
 
 class Colour(StrEnum):
@@ -55,13 +55,15 @@ class Whole(msgspec.Struct, frozen=True, rename="camel"):
 )
 def test_a_value_that_breaks_its_declaration_is_decoded_and_named(value: dict[str, Any], found: str) -> None:
     whole = msgspec.json.decode(msgspec.json.encode(value), type=Whole)
-    assert [str(problem) for problem in problems_of("x", whole)] == [found]
+    assert [str(problem) for problem in field_problems("x", whole)] == [found]
 
 
 def test_what_keeps_to_its_declaration_or_is_unset_is_good_and_rules_come_after_their_field() -> None:
-    assert problems_of("x", Whole()) == problems_of("x", Whole(7, "", "a", "abc", {"a": "1"}, ("a",), Part(1))) == []
+    assert (
+        field_problems("x", Whole()) == field_problems("x", Whole(7, "", "a", "abc", {"a": "1"}, ("a",), Part(1))) == []
+    )
     rules = {"owner": [Problem("x.owner", "rule")]}
-    found = problems_of("x", Whole(8, owner="c", name=""), rules)
+    found = field_problems("x", Whole(8, owner="c", name=""), rules)
     assert [problem.message.partition(" ")[0] for problem in found] == ["must", "must", "rule", "is"]
 
 

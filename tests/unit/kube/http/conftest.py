@@ -12,7 +12,7 @@ Creating = Callable[..., tuple[ScriptedServer, Creator]]
 
 @pytest.fixture
 def creating(serve: Serve, client_for: MakeClient) -> Iterator[Creating]:
-    """Starts servers, and what creates on them: `creating(handler, {"tls": ...}, warmed=True, burst=1)`.
+    """Starts servers, and what creates on them: `creating(handler, {"tls": ...}, warmed=True, parallelism=1)`.
 
     With `warmed` it has connections, and the handler gets what comes after that.
     """

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.support.clock import FakeClock
 from tfoperator.kube.errors import AnswerTooLarge
-from tfoperator.kube.http.answer import MAX_HEAD_BYTES, Answer, header_of
+from tfoperator.kube.http.answer import MAX_HEAD_BYTES, ResponseReader, header_of
 
 T = TypeVar("T")
 
@@ -31,17 +31,17 @@ def chunked(parts: list[bytes], trailer: bytes = b"") -> bytes:
 
 
 @contextmanager
-def answer_to(data: bytes, *, ends: bool = True, limit: float = math.inf) -> Iterator[Answer]:
+def answer_to(data: bytes, *, ends: bool = True, limit: float = math.inf) -> Iterator[ResponseReader]:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.settimeout(5)
         theirs.sendall(data)
         if ends:
             theirs.shutdown(socket.SHUT_WR)
-        yield Answer(ours, limit)
+        yield ResponseReader(ours, limit)
 
 
-def whole(answer: Answer) -> bytes:
+def whole(answer: ResponseReader) -> bytes:
     answer.begin()
     return answer.read_all()
 
@@ -62,7 +62,7 @@ def test_bytes_that_are_wrong_are_found_wrong_wherever_the_network_has_cut_them(
     data[place % len(data)] = byte
 
     def result(of: Iterator[bytes]) -> tuple[int, bytes] | str:
-        answer = Answer(Reluctant(list(of), ends=True))
+        answer = ResponseReader(Reluctant(list(of), ends=True))
         try:
             until_done(answer.begin)
             return answer.status, until_done(lambda: answer.read_all())
@@ -204,7 +204,7 @@ def test_a_head_is_not_read_for_ever() -> None:
             return self.said + b"x" * (size - len(self.said))
 
     with pytest.raises(HttpParserError, match="bytes of headers"):
-        Answer(Sock()).begin()
+        ResponseReader(Sock()).begin()
     assert MAX_HEAD_BYTES < 1 << 20
 
 
@@ -219,7 +219,7 @@ def test_another_is_refused_as_soon_as_it_is_too_long(body: bytes) -> None:
 def test_a_long_body_is_kept_once_and_not_at_all_where_it_is_too_long(limit: float) -> None:
     body = bytes(range(256)) * 20_000
     received = io.BytesIO(CHUNKED + chunked([body]))
-    answer = Answer(Mock(recv=received.read), limit)
+    answer = ResponseReader(Mock(recv=received.read), limit)
     answer.begin()
     tracemalloc.start()
     try:
@@ -247,7 +247,7 @@ def test_an_interrupted_answer_goes_on_where_it_was(head: bytes, parts: list[byt
     with answer_to(sent) as plain:
         assert whole(plain) == body
     cuts = data.draw(st.lists(st.integers(0, len(sent)), max_size=6))
-    answer = Answer(Reluctant(list(pieces(sent, cuts)), ends=sent is until_the_end))
+    answer = ResponseReader(Reluctant(list(pieces(sent, cuts)), ends=sent is until_the_end))
     until_done(answer.begin)
     assert until_done(lambda: answer.read_all()) == body
     assert (answer.status, answer.fields, answer.will_close) == (plain.status, plain.fields, plain.will_close)
@@ -288,7 +288,7 @@ def until_done(read: Callable[[], T]) -> T:
 )
 def test_what_comes_beside_a_body_has_an_end(sent: bytes) -> None:
     source = Reluctant([sent[at : at + 65536] for at in range(0, len(sent), 65536)], ends=True)
-    answer = Answer(source)
+    answer = ResponseReader(source)
 
     def read() -> None:
         until_done(answer.begin)
@@ -303,7 +303,7 @@ def test_what_comes_beside_a_body_has_an_end(sent: bytes) -> None:
 def test_an_answer_that_comes_byte_by_byte_is_given_up_when_its_time_is_over(body: bytes) -> None:
     clock = FakeClock()
     source = Dripping(clock, b"HTTP/1.1 200 OK\r\n" + body + b"abc")
-    answer = Answer(source, clock=clock, late_at=clock.monotonic() + 60)
+    answer = ResponseReader(source, clock=clock, late_at=clock.monotonic() + 60)
     with pytest.raises(TimeoutError):
         answer.begin()
     answer.late_at = math.inf

@@ -2,7 +2,7 @@ import select
 import socket
 
 from tfoperator.kube.http.exchange import Exchange
-from tfoperator.kube.http.pool import Connection
+from tfoperator.kube.http.pool import ClientConnection
 
 ANSWER = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -11,7 +11,7 @@ def test_an_answer_before_the_end_of_the_request_wakes_nobody() -> None:
     """Else whoever waits for the connection would be told of it again and again, and could do nothing about it."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        exchange = Exchange(Connection(ours, None), b"x" * 5_000_000, 60.0, 1000)
+        exchange = Exchange(ClientConnection(ours, None), b"x" * 5_000_000, 60.0, 1000)
         theirs.sendall(ANSWER)
         theirs.settimeout(60)
         while not exchange.advance() and exchange.unsent:
@@ -25,7 +25,7 @@ def test_an_answer_before_the_end_of_the_request_wakes_nobody() -> None:
 def test_however_much_has_come_others_have_their_turn() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # each piece is read by itself
     with ours, theirs:
-        exchange = Exchange(Connection(ours, None), b"x", 60.0, 1000)
+        exchange = Exchange(ClientConnection(ours, None), b"x", 60.0, 1000)
         assert not exchange.advance()
         theirs.sendall(b"HTTP/1.1 201 Created\r\nContent-Length: 40\r\n\r\n")
         for _ in range(40):
@@ -41,7 +41,7 @@ def test_however_much_has_come_others_have_their_turn() -> None:
 def test_what_has_more_to_come_waits_for_it() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        exchange = Exchange(Connection(ours, None), b"x", 60.0, 1000)
+        exchange = Exchange(ClientConnection(ours, None), b"x", 60.0, 1000)
         assert not exchange.advance()
         for piece in (ANSWER[:10], ANSWER[10:-1]):
             theirs.sendall(piece)

@@ -13,6 +13,7 @@ from tests.unit.kube.http.creations import chain, created, name_of, warm
 from tests.unit.kube.http.test_session import Recorder
 from tests.unit.kube.server import Exchange, Handler, chunks, drips, silent
 from tfoperator.kube import errors
+from tfoperator.kube.client import RateLimit
 from tfoperator.kube.config.credentials import IssuedCredential, IssuedCredentials
 from tfoperator.kube.http.pool import MAX_IDLE_CONNECTIONS
 from tfoperator.kube.http.requests import Call
@@ -233,7 +234,7 @@ def test_an_idle_connection_that_has_ended_costs_nothing(creating: Creating) -> 
 
 def test_a_rate_limit_holds(creating: Creating) -> None:
     recorder = Recorder()
-    _, creator = creating(created, qps=1000.0, burst=1, observer=recorder)
+    _, creator = creating(created, limit=RateLimit(1000.0, 1), observer=recorder)
     for _ in range(2):
         assert creator.create_chains([chain(f"a{number}") for number in range(5)]) == [[None]] * 5
     assert len(recorder.waits) == 10

@@ -8,7 +8,7 @@ from tests.support.eventually import eventually
 from tests.support.threads import InThread
 from tests.unit.kube.conftest import MakeClient, Serve
 from tests.unit.kube.server import Exchange, lists_and_watches
-from tfoperator.kube.client import Client
+from tfoperator.kube.client import Client, RateLimit
 from tfoperator.kube.config.credentials import IssuedCredential, IssuedCredentials
 from tfoperator.kube.errors import ClientClosed, ConnectionRefused, ServerError, TooManyRequestsError, UnauthorizedError
 from tfoperator.kube.objects import PartialObject
@@ -142,7 +142,7 @@ def test_nothing_waits_unless_that_is_asked_for_and_short_waits_are_not_logged(
     for _ in range(200):
         read(client)
     assert observer.waits == []
-    client = client_for(ok, qps=1000, burst=1)
+    client = client_for(ok, limit=RateLimit(1000, 1))
     for _ in range(5):
         read(client)
     assert caplog.records == []
@@ -154,7 +154,7 @@ def test_requests_beyond_the_burst_wait_their_turn_and_that_is_logged(
     caplog.set_level(logging.DEBUG, "tfoperator.kube.http.session")
     clock, observer = FakeClock(), Recorder()
     server = serve(ok)
-    with client_for(server.url, qps=10, burst=2, clock=clock, observer=observer) as client:
+    with client_for(server.url, limit=RateLimit(10, 2), clock=clock, observer=observer) as client:
         for _ in range(2):
             read(client)
         call = InThread(lambda: read(client))
@@ -178,7 +178,7 @@ def test_requests_beyond_the_burst_wait_their_turn_and_that_is_logged(
 
 def test_watches_do_not_wait_for_the_rate_limiter_and_close_ends_the_wait_for_it(client_for: MakeClient) -> None:
     clock = FakeClock()
-    with client_for(ok, qps=0.001, burst=1, clock=clock) as client:
+    with client_for(ok, limit=RateLimit(0.001, 1), clock=clock) as client:
         read(client)
         for _ in range(5):
             assert list(client.watch(PODS, "", DECODE)) == []

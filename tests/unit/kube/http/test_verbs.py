@@ -9,7 +9,7 @@ from tests.unit.kube.server import Exchange
 from tfoperator.kube.errors import ClientClosed, ConflictError, MalformedResponse, NotFoundError
 from tfoperator.kube.objects import ObjectMeta, decode_nothing
 from tfoperator.kube.resources import PODS, SERVICES
-from tfoperator.kube.verbs import Change, Creation, Deletion, Lookup, PatchType, Warned
+from tfoperator.kube.verbs import Creation, Deletion, Lookup, Modification, PatchType, Warned
 
 BODY = {"metadata": {"name": "a"}}
 
@@ -28,7 +28,7 @@ def test_it_sends_what_single_requests_send(chains: int, serve: Serve, client_fo
     client.delete(PODS, "ns", "a")
     single = [(one.method, one.target, one.body, one.header_lines) for one in server.requests]
     server.requests.clear()
-    change = Change(PODS, "ns", "a", BODY, PatchType.STRATEGIC, "status")
+    change = Modification(PODS, "ns", "a", BODY, PatchType.STRATEGIC, "status")
     deletions = [Deletion(PODS, "ns", "a", "u", "7", 0, "Orphan"), Deletion(PODS, "ns", "a")]
     chain = [Creation(SERVICES, "ns", BODY), change, *deletions]
     assert client.send([chain] * chains) == [[None] * 4] * chains
@@ -60,7 +60,7 @@ def test_a_chain_ends_with_its_first_failure_and_no_other(chains: int, serve: Se
             found(exchange)
 
     server = serve(handler)
-    change = Change(PODS, "ns", "a", BODY)
+    change = Modification(PODS, "ns", "a", BODY)
     fails = [change, Deletion(PODS, "ns", "a", "u"), Creation(PODS, "ns", BODY)]
     (changed, error), *others = client_for(server.url).send([fails, *[[change, change]] * (chains - 1)])
     assert changed is None

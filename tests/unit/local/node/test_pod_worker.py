@@ -19,7 +19,7 @@ from tfoperator.local.node.pod_messages import SHORTEST_TERMINATION
 from tfoperator.local.node.pod_worker import PodWorker
 from tfoperator.local.node.volumes import VolumeManager
 from tfoperator.local.runtime.log_files import LogRequest
-from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, LocalPod, NotYet
+from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, LocalPod, StartLater
 
 
 class FakeProcess:
@@ -50,7 +50,7 @@ class FakeRuntime:
         self.processes: list[FakeProcess] = []
         self.refuse: LaunchError | None = None
         self.released: list[str] = []
-        self.not_yet: list[NotYet] = []
+        self.not_yet: list[StartLater] = []
 
     def prepare(self, pod: LocalPod, container: Container, services: Any) -> str:
         if self.not_yet:
@@ -381,8 +381,8 @@ def test_a_pod_waits_for_a_missing_config_map(bench: Bench) -> None:
 
 
 def test_a_container_waits_for_what_the_runtime_needs_first(bench: Bench) -> None:
-    failure = NotYet("ErrImagePull", "no such image", 2.0, event="Failed")
-    bench.runtime.not_yet = [NotYet("ContainerCreating", "pulling", 0.5), failure]
+    failure = StartLater("ErrImagePull", "no such image", 2.0, event="Failed")
+    bench.runtime.not_yet = [StartLater("ContainerCreating", "pulling", 0.5), failure]
     worker = bench.start()
     eventually(lambda: bench.waiting() == {"reason": "ContainerCreating", "message": "pulling"})
     bench.clock.advance(0.5)

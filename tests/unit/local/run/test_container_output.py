@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfoperator.local.node.log_store import LogStore
-from tfoperator.local.run.container_output import LEAST, MOST, LogChunk, OutputReader, Pace, fair_shares, is_behind
+from tfoperator.local.run.container_output import (
+    LEAST,
+    MOST,
+    LogChunk,
+    OutputPace,
+    OutputReader,
+    fair_shares,
+    is_behind,
+)
 from tfoperator.local.runtime.log_files import LogFile
 
 
@@ -190,7 +198,7 @@ def test_shares_are_fair(waiting: dict[int, int], lines: int) -> None:
 
 
 def test_a_slow_terminal_gets_less_and_a_fast_one_more_and_ten_rounds_are_not_behind() -> None:
-    pace = Pace(1000)
+    pace = OutputPace(1000)
     assert pace.after(1000, 5.0).lines == 500
     assert pace.after(1000, 0.01).lines == 2000
     assert pace.after(10, 0.01) == pace, "what was not asked for says nothing"

@@ -8,7 +8,7 @@ from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.kube.objects import ContainerStatus, ObjectMeta, Pod, PodStatus
 from tfoperator.local.node.log_store import LogStore
-from tfoperator.local.run.results import FinalState, RunOutcome, job_result
+from tfoperator.local.run.results import Evidence, FinalState, RunOutcome, job_result
 from tfoperator.local.runtime.log_files import LogFile
 
 
@@ -114,6 +114,6 @@ def test_the_disk_is_asked_where_a_replica_has_failed(store: LogStore, code: int
         return "/run"
 
     attempt(store, worker, code, "it begins")
-    report = job_result(job(FAILED), [worker], store, full_disk=full).report
+    report = job_result(job(FAILED), [worker], store, evidence=Evidence(full_disk=full)).report
     assert len(calls) == asked
     assert any(one.startswith("The disk of /run is full") for one in report.advice) is bool(asked)

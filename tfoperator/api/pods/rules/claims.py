@@ -70,7 +70,9 @@ def device_claim_faults(spec: Json, path: str) -> Faults:
         else:
             yield from by_rule(f"{at}.name", name, name_rules.dns_label)
             seen.add(name)
-        sources = [one for one in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(one) is not None]
+        sources = [
+            source for source in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(source) is not None
+        ]
         if len(sources) != 1:
             yield invalid(at, None, "must have one of resourceClaimName and resourceClaimTemplateName")
         for source in sources:

@@ -146,8 +146,8 @@ def _host_port_faults(path: str, containers: Sequence[Json]) -> Faults:
 
 def _resize_faults(at: str, container: Json, restart_policy: str) -> Faults:
     seen: set[str] = set()
-    for position, one in enumerate(items(container, "resizePolicy")):
-        resource, policy = text(one, "resourceName"), text(one, "restartPolicy")
+    for position, resize in enumerate(items(container, "resizePolicy")):
+        resource, policy = text(resize, "resourceName"), text(resize, "restartPolicy")
         if resource in seen:
             yield duplicate(f"{at}[{position}]", resource)
         seen.add(resource)

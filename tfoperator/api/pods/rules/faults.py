@@ -100,12 +100,12 @@ def not_negative(field: str, value: int | None) -> Faults:
 def items(parent: Json | None, field: str) -> Sequence[Any]:
     """Return a list that may be absent or null, with empty objects for null items."""
     found = (parent or {}).get(field)
-    return [{} if one is None else one for one in found] if found else ()
+    return [{} if item is None else item for item in found] if found else ()
 
 
 def texts(parent: Json | None, field: str) -> Sequence[str]:
     """Return a list of texts that may be absent or null, with empty texts for null items."""
-    return [one or "" for one in (parent or {}).get(field) or ()]
+    return [item or "" for item in (parent or {}).get(field) or ()]
 
 
 def part(parent: Json | None, field: str) -> Json:
@@ -120,4 +120,4 @@ def text(parent: Json | None, field: str, default: str = "") -> str:
 
 def only_one(parent: Json, names: Collection[str]) -> list[str]:
     """Return those of the members that are set."""
-    return [one for one in names if parent.get(one) is not None]
+    return [name for name in names if parent.get(name) is not None]

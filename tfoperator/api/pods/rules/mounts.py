@@ -25,8 +25,8 @@ _RECURSIVE = ("Disabled", "Enabled", "IfPossible")
 
 def mount_faults(path: str, container: Json, volumes: Mapping[str, Json]) -> Faults:
     """Yield the faults of mounts and devices of the container at `path`; `volumes` are the valid volumes, by name."""
-    devices = {text(one, "name"): text(one, "devicePath") for one in items(container, "volumeDevices")}
-    mounts = {text(one, "name"): text(one, "mountPath") for one in items(container, "volumeMounts")}
+    devices = {text(device, "name"): text(device, "devicePath") for device in items(container, "volumeDevices")}
+    mounts = {text(mount, "name"): text(mount, "mountPath") for mount in items(container, "volumeMounts")}
     seen: set[str] = set()
     for position, mount in enumerate(items(container, "volumeMounts")):
         at, name, place = f"{path}.volumeMounts[{position}]", text(mount, "name"), text(mount, "mountPath")

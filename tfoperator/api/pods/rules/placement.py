@@ -124,7 +124,7 @@ def _twice_named(at: str, term: Json, chosen: Json, pod_labels: Collection[str])
     named = set(part(chosen, "matchLabels"))
     # API servers add an expression for each key that the pod has a label for.
     added = [key for key in (*found, *texts(term, "mismatchLabelKeys")) if key in pod_labels]
-    for key in (*(text(one, "key") for one in items(chosen, "matchExpressions")), *added):
+    for key in (*(text(expression, "key") for expression in items(chosen, "matchExpressions")), *added):
         if key in places and key in named:
             yield invalid(f"{at}[{places[key]}]", key, "must not be in both matchLabelKeys and labelSelector")
         named.add(key)
@@ -161,7 +161,10 @@ def _spread_faults(at: str, constraint: Json, later: Sequence[Json], pod_labels:
     if not key:
         yield required(f"{at}.topologyKey")
     yield from choice(f"{at}.whenUnsatisfiable", action, _ACTIONS)
-    if any((text(one, "topologyKey"), text(one, "whenUnsatisfiable")) == (key, action) for one in later):
+    if any(
+        (text(constraint, "topologyKey"), text(constraint, "whenUnsatisfiable")) == (key, action)
+        for constraint in later
+    ):
         yield duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{key}, {action}")
     domains = constraint.get("minDomains")
     if domains is not None:

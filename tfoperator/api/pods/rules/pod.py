@@ -75,7 +75,7 @@ def _spec_faults(pod: Json, at: str, pod_name: str) -> Faults:
     spec, host_users = part(pod, "spec"), part(pod, "spec").get("hostUsers") is not False
     grace = spec.get("terminationGracePeriodSeconds")
     volumes = yield from volume_faults(spec, at, pod_name)
-    claims = frozenset(text(one, "name") for one in items(spec, "resourceClaims")) - {""}
+    claims = frozenset(text(claim, "name") for claim in items(spec, "resourceClaims")) - {""}
     yield from device_claim_faults(spec, at)
     policy = text(spec, "restartPolicy", "Always")
     # A grace period below zero becomes 1.

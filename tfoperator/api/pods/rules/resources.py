@@ -126,7 +126,7 @@ def _pod_name_faults(field: str, name: str) -> Faults:
         yield from choice(field, name, ("cpu", "memory"))
 
 
-def _claim_faults(path: str, claims: Collection[Json], known: Collection[str]) -> Faults:
+def _claim_faults(path: str, claims: Collection[Json], of_pod: Collection[str]) -> Faults:
     seen: set[str] = set()
     for position, claim in enumerate(claims):
         at, name, request = f"{path}[{position}]", text(claim, "name"), text(claim, "request")
@@ -139,10 +139,10 @@ def _claim_faults(path: str, claims: Collection[Json], known: Collection[str]) -
             key = f"{name}/{request}" if request else name
             if request:
                 yield from by_rule(f"{at}.request", request, name_rules.dns_label)
-            if key in seen or (not request and any(one.startswith(f"{name}/") for one in seen)):
+            if key in seen or (not request and any(requested.startswith(f"{name}/") for requested in seen)):
                 yield duplicate(at, key)
             seen.add(key)
-        if name not in known:
+        if name not in of_pod:
             yield not_found(at, name, "must be one of resourceClaims of the pod")
 
 

@@ -108,8 +108,8 @@ def _profile_type_faults(field: str, profile: Json, *, others: Collection[str]) 
 
 def _sysctl_faults(path: str, context: Json, spec: Json) -> Faults:
     seen: set[str] = set()
-    for position, one in enumerate(items(context, "sysctls")):
-        at, name = f"{path}[{position}].name", text(one, "name")
+    for position, sysctl in enumerate(items(context, "sysctls")):
+        at, name = f"{path}[{position}].name", text(sysctl, "name")
         if not name:
             yield required(at)
         elif len(name) > _MAX_SYSCTL or not _SYSCTL.fullmatch(name):

@@ -52,7 +52,9 @@ _ISCSI_NAMES = {
 def volume_faults(spec: Json, path: str, pod_name: str = "") -> Generator[Fault, None, Mapping[str, Json]]:
     """Yield the faults of a pod's volumes; return the valid volumes by name. `pod_name` is empty for a template."""
     valid: dict[str, Json] = {}
-    made = {f"{pod_name}-{text(one, 'name')}" for one in items(spec, "volumes") if one.get("ephemeral") is not None}
+    made = {
+        f"{pod_name}-{text(volume, 'name')}" for volume in items(spec, "volumes") if volume.get("ephemeral") is not None
+    }
     for position, volume in enumerate(items(spec, "volumes")):
         at, name = f"{path}.volumes[{position}]", text(volume, "name")
         faults = [*_source_faults(at, volume, pod_name), *by_rule(f"{at}.name", name, name_rules.dns_label)]
@@ -148,20 +150,26 @@ def _downward(at: str, source: Json) -> Faults:
 def _projected(at: str, source: Json) -> Faults:
     yield from mode(f"{at}.defaultMode", source.get("defaultMode"))
     paths: set[str] = set()
-    for position, one in enumerate(items(source, "sources")):
+    for position, projection in enumerate(items(source, "sources")):
         path = f"{at}.sources[{position}]"
         for kind in ("secret", "configMap"):
-            if one.get(kind) is not None:
-                if not text(one[kind], "name"):
+            if projection.get(kind) is not None:
+                if not text(projection[kind], "name"):
                     yield required(f"{path}.{kind}.name")
-                yield from key_faults(f"{path}.{kind}.items", one[kind])
-        if one.get("downwardAPI") is not None:
-            yield from downward_faults(f"{path}.downwardAPI", one["downwardAPI"])
+                yield from key_faults(f"{path}.{kind}.items", projection[kind])
+        if projection.get("downwardAPI") is not None:
+            yield from downward_faults(f"{path}.downwardAPI", projection["downwardAPI"])
         for kind in ("secret", "configMap", "downwardAPI"):
-            yield from _taken(at, [text(item, "path") for item in items(one.get(kind), "items")], paths)
-        if one.get("serviceAccountToken") is not None:
-            yield from _token(at, f"{path}.serviceAccountToken", one["serviceAccountToken"])
-        if sum(one.get(kind) is not None for kind in ("secret", "configMap", "downwardAPI", "serviceAccountToken")) > 1:
+            yield from _taken(at, [text(item, "path") for item in items(projection.get(kind), "items")], paths)
+        if projection.get("serviceAccountToken") is not None:
+            yield from _token(at, f"{path}.serviceAccountToken", projection["serviceAccountToken"])
+        if (
+            sum(
+                projection.get(kind) is not None
+                for kind in ("secret", "configMap", "downwardAPI", "serviceAccountToken")
+            )
+            > 1
+        ):
             yield forbidden(path, "must have a single kind of source")
 
 

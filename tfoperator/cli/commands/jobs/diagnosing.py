@@ -46,10 +46,10 @@ def stacks(
             f"TFJob {name} has no {which_one} that runs", f"See tfoperator describe {name}", exit_code=EXIT_FAILED
         )
     if output is ReportFormat.JSON:
-        print_object({one.replica: {"stacks": one.text, "problem": one.problem} for one in found}, output)
+        print_object({stacks.replica: {"stacks": stacks.text, "problem": stacks.problem} for stacks in found}, output)
     else:
         _show(found)
-    if all(one.problem for one in found):
+    if all(stacks.problem for stacks in found):
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -58,12 +58,12 @@ def _show(found: Sequence[ReplicaStacks]) -> None:
     from tfoperator.report.text import names_in_short
 
     lacking: dict[str, list[str]] = {}
-    for one in found:
-        if one.problem:
-            lacking.setdefault(one.problem, []).append(one.replica)
+    for stacks in found:
+        if stacks.problem:
+            lacking.setdefault(stacks.problem, []).append(stacks.replica)
             continue
-        typer.echo(f"{one.replica}:")
-        typer.echo(without_controls(one.text, keep="\n").rstrip("\n") + "\n")
+        typer.echo(f"{stacks.replica}:")
+        typer.echo(without_controls(stacks.text, keep="\n").rstrip("\n") + "\n")
     for problem, names in lacking.items():
         note(f"{names_in_short(names)}: {problem}")
 
@@ -80,7 +80,11 @@ def report(
     others did, and every restart with its cause. Logs of pods that are gone come from the operator's log archive.
     """
     run, job = of_run(name, cluster)
-    kept = [one.report for one in run.result.jobs if one.report and job in ("", one.name)] if run and run.result else []
+    kept = (
+        [result.report for result in run.result.jobs if result.report and job in ("", result.name)]
+        if run and run.result
+        else []
+    )
     if len(kept) == 1:
         _print_report(kept[0], output)
         return

@@ -133,9 +133,9 @@ class LinePrinter:
 
 def _missing(pod: Pod, container: str, *, previous: bool) -> str:
     status = pod.status
-    known = [one.name for one in (*status.init_container_statuses, *status.container_statuses)]
-    if container and known and container not in known:
-        return f"{replica_name(pod)} has no container {container}; it has {', '.join(known)}"
+    names = [found.name for found in (*status.init_container_statuses, *status.container_statuses)]
+    if container and names and container not in names:
+        return f"{replica_name(pod)} has no container {container}; it has {', '.join(names)}"
     if previous:
         return f"{replica_name(pod)} has no previous run"
     if status.phase in ("Succeeded", "Failed"):

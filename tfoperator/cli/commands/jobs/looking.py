@@ -74,7 +74,7 @@ def get(
                 usage |= usage_of_jobs(client, where) if output is ListFormat.WIDE else {}
                 jobs, missing = find_jobs(client, where, asked, selector)
                 found, failures = found + jobs, failures + missing
-                queues |= job_queues(client.api, [one.view for one in jobs]) if is_table else {}
+                queues |= job_queues(client.api, [listed.view for listed in jobs]) if is_table else {}
         except (CliError, KubeError) as error:
             if len(groups) == 1:
                 raise
@@ -107,8 +107,8 @@ def describe(
         if output is ReportFormat.TEXT:
             print_description(job, pods, events, SystemClock().now(), usage, queue)
         else:
-            known = _report(client, name, pods, events, usage)
-            print_object(known if queue is None else known | {"queue": msgspec.to_builtins(queue)}, output)
+            description = _report(client, name, pods, events, usage)
+            print_object(description if queue is None else description | {"queue": msgspec.to_builtins(queue)}, output)
 
 
 def _report(

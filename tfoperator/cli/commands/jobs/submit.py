@@ -112,7 +112,7 @@ def submit(
     manifests = checked(sources, ", ".join(files), consequence="Nothing was submitted.", exit_code=EXIT_FAILED)
     is_real = dry_run is DryRun.NONE
     follow, wait = is_real and (follow or attached), is_real and (wait or follow or attached)
-    if follow and sum(is_tfjob(one.obj) for one in manifests) > 1:
+    if follow and sum(is_tfjob(manifest.obj) for manifest in manifests) > 1:
         raise CliError("--follow and --attached are for one job", "Nothing was submitted.")
     with _connect(cluster, dry_run) as found:
         default = found.namespace if found else "default"
@@ -192,9 +192,9 @@ def _create_job(
 
 def _warn_of_multikueue(manifest: Manifest, made: dict[str, Any]) -> None:
     """Warn that Kueue gives jobs in some queues to MultiKueue at creation, which the check before can't detect."""
-    told = set(validate_multikueue(decode_tfjob(msgspec.json.encode(manifest.obj))))
+    warned_of = set(validate_multikueue(decode_tfjob(msgspec.json.encode(manifest.obj))))
     for problem in validate_multikueue(decode_tfjob(msgspec.json.encode(made))):
-        if problem not in told:
+        if problem not in warned_of:
             note(f"{manifest.place(problem.field)}: warning: {problem}")
 
 

@@ -50,7 +50,7 @@ def wait(
             job = await_conditions(client, name, client.namespace, targets, deadline)
             said = client.api.get(TFJOBS, client.namespace, name, decode_plain) if output is ReportFormat.JSON else None
             true = {condition.type for condition in all_conditions(job.status) if condition.status == "True"}
-            reached = next((one for one in targets if one in true), ConditionType.SUCCEEDED)
+            reached = next((target for target in targets if target in true), ConditionType.SUCCEEDED)
     if output is ReportFormat.JSON:
         print_object(said if targets == [_DELETED] else without_noise(said), output)
     else:
@@ -59,13 +59,13 @@ def wait(
 
 def _targets(given: list[str]) -> list[str]:
     """Return the conditions; `condition=Succeeded`, as in kubectl, is Succeeded, too."""
-    known = {condition.lower(): str(condition) for condition in ConditionType} | {
+    by_spelling = {condition.lower(): str(condition) for condition in ConditionType} | {
         "delete": _DELETED,
         _DELETED: _DELETED,
     }
     targets = []
     for text in given:
-        target = known.get(text.lower().removeprefix("condition=").removesuffix("=true"))
+        target = by_spelling.get(text.lower().removeprefix("condition=").removesuffix("=true"))
         if target is None:
             raise CliError(f"--for={text} is nothing to wait for; there are {', '.join(ConditionType)} and {_DELETED}")
         targets.append(target)

@@ -133,7 +133,7 @@ def _claims(given: list[str] | None) -> tuple[Claim, ...]:
     from tfoperator.pipeline.compiling.launch_plan import Claim
 
     found: list[Claim] = []
-    for text in ["pipeline:/data"] if given is None else [one for one in given if one]:
+    for text in ["pipeline:/data"] if given is None else [claim for claim in given if claim]:
         name, colon, path = text.partition(":")
         if not colon:
             raise CliError(f"--claim {text}: write it like NAME:PATH")

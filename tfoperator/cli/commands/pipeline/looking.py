@@ -27,14 +27,14 @@ def runs(
     with opened(home) as (place, store):
         from tfoperator.cli.views.pipelines import RUNS_HEADER, run_report, run_row
 
-        found = [place.seen(one) for one in store.runs(pipeline)]
+        found = [place.seen(record) for record in store.runs(pipeline)]
         states = store.execution_states()
-        reports = [run_report(one, store.executions(one.id)) for one in found if output is ReportFormat.JSON]
+        reports = [run_report(record, store.executions(record.id)) for record in found if output is ReportFormat.JSON]
     if output is ReportFormat.JSON:
         print_object(reports, output)
     elif found:
         now = SystemClock().now()
-        table(RUNS_HEADER, [run_row(one, states.get(one.id, {}), now) for one in found], state_column=2)
+        table(RUNS_HEADER, [run_row(record, states.get(record.id, {}), now) for record in found], state_column=2)
     else:
         note("there are no runs" + (f" of {pipeline}" if pipeline else ""))
 
@@ -45,13 +45,15 @@ def show(run: RunArgument, home: HomeOption = DEFAULT_HOME, output: ReportOutput
         from tfoperator.cli.views.pipelines import run_lines, run_report
 
         found = place.find(store, run)
-        known = store.executions(found.id)
-        under_way = [step for step in found.steps if step in known and known[step].state == "RUNNING"]
-        launches = {step: one for step in under_way if (one := place.known_launch(store, found, step)) is not None}
+        executions = store.executions(found.id)
+        under_way = [step for step in found.steps if step in executions and executions[step].state == "RUNNING"]
+        launches = {
+            step: launch for step in under_way if (launch := place.known_launch(store, found, step)) is not None
+        }
     if output is ReportFormat.JSON:
-        print_object(run_report(found, known, launches), output)
+        print_object(run_report(found, executions, launches), output)
         return
-    for line in run_lines(found, known, launches, SystemClock().now()):
+    for line in run_lines(found, executions, launches, SystemClock().now()):
         say(line)
 
 
@@ -124,9 +126,9 @@ def graph(
         from tfoperator.pipeline.drawing import draw, states_of, step_notes
 
         found = place.find(store, what)
-        known = store.executions(found.id)
+        executions = store.executions(found.id)
         title = f"{found.pipeline}, run {found.id}: {found.state}"
-        typer.echo(draw(title, found.steps, states_of(found, known), step_notes(found, known)), nl=False)
+        typer.echo(draw(title, found.steps, states_of(found, executions), step_notes(found, executions)), nl=False)
 
 
 def ui(home: HomeOption = DEFAULT_HOME, port: PagePort = 0) -> None:

@@ -170,7 +170,7 @@ def clean(
     with opened(home) as (place, store):
         from tfoperator.pipeline.runner.leftovers import clean_run, old_runs
 
-        wanted = [place.find(store, one) for one in runs] if runs else old_runs(place, store, keep)
+        wanted = [place.find(store, word) for word in runs] if runs else old_runs(place, store, keep)
         for found in wanted:
             if not found.over:
                 raise CliError(f"run {found.id} is {found.state}", f"End it first: tfoperator pipeline stop {found.id}")

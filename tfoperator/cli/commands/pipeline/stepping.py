@@ -123,10 +123,10 @@ def _check_steps(file: str, loaded: LoadedPipeline, wanted: str) -> None:
     from tfoperator.pipeline.dsl.pipeline import graph_of
 
     graph = graph_of(loaded.pipeline)
-    if wanted and steps_digest({one.name: one.after for one in graph.steps}) != wanted:
+    if wanted and steps_digest({node.name: node.after for node in graph.steps}) != wanted:
         raise CliError(
             f"{file}: with these parameters the pipeline has other steps than when it was compiled: "
-            f"{', '.join(one.name for one in graph.steps)}",
+            f"{', '.join(node.name for node in graph.steps)}",
             "Compile it with these parameters, and submit that.",
         )
 

@@ -39,21 +39,21 @@ class Folding:
         """Return whether the line is held back, as one of TensorFlow's own."""
         if text[:1] not in "IWT2" or not _OWN_LINE.match(text) or _BEGINS_MESSAGE.search(text):
             return False
-        known = self._waiting.get(key := _VARYING.sub("#", text))
-        if known is None and len(self._waiting) >= _MOST:
+        waiting = self._waiting.get(key := _VARYING.sub("#", text))
+        if waiting is None and len(self._waiting) >= _MOST:
             return False
-        if known is None:
-            known = self._waiting[key] = _Waiting(text, now, [])
-        elif prefix in known.prefixes:
+        if waiting is None:
+            waiting = self._waiting[key] = _Waiting(text, now, [])
+        elif prefix in waiting.prefixes:
             return False  # it says so again: that is news
-        known.prefixes.append(prefix)
+        waiting.prefixes.append(prefix)
         return True
 
     def due(self, now: float) -> list[tuple[str, str]]:
         """Return the lines that have waited long enough, each under its replica, or the number of replicas."""
-        over = [key for key, one in self._waiting.items() if now >= one.since + WAIT]
+        over = [key for key, waiting in self._waiting.items() if now >= waiting.since + WAIT]
         found = [self._waiting.pop(key) for key in over]
-        return [(_prefix(one.prefixes), one.text) for one in found]
+        return [(_prefix(waiting.prefixes), waiting.text) for waiting in found]
 
 
 def _prefix(prefixes: list[str]) -> str:

@@ -86,7 +86,9 @@ class LiveView(View):
         for title in ("REPLICA", "STATE", "READY", "RESTARTS", *used, ""):
             table.add_column(title, no_wrap=True)
         rows = sorted(self._rows.items(), key=lambda item: (item[1][0], item[1][1].name))
-        urls = {(self._jobs[uid], TENSORBOARD_REPLICA): one.url for uid, one in self._tensorboards.items()}
+        urls = {
+            (self._jobs[uid], TENSORBOARD_REPLICA): tensorboard.url for uid, tensorboard in self._tensorboards.items()
+        }
         room = max(3, self._console.size.height // 2 - 3)
         for uid, (job, row) in rows[:room]:
             name = f"{job}/{row.name}" if len(self._jobs) > 1 else row.name

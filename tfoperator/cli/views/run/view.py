@@ -27,10 +27,10 @@ from tfoperator.local.run.container_output import LogChunk, RunListener
 from tfoperator.local.run.results import RunOutcome
 from tfoperator.sdk.states import container_status
 
-_NO_NEWS = frozenset(one for one in ConditionType if not one.traits.is_news)
+_NO_NEWS = frozenset(condition for condition in ConditionType if not condition.traits.is_news)
 """Conditions of a job that goes as it should."""
 
-_QUIET = frozenset(one for one in JobReason if not one.traits.is_news)
+_QUIET = frozenset(reason for reason in JobReason if not reason.traits.is_news)
 """Events of a job that goes as it should, and those that another line says, too: a condition's, or a replica's
 line about its restart."""
 
@@ -65,7 +65,7 @@ class View(RunListener, ABC):
         in_order = (*job.status.conditions, *job.status.operator_conditions)
         true = [condition for condition in in_order if condition.status == "True"]
         # The time distinguishes a second restart from the first.
-        facts = tuple(f"{one.type}: {one.message} {one.last_transition_time}" for one in true)
+        facts = tuple(f"{condition.type}: {condition.message} {condition.last_transition_time}" for condition in true)
         for condition, fact in zip(true, facts, strict=True):
             if fact not in said:
                 self._messages.add(condition.message)
@@ -211,8 +211,8 @@ class View(RunListener, ABC):
         self.logged(early)
 
     def _prefix(self, line: LogChunk) -> str:
-        known = self._names[line.namespace, line.pod]
-        return known if line.container in ("tensorflow", known.rpartition("/")[2]) else f"{known}/{line.container}"
+        name = self._names[line.namespace, line.pod]
+        return name if line.container in ("tensorflow", name.rpartition("/")[2]) else f"{name}/{line.container}"
 
 
 class KnownRestarts(msgspec.Struct, frozen=True):
@@ -222,16 +222,16 @@ class KnownRestarts(msgspec.Struct, frozen=True):
     exit_code: int | None = None
 
 
-def after(known: KnownRestarts, pod: Pod) -> tuple[KnownRestarts, str]:
+def after(before: KnownRestarts, pod: Pod) -> tuple[KnownRestarts, str]:
     """Return the history after this state of its pod, and a sentence about a new restart; "" without one."""
     program = container_status(pod, "tensorflow")
     count = annotated_count(pod.metadata.annotations, ANNOTATION_RESTARTS)
     count += 0 if program is None else program.restart_count
     states = () if program is None else (program.last_state, program.state)
-    ends = [one.terminated.exit_code for one in states if one is not None and one.terminated is not None]
+    ends = [state.terminated.exit_code for state in states if state is not None and state.terminated is not None]
     failed = [code for code in ends if code] or ends
-    exit_code = failed[-1] if failed else known.exit_code
-    if count <= known.count:
-        return KnownRestarts(known.count, exit_code), ""
+    exit_code = failed[-1] if failed else before.exit_code
+    if count <= before.count:
+        return KnownRestarts(before.count, exit_code), ""
     how = "" if exit_code is None else f"exited with {exit_code}, "
     return KnownRestarts(count, None if program is None else exit_code), f"{how}started again ({count})"

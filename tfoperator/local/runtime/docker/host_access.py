@@ -46,7 +46,9 @@ class Bridge(msgspec.Struct, frozen=True):
 
 def bridge_of(network: Mapping[str, Any]) -> Bridge:
     """Return the bridge of a network, from the engine's description. Raises Unreachable."""
-    settings = [one for one in (network.get("IPAM") or {}).get("Config") or () if "." in str(one.get("Gateway"))]
+    settings = [
+        setting for setting in (network.get("IPAM") or {}).get("Config") or () if "." in str(setting.get("Gateway"))
+    ]
     if network.get("Driver") != "bridge" or not settings:
         raise Unreachable(f"network {network.get('Name')} has no bridge with an address")
     named = (network.get("Options") or {}).get(_BRIDGE_NAME)
@@ -84,8 +86,8 @@ class HostAccess:
     def wanted_by(self, pod: LocalPod) -> bool:
         """Return whether a container of the pod has the service's address in its environment."""
         begin = f"https://{self._service.name}:"
-        variables = (one for container in pod.spec.containers for one in container.env or ())
-        return any(one.name == URL_VARIABLE and (one.value or "").startswith(begin) for one in variables)
+        variables = (variable for container in pod.spec.containers for variable in container.env or ())
+        return any(variable.name == URL_VARIABLE and (variable.value or "").startswith(begin) for variable in variables)
 
     def hosts(self, api: Any, network: str, *, on_host: bool = False) -> dict[str, str]:
         """Return the service's name with its address for a pod of this network.
@@ -106,7 +108,7 @@ class HostAccess:
             raise Unreachable(f"{bridge.interface} of network {network} is no interface of this machine") from None
         with self._lock:
             if self._open.get(network) != (bridge, number):
-                self._service.accept(listen_on(bridge, self._service.port()))
+                self._service.accept(listen_on(bridge, self._service.port))
                 self._open[network] = bridge, number
                 logger.info("containers of network %s reach %s at %s", network, self._service.name, bridge.address)
         return bridge

@@ -17,7 +17,7 @@ from docker.utils import parse_repository_tag
 from tfoperator.base.clock import Clock
 from tfoperator.kube.pod_spec import Container
 from tfoperator.local.runtime.docker.engine import ENGINE_ERRORS, explain
-from tfoperator.local.runtime.protocol import LaunchError, NotYet
+from tfoperator.local.runtime.protocol import LaunchError, StartLater
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Images:
         self._not_pulled: set[str] = set()
 
     def ensure(self, container: Container) -> None:
-        """Return if the container's image is present as its policy requires. Raises NotYet, LaunchError."""
+        """Return if the container's image is present as its policy requires. Raises StartLater, LaunchError."""
         image = container.image
         if not image:
             raise LaunchError(f"container {container.name!r} has no image")
@@ -67,10 +67,10 @@ class Images:
             return
         if policy == "Never":
             message = f'Container image "{image}" is not present with pull policy of Never'
-            raise NotYet("ErrImageNeverPull", message, PULL_BACKOFF_BASE, event="Failed")
+            raise StartLater("ErrImageNeverPull", message, PULL_BACKOFF_BASE, event="Failed")
         try:
             self._pulled(image, policy)
-        except NotYet as problem:
+        except StartLater as problem:
             # The API server's default policy for `latest` is Always. A user who has just built that image here wants
             # this one.
             if problem.reason == PULLING or not _is_latest(image) or not self._is_there(image):
@@ -95,7 +95,7 @@ class Images:
         except ImageNotFound:
             return False
         except ENGINE_ERRORS as error:
-            raise NotYet("ImageInspectError", f'Failed to inspect image "{image}": {explain(error)}', 2.0) from None
+            raise StartLater("ImageInspectError", f'Failed to inspect image "{image}": {explain(error)}', 2.0) from None
         return True
 
     def _pulled(self, image: str, policy: str) -> None:
@@ -106,17 +106,21 @@ class Images:
                 failures = pull.failures if pull is not None and pull.error else 0
                 pull = self._pulls[image] = _Pull(failures=failures)
                 thread = threading.Thread(target=self._pull, args=(image, pull), name=f"pull-{image}", daemon=True)
-                self._threads = [one for one in self._threads if one.is_alive()] + [thread]
+                self._threads = [puller for puller in self._threads if puller.is_alive()] + [thread]
                 thread.start()
             if pull.running:
-                raise NotYet(PULLING, f'Pulling image "{image}"', _POLL)
+                raise StartLater(PULLING, f'Pulling image "{image}"', _POLL)
             if not pull.error:
                 return
             if now - pull.ended > _POLL * 4:
                 left = pull.ended + pull.delay - now
-                raise NotYet("ImagePullBackOff", f'Back-off pulling image "{image}": {pull.error}', max(left, _POLL))
+                raise StartLater(
+                    "ImagePullBackOff", f'Back-off pulling image "{image}": {pull.error}', max(left, _POLL)
+                )
         hint = "; one that is only on this machine needs imagePullPolicy IfNotPresent" if policy == "Always" else ""
-        raise NotYet("ErrImagePull", f'Failed to pull image "{image}": {pull.error}{hint}', _POLL * 5, event="Failed")
+        raise StartLater(
+            "ErrImagePull", f'Failed to pull image "{image}": {pull.error}{hint}', _POLL * 5, event="Failed"
+        )
 
     def _is_over(self, pull: _Pull, now: float) -> bool:
         return now - pull.ended >= (pull.delay if pull.error else _PULL_VALID_SECONDS)

@@ -51,16 +51,20 @@ def remove_leftovers(api: Any) -> list[str]:
 def _remove(api: Any, filters: dict[str, str], chosen: Any) -> list[str]:
     removed = []
     try:
-        containers = [one for one in api.containers(all=True, filters=filters) if chosen(one.get("Labels") or {})]
+        containers = [
+            container
+            for container in api.containers(all=True, filters=filters)
+            if chosen(container.get("Labels") or {})
+        ]
         # Containers that share their network with others come last.
-        for one in sorted(containers, key=_lends_its_network):
-            if remove_container(api, one["Id"]):
-                removed.append(str((one.get("Names") or [one["Id"]])[0]).lstrip("/"))
+        for container in sorted(containers, key=_lends_its_network):
+            if remove_container(api, container["Id"]):
+                removed.append(str((container.get("Names") or [container["Id"]])[0]).lstrip("/"))
             else:
-                _wait_until_gone(api, one["Id"])
-        for one in api.networks(filters=filters):
-            if chosen(one.get("Labels") or {}):
-                try_remove(partial(api.remove_network, one["Id"]), one["Id"])
+                _wait_until_gone(api, container["Id"])
+        for network in api.networks(filters=filters):
+            if chosen(network.get("Labels") or {}):
+                try_remove(partial(api.remove_network, network["Id"]), network["Id"])
     except ENGINE_ERRORS as error:
         logger.warning("can't look for what is left in Docker: %s", explain(error))
     return removed

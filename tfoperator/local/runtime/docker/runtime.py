@@ -45,9 +45,9 @@ from tfoperator.local.runtime.protocol import (
     LaunchError,
     LocalPod,
     Mount,
-    NotYet,
     OnExit,
     RuntimeUnavailable,
+    StartLater,
 )
 
 logger = logging.getLogger(__name__)
@@ -64,18 +64,11 @@ class DockerRuntime:
     """A `Runtime`. Thread-safe; `start()` and `stop()` once each.
 
     Without `allow_privileged`, it starts no container that would have power over this machine, see `check_privileges`.
-    Containers with the address of `host_service` can reach it, if the engine is on this machine.
     """
 
-    def __init__(
-        self,
-        *,
-        allow_privileged: bool = False,
-        host_service: HostService | None = None,
-        clock: Clock | None = None,
-    ) -> None:
+    def __init__(self, *, allow_privileged: bool = False, clock: Clock | None = None) -> None:
         self._allow_privileged = allow_privileged
-        self._access = None if host_service is None else HostAccess(host_service)
+        self._access: HostAccess | None = None  # set by `start`
         self._clock = clock or SystemClock()
         self.network = LoopbackNetwork()
         self.peaks = PeakMemory()
@@ -97,8 +90,9 @@ class DockerRuntime:
         self._networks: dict[str, str] = {}  # namespace: name
         self._volumes = QuietVolumes()
 
-    def start(self) -> None:
+    def start(self, host_service: HostService | None = None) -> None:
         """Connect, and remove the objects of dead runs. Raises RuntimeUnavailable."""
+        self._access = None if host_service is None else HostAccess(host_service)
         engine = connect()
         try:
             for name in remove_leftovers(engine.api):
@@ -135,7 +129,10 @@ class DockerRuntime:
         engine.api.close()
 
     def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
-        """Ensure the pod's sandbox and the container's image; return the pod's address. Raises NotYet, LaunchError."""
+        """Ensure the pod's sandbox and the container's image; return the pod's address.
+
+        Raises StartLater, LaunchError.
+        """
         engine = self._connected()
         if not self._allow_privileged:
             check_privileges(pod, container)
@@ -252,7 +249,7 @@ class DockerRuntime:
             attached = api.inspect_container(created)["NetworkSettings"]["Networks"]
         except ENGINE_ERRORS as error:
             message = f"Failed to create pod sandbox: {explain(error)}"
-            raise NotYet("ContainerCreating", message, _RETRY_SECONDS, event="Failed") from None
+            raise StartLater("ContainerCreating", message, _RETRY_SECONDS, event="Failed") from None
         sandbox.ip = str(attached.get(network, {}).get("IPAddress") or "127.0.0.1")
         sandbox.id = created
 

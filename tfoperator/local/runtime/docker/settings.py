@@ -13,7 +13,7 @@ from typing import Any
 from docker.types import DeviceRequest, LogConfig, Mount
 
 from tfoperator.api.quantity import parse_quantity
-from tfoperator.kube.pod_spec import GPU, Container, Resources, SecurityContext
+from tfoperator.kube.pod_spec import GPU, Container, ResourceRequirements, SecurityContext
 from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, LocalPod
 
 PIDS = 4096
@@ -97,16 +97,16 @@ def published_ports(pod: LocalPod) -> tuple[list[tuple[int, str]], dict[str, tup
 
 
 def _user(context: SecurityContext | None, pod_context: SecurityContext | None) -> str:
-    both = [one for one in (context, pod_context) if one is not None]
-    user = next((one.run_as_user for one in both if one.run_as_user is not None), None)
-    group = next((one.run_as_group for one in both if one.run_as_group is not None), None)
+    both = [of_level for of_level in (context, pod_context) if of_level is not None]
+    user = next((of_level.run_as_user for of_level in both if of_level.run_as_user is not None), None)
+    group = next((of_level.run_as_group for of_level in both if of_level.run_as_group is not None), None)
     if user is None:
         return "" if group is None else f"0:{group}"
     return str(user) if group is None else f"{user}:{group}"
 
 
 def _limits(container: Container, cpus: int) -> dict[str, Any]:
-    resources = container.resources or Resources()
+    resources = container.resources or ResourceRequirements()
     limits, requests = resources.limits or {}, resources.requests or {}
     found: dict[str, Any] = {}
     try:
@@ -128,7 +128,7 @@ def _gpus(run: ContainerStart) -> dict[str, Any]:
     """Return the container's own devices; if none are known, as many of the engine's as it requests."""
     if run.gpus:
         return {"device_requests": [DeviceRequest(device_ids=list(run.gpus), capabilities=[["gpu"]])]}
-    limits = (run.container.resources or Resources()).limits or {}
+    limits = (run.container.resources or ResourceRequirements()).limits or {}
     if run.gpus is not None or GPU not in limits:
         return {}
     try:

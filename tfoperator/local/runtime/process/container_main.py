@@ -226,7 +226,7 @@ def _choose_directory(wanted: str, default: str, report: Callable[[str], object]
 def _environment() -> dict[str, str]:
     """Return the environment with which this program was started; Python may have changed its own copy (PEP 538)."""
     with open("/proc/self/environ", "rb") as stream:
-        pairs = (os.fsdecode(one).partition("=") for one in stream.read().split(b"\0") if one)
+        pairs = (os.fsdecode(entry).partition("=") for entry in stream.read().split(b"\0") if entry)
         return {name: value for name, _, value in pairs}
 
 

@@ -178,7 +178,7 @@ def open_control_groups(found: Sequence[Hierarchy] | None = None) -> ControlGrou
             base.mkdir()
             bases.append((hierarchy, base))
             if hierarchy.unified:
-                _write(base / "cgroup.subtree_control", " ".join(f"+{one}" for one in sorted(wanted)))
+                _write(base / "cgroup.subtree_control", " ".join(f"+{controller}" for controller in sorted(wanted)))
         except OSError as error:
             problems.append(f"{error.filename or hierarchy.own}: {error.strerror or error}")
             continue
@@ -216,7 +216,7 @@ def _emptied(own: Path, controllers: set[str]) -> Path:
     leaf = own / f"{_GROUP_PREFIX}.self"
     leaf.mkdir(exist_ok=True)
     _write(leaf / "cgroup.procs", str(os.getpid()))
-    _write(own / "cgroup.subtree_control", " ".join(f"+{one}" for one in sorted(controllers)))
+    _write(own / "cgroup.subtree_control", " ".join(f"+{controller}" for controller in sorted(controllers)))
     return own
 
 

@@ -114,7 +114,7 @@ def remove_recorded(folder: str) -> None:
 def value_of(variable: str, environment: bytes) -> str:
     """Return a variable's value in an environment in the kernel's format, "" if it isn't set."""
     name = variable.encode() + b"="
-    found = next((one for one in environment.split(b"\0") if one.startswith(name)), b"")
+    found = next((variable for variable in environment.split(b"\0") if variable.startswith(name)), b"")
     return os.fsdecode(found[len(name) :])
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tfoperator.local.runtime.process.mount_links import LinkUser, MountLinks, PathTaken
 from tfoperator.local.runtime.process.programs import mount_variable
-from tfoperator.local.runtime.protocol import LocalPod, Mount, NotYet
+from tfoperator.local.runtime.protocol import LocalPod, Mount, StartLater
 
 _MAX_TMPDIR = 60
 """Bytes: a socket's path has at most 108, 104 on macOS, and multiprocessing appends 32 to its folder's path."""
@@ -31,12 +31,15 @@ class LinkedVolumes:
         self._refusal = refusal
 
     def reserve(self, pod: LocalPod, mounts: Sequence[Mount]) -> None:
-        """Make the links of a container's mounts, as far as possible. Raises NotYet while another pod has a path."""
+        """Make the links of a container's mounts, as far as possible.
+
+        Raises StartLater while another pod has a path.
+        """
         for mount in _linked(mounts):
             try:
                 self._links.make(_user(pod, mount), Path(mount.mount_path), mount.source)
             except PathTaken as error:
-                raise NotYet(
+                raise StartLater(
                     "ContainerCreating",
                     f"volume {mount.name!r} can't be mounted: {error}; a path has one volume at a time, since this "
                     f"machine permits no mount namespaces ({self._refusal()}): wait until that has ended, use another "
@@ -83,7 +86,7 @@ class LinkedVolumes:
 def _linked(mounts: Sequence[Mount]) -> list[Mount]:
     """Return the mounts that need a link: the outer before the inner ones, whatever their order in the manifest."""
     needed = [mount for mount in mounts if not mount.replaces_tmp and Path(mount.mount_path) != mount.source]
-    return sorted(needed, key=lambda one: len(Path(one.mount_path).parts))
+    return sorted(needed, key=lambda mount: len(Path(mount.mount_path).parts))
 
 
 def _user(pod: LocalPod, mount: Mount) -> LinkUser:

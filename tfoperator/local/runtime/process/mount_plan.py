@@ -53,7 +53,7 @@ Look = Callable[[str], Entry | None]
 """Returns the entry at a path, without following a link at its end; None if there is none."""
 
 
-class Machine(msgspec.Struct, frozen=True):
+class MountHost(msgspec.Struct, frozen=True):
     """The machine, as far as mounts depend on it. `user` is the user ID of this process."""
 
     look: Look
@@ -89,7 +89,7 @@ class MountPlan(msgspec.Struct, frozen=True):
     binds: tuple[Bind, ...] = ()
 
 
-def plan_mounts(mounts: Sequence[Mount], machine: Machine) -> MountPlan:
+def plan_mounts(mounts: Sequence[Mount], machine: MountHost) -> MountPlan:
     """Return the plan for the mounts of a container, whose sources must have no symbolic links on their paths.
 
     Raises LaunchError, which names the volume and the path.
@@ -102,7 +102,7 @@ def plan_mounts(mounts: Sequence[Mount], machine: Machine) -> MountPlan:
         if folder not in paths and any(_is_below(folder, path) for path in paths)
     ]
     # A mount below another one's path comes after that one, whatever their order in the manifest.
-    for mount in sorted((*mounts, *needed), key=lambda one: len(PurePosixPath(_normal(one.mount_path)).parts)):
+    for mount in sorted((*mounts, *needed), key=lambda mount: len(PurePosixPath(_normal(mount.mount_path)).parts)):
         planner.add(mount)
     return MountPlan(tuple(planner.points), tuple(sorted(planner.mirrors, key=len)), tuple(planner.binds))
 
@@ -127,7 +127,7 @@ class _Place(msgspec.Struct, frozen=True):
 class _Planner:
     """The state of one call of `plan_mounts`."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: MountHost) -> None:
         self.points: list[MountPoint] = []
         self.mirrors: list[str] = []
         self.binds: list[Bind] = []
@@ -166,7 +166,7 @@ class _Planner:
     def _is_personal(self, place: _Place) -> bool:
         """Return whether this is a folder of a person, in which programs may write, and later look for their files."""
         entry = place.entry
-        belongs = any(_is_in(place.source, one) for one in self._machine.personal)
+        belongs = any(_is_in(place.source, folder) for folder in self._machine.personal)
         return entry.writable and (belongs or entry.owner != 0 or bool(entry.mode & 0o022))
 
     def _find(self, mount: Mount) -> _Place:

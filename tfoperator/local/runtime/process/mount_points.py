@@ -46,10 +46,10 @@ class MountPoints:
             missing = [path]
             while not os.path.lexists(above := os.path.dirname(missing[-1])) or above in self._users:
                 missing.append(above)
-            for one in reversed(missing):
-                if one not in self._users:
-                    self._held[one] = self._hold(one, folder=folder or one != path)
-                self._users.setdefault(one, set()).add(pod)
+            for point in reversed(missing):
+                if point not in self._users:
+                    self._held[point] = self._hold(point, folder=folder or point != path)
+                self._users.setdefault(point, set()).add(pod)
 
     def release(self, pod: str) -> None:
         """Remove the mount points that only this pod needed, unless another run needs them."""

@@ -16,7 +16,7 @@ import msgspec
 from tfoperator.local.runtime.beneath import UnsafePath, make_beneath
 from tfoperator.local.runtime.process.container_main import COMMAND, MISSING_DIRECTORY, encode
 from tfoperator.local.runtime.process.guardian_main import is_point
-from tfoperator.local.runtime.process.mount_plan import Entry, Machine, MountPlan, MountPoint, plan_mounts
+from tfoperator.local.runtime.process.mount_plan import Entry, MountHost, MountPlan, MountPoint, plan_mounts
 from tfoperator.local.runtime.process.mount_points import MountPoints
 from tfoperator.local.runtime.protocol import LaunchError, LocalPod, Mount
 
@@ -36,7 +36,7 @@ class Namespaces:
         self._wanted = wanted
         self._points = MountPoints(records)
         needed = (work_dir, records.parent, Path(sys.prefix), Path(sys.base_prefix))
-        self._machine = Machine(
+        self._machine = MountHost(
             look=look,
             user=os.geteuid(),
             personal=tuple(str(folder) for folder in (Path.home().resolve(), work_dir)),

@@ -43,7 +43,7 @@ class Group(msgspec.Struct, frozen=True):
     container: str = ""
 
 
-class Owner(msgspec.Struct, frozen=True):
+class RecordsOwner(msgspec.Struct, frozen=True):
     """Who made the records, its guardian, and the mark of its containers."""
 
     owner: ProcessIdentity
@@ -55,8 +55,8 @@ def record_owner(records: Path, guardian: int | None, mark: str = "") -> None:
     """Record this process and its guardian as the owner of the other records, with the mark of its containers."""
     me = identify(os.getpid())
     if me is not None:
-        known = Owner(me, None if guardian is None else identify(guardian), mark)
-        _write(records / OWNER_FILE, known)
+        owner = RecordsOwner(me, None if guardian is None else identify(guardian), mark)
+        _write(records / OWNER_FILE, owner)
 
 
 def record_group(records: Path, group: int, container: str) -> None:
@@ -95,9 +95,9 @@ def kill_recorded(records: Path) -> list[str]:
         if signal_process(ProcessIdentity(record.pid, record.started), signal.SIGKILL, group=True):
             killed.append(record.container or str(record.pid))
         file.unlink(missing_ok=True)
-    known = read_record(records / OWNER_FILE, Owner)
-    if known is not None and known.mark:
-        kill_stragglers(known.mark)
+    owner = read_record(records / OWNER_FILE, RecordsOwner)
+    if owner is not None and owner.mark:
+        kill_stragglers(owner.mark)
     remove_recorded(str(records))
     return killed
 
@@ -109,11 +109,11 @@ def kill_left_behind(runs: Path, *, patience: float = _GUARDIAN_SECONDS) -> list
     """
     killed = []
     for records in sorted(runs.glob(f"*/{RECORDS}")):
-        known = read_record(records / OWNER_FILE, Owner) if _is_our_own(records) else None
-        if known is None or is_alive(known.owner):
+        owner = read_record(records / OWNER_FILE, RecordsOwner) if _is_our_own(records) else None
+        if owner is None or is_alive(owner.owner):
             continue
-        if known.guardian is not None:
-            _await_end(known.guardian, patience)
+        if owner.guardian is not None:
+            _await_end(owner.guardian, patience)
         killed += kill_recorded(records)
         remove_records(records)
     return killed

@@ -47,7 +47,7 @@ from tfoperator.local.runtime.process.records import (
     remove_records,
 )
 from tfoperator.local.runtime.process.starter import Starter
-from tfoperator.local.runtime.protocol import Beside, ContainerStart, LaunchError, LocalPod, Mount, OnExit
+from tfoperator.local.runtime.protocol import Beside, ContainerStart, HostService, LaunchError, LocalPod, Mount, OnExit
 
 logger = logging.getLogger(__name__)
 
@@ -102,11 +102,13 @@ class ProcessRuntime:
         self._running: dict[ProcessGroup, ContainerStart] = {}
         self._places: dict[tuple[str, str], _Place] = {}  # by pod UID and container name
 
-    def start(self) -> None:
+    def start(self, host_service: HostService | None = None) -> None:
         """End the processes of killed runs beside this one, and start the guardian.
 
-        Raises RuntimeUnavailable if limits must be enforced and can't be.
+        Processes reach `host_service` at the loopback address. Raises RuntimeUnavailable if limits must be enforced and
+        can't be.
         """
+        del host_service
         if self.enforces_limits:
             self._groups = open_control_groups()
         private_folder(self._records)

@@ -38,22 +38,22 @@ def stacks_of_group(group: int, folder: Path, py_spy: str | None) -> str:
 
     Blocks for some seconds for each process that does not respond.
     """
-    told: dict[int, str] = {}
+    stacks: dict[int, str] = {}
     refused = ""
     processes = _processes(group)[:_MAX_PROCESSES]
     if py_spy is not None:
         for pid, state in processes:
             text, problem = _spy(py_spy, pid, stopped=state in _STOPPED_STATES)
             if text:
-                told[pid] = text
+                stacks[pid] = text
             refused = refused or problem
     for pid, text in take(folder, group=group):
-        told.setdefault(pid, text)
-    if not told:
+        stacks.setdefault(pid, text)
+    if not stacks:
         stopped = [str(pid) for pid, state in processes if state in _STOPPED_STATES]
         halted = f" Stopped by a signal: process {', '.join(stopped)}." if stopped else ""
         return f"No stacks: {refused or _HINT}.{halted}\n"
-    return "".join(f"Process {pid}{_stopped(pid, processes)}:\n{text}\n" for pid, text in told.items())
+    return "".join(f"Process {pid}{_stopped(pid, processes)}:\n{text}\n" for pid, text in stacks.items())
 
 
 def is_stopped(group: int) -> bool:

@@ -69,7 +69,7 @@ def accepted() -> Iterator[list[socket.socket]]:
 def test_a_network_is_opened_once_for_each_interface_that_it_has_on_this_machine(
     accepted: list[socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    access = HostAccess(HostService(NAME, lambda: 0, accepted.append))
+    access = HostAccess(HostService(NAME, 0, accepted.append))
     with pytest.raises(Unreachable, match="br-elsewhere of network net is no interface of this machine"):
         access.hosts(Networks("br-elsewhere"), "net")
     assert accepted == []
@@ -84,7 +84,7 @@ def test_a_network_is_opened_once_for_each_interface_that_it_has_on_this_machine
 def test_only_pods_that_are_told_of_it_want_it_and_what_can_not_be_reached_is_not_told() -> None:
     told = {URL_VARIABLE: "a", CA_VARIABLE: "b", TOKEN_VARIABLE: "c", "OTHER": "d"}
     assert without_access(told) == {"OTHER": "d"}
-    access = HostAccess(HostService(NAME, lambda: 0, lambda _: None))
+    access = HostAccess(HostService(NAME, 0, lambda _: None))
     there, elsewhere = f"https://{NAME}:44/apis", "https://elsewhere:44/apis"
     for name, value, wants in ((URL_VARIABLE, there, True), (URL_VARIABLE, elsewhere, False), ("OTHER", there, False)):
         pod = view(manifest("p", container(env=[{"name": name, "value": value}])))

@@ -12,7 +12,7 @@ from tests.support.eventually import eventually
 from tests.unit.local.node.pods import container, manifest, view
 from tfoperator.kube.pod_spec import Container
 from tfoperator.local.runtime.docker.images import PULL_BACKOFF_BASE, PULL_BACKOFF_CAP, Images, pull_policy
-from tfoperator.local.runtime.protocol import LaunchError, NotYet
+from tfoperator.local.runtime.protocol import LaunchError, StartLater
 
 
 class Registry:
@@ -58,18 +58,18 @@ def of(image: str, policy: str = "") -> Container:
     return view(manifest("p", container(image=image, imagePullPolicy=policy))).spec.containers[0]
 
 
-def problem(images: Images, one: Container) -> NotYet | None:
+def problem(images: Images, one: Container) -> StartLater | None:
     """Why the image can't be had."""
     try:
         return images.ensure(one)
-    except NotYet as error:
+    except StartLater as error:
         return error
 
 
-def refusal(images: Images, one: Container) -> NotYet:
+def refusal(images: Images, one: Container) -> StartLater:
     """Why the image can't be had, as soon as no pull is under way."""
 
-    def refused() -> NotYet | None:
+    def refused() -> StartLater | None:
         found = problem(images, one)
         assert found is not None
         return None if found.reason == "ContainerCreating" else found
@@ -100,7 +100,7 @@ def test_several_containers_wait_for_one_pull_and_later_ones_have_it_pulled_agai
 ) -> None:
     registry.arrived.clear()
     for _ in range(3):
-        with pytest.raises(NotYet, match='Pulling image "host:5000/a"') as caught:
+        with pytest.raises(StartLater, match='Pulling image "host:5000/a"') as caught:
             images.ensure(of("host:5000/a"))
         assert (caught.value.reason, caught.value.event) == ("ContainerCreating", "")
     registry.arrived.set()

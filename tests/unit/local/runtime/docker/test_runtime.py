@@ -226,14 +226,14 @@ def test_a_program_is_told_where_to_report_if_it_can_reach_that(
     engine.interface = interface
     sockets: list[socket.socket] = []
     said: list[str] = []
-    one = DockerRuntime(host_service=HostService(PROGRESS_SERVICE, lambda: 0, sockets.append))
-    one.start()
+    docker_runtime = DockerRuntime()
+    docker_runtime.start(HostService(PROGRESS_SERVICE, 0, sockets.append))
     try:
         for of, environment in ((REPORTING, {URL_VARIABLE: URL, "OTHER": "x"}), (POD, {})):
-            launch(one, tmp_path, of, environment=environment, warn=lambda reason, _: said.append(reason))
-            one.release_pod(of)
+            launch(docker_runtime, tmp_path, of, environment=environment, warn=lambda reason, _: said.append(reason))
+            docker_runtime.release_pod(of)
     finally:
-        one.stop()
+        docker_runtime.stop()
         for each in sockets:
             each.close()
     sandbox, told, silent_sandbox, _ = engine.started

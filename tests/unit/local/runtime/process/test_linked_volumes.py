@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.local.node.pods import container, manifest, python, view
 from tests.unit.local.runtime.process.test_runtime import Bench
-from tfoperator.local.runtime.protocol import LocalPod, Mount, NotYet
+from tfoperator.local.runtime.protocol import LocalPod, Mount, StartLater
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_path_has_one_volume_at_a_time_and_another_pod_waits_until_the_last_us
     reserve("first", volume)
     reserve("second", volume)  # the same folder: it is shared
     for ended in ("first", "second"):
-        with pytest.raises(NotYet) as caught:
+        with pytest.raises(StartLater) as caught:
             reserve("third", other)
         assert (caught.value.reason, caught.value.event) == ("ContainerCreating", "FailedMount")
         holder = {"first": ("ns/first", "ns/second"), "second": ("ns/second",)}[ended]
@@ -98,7 +98,7 @@ def test_a_containers_volume_may_have_other_content_at_its_next_start(bench: Ben
         folder.mkdir()
         bench.runtime.reserve(pod("p"), (Mount("code", folder, str(at)),))
         assert at.readlink() == folder
-    with pytest.raises(NotYet, match="of pod ns/p"):
+    with pytest.raises(StartLater, match="of pod ns/p"):
         bench.runtime.reserve(pod("p"), (Mount("another", folders[0], str(at)),))
 
 
@@ -114,7 +114,7 @@ def test_a_link_of_another_user_is_never_used(
         return type(found)((*found[:4], 54321, *found[5:])) if path == at else found
 
     monkeypatch.setattr(Path, "lstat", owned_by_another)
-    with pytest.raises(NotYet, match=f"{at} is a symbolic link of another user \\(ID 54321\\)"):
+    with pytest.raises(StartLater, match=f"{at} is a symbolic link of another user \\(ID 54321\\)"):
         bench.runtime.reserve(pod("p"), (Mount("v", volume, str(at)),))
 
 
@@ -125,5 +125,5 @@ def test_the_volume_of_another_run_is_never_used(bench: Bench, volume: Path, tmp
     at.symlink_to(theirs)
     (tmp_path / "another-run" / "processes").mkdir()
     (tmp_path / "another-run" / "processes" / "owner").write_text("{}")
-    with pytest.raises(NotYet, match=r"has a volume of another run .*/another-run"):
+    with pytest.raises(StartLater, match=r"has a volume of another run .*/another-run"):
         bench.runtime.reserve(pod("p"), (Mount("v", volume, str(at)),))

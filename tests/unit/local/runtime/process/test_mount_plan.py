@@ -4,7 +4,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from tfoperator.local.runtime.process.mount_plan import Bind, Entry, Machine, MountPlan, MountPoint, plan_mounts
+from tfoperator.local.runtime.process.mount_plan import Bind, Entry, MountHost, MountPlan, MountPoint, plan_mounts
 from tfoperator.local.runtime.protocol import LaunchError, Mount
 
 ME, ANOTHER = 1000, 54321
@@ -43,11 +43,11 @@ TREE: Mapping[str, Entry] = {
 }
 
 
-def machine(*needed: str, user: int = ME, personal: tuple[str, ...] = ("/home/me",)) -> Machine:
-    return Machine(look=TREE.get, user=user, personal=personal, needed=needed)
+def machine(*needed: str, user: int = ME, personal: tuple[str, ...] = ("/home/me",)) -> MountHost:
+    return MountHost(look=TREE.get, user=user, personal=personal, needed=needed)
 
 
-def plan(*mounts: tuple[str, str], on: Machine | None = None) -> MountPlan:
+def plan(*mounts: tuple[str, str], on: MountHost | None = None) -> MountPlan:
     made = [Mount(PurePosixPath(source).name, Path(source), path) for source, path in mounts]
     return plan_mounts(made, on or machine())
 
@@ -78,7 +78,7 @@ def test_a_folder_of_the_system_that_root_may_write_to_is_mirrored_unless_it_is_
     root = machine(user=0, personal=("/opt/app",))
     assert plan(("/v/a", "/opt/new"), on=root).mirrors == ("/opt",)
     tree = {**TREE, "/opt/app": Entry(FOLDER, 0, writable=True)}
-    root = Machine(look=tree.get, user=0, personal=("/opt/app",))
+    root = MountHost(look=tree.get, user=0, personal=("/opt/app",))
     assert plan(("/v/a", "/opt/app/data"), on=root).points == (MountPoint("/opt/app/data"),)
 
 

@@ -1,0 +1,29 @@
+"""The base of tables of words that programs read: each row has a word, and the facts about it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Self
+
+import msgspec
+
+
+class Word(StrEnum):
+    """An enumeration of words, each with its traits. A table derives from it, and annotates the type of its `traits`.
+
+    Raises TypeError, when the table is imported, for a row without traits.
+    """
+
+    traits: msgspec.Struct
+
+    def __new__(cls, value: str, traits: msgspec.Struct | None = None) -> Self:
+        """Make a member that is its word, and has its traits.
+
+        They have a default for type checkers alone, which take the look-up `ConditionType("Ready")` for a call of this.
+        """
+        if traits is None:
+            raise TypeError(f"{value} has no traits: its row in {cls.__name__} needs them behind the word")
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.traits = traits
+        return member
