@@ -49,6 +49,8 @@ def test_impersonation_becomes_headers_and_a_context_without_a_user_is_anonymous
     expected = [("User", "jane"), ("Uid", "7"), ("Group", "a"), ("Group", "b"), ("Extra-scopes", "dev")]
     headers = load(tmp_path, kubeconfig(user=user)).headers
     assert headers == tuple((f"Impersonate-{name}", value) for name, value in expected)
+    assert load(tmp_path, kubeconfig(user={"as": "jane"})).headers == (("Impersonate-User", "jane"),)
+    assert load(tmp_path, kubeconfig(user={})).headers == (), "an empty header would be a user, too"
     content = kubeconfig(cluster={"proxy-url": "http://p:3128"})
     content["contexts"][0]["context"] = {"cluster": "c"}
     config = load(tmp_path, content)
