@@ -26,9 +26,9 @@ from tfoperator.kube.client import WatchPace
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.credentials import StaticCredentials, bearer
 from tfoperator.kube.config.tls import TlsOptions
-from tfoperator.kube.objects import decode_nothing, decode_pod
-from tfoperator.kube.resources import PODS
-from tfoperator.kube.verbs import Answer, Creation, Request
+from tfoperator.kube.protocol.resources import PODS
+from tfoperator.kube.protocol.verbs import Answer, Creation, Request
+from tfoperator.kube.views.objects import decode_nothing, decode_pod
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.operator import Operator, Options
 from tfoperator.operator.metrics.operator_metrics import OperatorMetrics

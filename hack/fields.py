@@ -9,10 +9,10 @@ import msgspec
 from msgspec import inspect
 
 from tfoperator.api.defaults import default
-from tfoperator.api.field import FIRST_RELEASE, GO_OPERATOR, declared, written_by_others
+from tfoperator.api.fields.field import FIRST_RELEASE, GO_OPERATOR, declared, written_by_others
+from tfoperator.api.fields.structure import members
 from tfoperator.api.schema.crd import openapi_schema
 from tfoperator.api.schema.structs import Schema
-from tfoperator.api.structure import members
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import TFJobSpec, decode_tfjob
 

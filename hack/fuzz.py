@@ -36,7 +36,7 @@ from tfoperator.controller.plan.actions import Create, Delete, Patch
 from tfoperator.controller.plan.combine import is_last_plan
 from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.proposal import MAX_REQUEUE
-from tfoperator.kube.objects import ObjectMeta
+from tfoperator.kube.views.objects import ObjectMeta
 
 Progress = Callable[[int], None]
 

@@ -41,7 +41,7 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import ListOptions
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 from tfoperator.launcher import (
     ExecutorContainerSpec,
     KubernetesPodPlatformConfig,

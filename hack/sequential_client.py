@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.objects import decode_nothing, decode_partial
-from tfoperator.kube.options import EVERYTHING, Selection
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import Answer, ApiClient, Decoder, ListWatch, Lookup, Request
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.options import EVERYTHING, Selection
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import Answer, ApiClient, Decoder, ListWatch, Lookup, Request
+from tfoperator.kube.views.objects import decode_nothing, decode_partial
 
 T = TypeVar("T")
 

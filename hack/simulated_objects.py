@@ -15,10 +15,10 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.actions import Action, Create, Delete, Patch, Plan
 from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.pods.pod_groups import PodGroup, decode_pod_group
-from tfoperator.kube.deployments import Deployment
-from tfoperator.kube.objects import HasMetadata, ObjectMeta, Pod, PodSpec, PodStatus, Service
 from tfoperator.kube.patches.merge_patch import apply_merge_patch
 from tfoperator.kube.patches.strategic_merge import strategic_merge
+from tfoperator.kube.views.deployments import Deployment
+from tfoperator.kube.views.objects import HasMetadata, ObjectMeta, Pod, PodSpec, PodStatus, Service
 
 GRACE = 30
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

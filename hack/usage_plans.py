@@ -28,7 +28,7 @@ from tfoperator.api.v1.status import JobUsage, TrainingProgress
 from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.controller.plan.actions import Delete, Plan
 from tfoperator.controller.plan.decide import plan
-from tfoperator.kube.objects import (
+from tfoperator.kube.views.objects import (
     ContainerState,
     ContainerStateRunning,
     ContainerStateTerminated,

@@ -22,13 +22,13 @@ from unittest import mock
 import psutil
 
 from hack.processes import comes_true, free_port, spawn
-from tfoperator.api.names import job_labels
+from tfoperator.api.replicas.names import job_labels
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.objects import decode_nothing
-from tfoperator.kube.resources import PODS, SERVICES, Resource
-from tfoperator.kube.verbs import decode_metadata
+from tfoperator.kube.protocol.resources import PODS, SERVICES, Resource
+from tfoperator.kube.protocol.verbs import decode_metadata
+from tfoperator.kube.views.objects import decode_nothing
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.http import resource_requests, watch_streams
 from tfoperator.local.apiserver.registry.registry import Registry

@@ -29,18 +29,17 @@ from hack import gobuild
 from hack.bench.large_jobs import large_job, page
 from hack.controlplane import ControlPlane
 from hack.processes import comes_true, end_process, free_port, spawn
-from tfoperator.api.names import job_labels
-from tfoperator.api.queues import JOB_UID_LABEL
+from tfoperator.api.kueue.queues import JOB_UID_LABEL
+from tfoperator.api.kueue.workloads import WORKLOADS
+from tfoperator.api.replicas.names import job_labels
 from tfoperator.api.schema.crd import crd
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.workloads import WORKLOADS
 from tfoperator.controller.kueue.objects import FLAVORS
 from tfoperator.controller.pods.gang import COSCHEDULING_POD_GROUPS, VOLCANO_POD_GROUPS
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.objects import decode_nothing
-from tfoperator.kube.resources import (
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
     PODS,
@@ -48,6 +47,7 @@ from tfoperator.kube.resources import (
     SERVICES,
     Resource,
 )
+from tfoperator.kube.views.objects import decode_nothing
 
 Json = dict[str, Any]
 

@@ -32,8 +32,8 @@ from hack.processes import comes_true, free_ports
 from tfoperator.api.schema.crd import crd
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import Client, load_config
-from tfoperator.kube.errors import KubeError, NotFoundError
-from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, SERVICES, Resource
+from tfoperator.kube.protocol.errors import KubeError, NotFoundError
+from tfoperator.kube.protocol.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS, SERVICES, Resource
 
 _IMAGE = "docker.io/local/names:1"
 _NETWORKS = ("PerReplica", "PerJob")

@@ -19,7 +19,7 @@ import msgspec
 from hack.bench.environment import Environment
 from hack.bench.loads import NAMESPACE, Load, job_names
 from hack.bench.paths import pods_path
-from tfoperator.api.progress_names import ANNOTATION_PROGRESS_CA, PROGRESS_VOLUME, URL_VARIABLE
+from tfoperator.api.replicas.progress_names import ANNOTATION_PROGRESS_CA, PROGRESS_VOLUME, URL_VARIABLE
 
 PERIOD = 5.0
 """Seconds between two reports of one job, as its clients have it."""

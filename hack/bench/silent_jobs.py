@@ -38,10 +38,10 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import SystemClock
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.objects import decode_nothing
-from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
-from tfoperator.kube.verbs import decode_metadata
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
+from tfoperator.kube.protocol.verbs import decode_metadata
+from tfoperator.kube.views.objects import decode_nothing
 from tfoperator.servers.certificates.pem import make_authority, make_certificate
 
 Json = dict[str, Any]

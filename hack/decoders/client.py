@@ -18,10 +18,10 @@ from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.base.clock import SystemClock
 from tfoperator.kube.client import Client, WatchPace
 from tfoperator.kube.config.cluster import ClusterConfig
-from tfoperator.kube.errors import UNDECODABLE, KubeError
-from tfoperator.kube.objects import decode_partial, decode_pod, decode_service
-from tfoperator.kube.resources import PODS
-from tfoperator.kube.watch import HttpWatch
+from tfoperator.kube.http.watch import HttpWatch
+from tfoperator.kube.protocol.errors import UNDECODABLE, KubeError
+from tfoperator.kube.protocol.resources import PODS
+from tfoperator.kube.views.objects import decode_partial, decode_pod, decode_service
 from tfoperator.leaderelection.lease import LeaseLock
 
 LEASE_ERRORS = (KubeError, msgspec.MsgspecError)

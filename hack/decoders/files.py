@@ -18,7 +18,7 @@ from hack.decoders.samples import ROOT, as_json, manifests
 from tfoperator.api.loading import ManifestError, parse_manifests
 from tfoperator.api.validation.manifest import validate_manifest
 from tfoperator.kube.config.kubeconfig import read_kubeconfig
-from tfoperator.kube.errors import KubeError
+from tfoperator.kube.protocol.errors import KubeError
 from tfoperator.launcher.component_file import load_component_file
 from tfoperator.launcher.container.templates import Bindings, render_container
 from tfoperator.launcher.core.component import Artifact, Component, ExecutorContainerSpec

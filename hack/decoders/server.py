@@ -17,7 +17,7 @@ from jwt.algorithms import ECAlgorithm
 from hack.decoders.decoder import Decoder
 from hack.decoders.samples import POD, as_json, jobs, manifests
 from tfoperator.api.schema.crd import crd
-from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.http import protobuf
 from tfoperator.local.apiserver.http.bodies import decode_delete_options, decode_object, write_options

@@ -30,9 +30,9 @@ from hack.faults.injection.injector import EventFault, FaultInjector, Request, R
 from hack.faults.injection.servers import SPEED
 from hack.faults.plan.scenario import make_scenario
 from hack.faults.plan.steps import Act, Profile, Step
-from tfoperator.kube import verbs
-from tfoperator.kube.errors import KubeError, Status, TransportError, error_from_status
-from tfoperator.kube.resources import Resource
+from tfoperator.kube.protocol import verbs
+from tfoperator.kube.protocol.errors import KubeError, Status, TransportError, error_from_status
+from tfoperator.kube.protocol.resources import Resource
 from tfoperator.operator.options.settings import Options
 
 T = TypeVar("T")

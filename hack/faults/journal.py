@@ -17,9 +17,9 @@ import msgspec
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import WatchOptions
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.resources import PODS, SERVICES, Resource
-from tfoperator.kube.verbs import WatchEventType
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import PODS, SERVICES, Resource
+from tfoperator.kube.protocol.verbs import WatchEventType
 
 Json = dict[str, Any]
 

@@ -30,8 +30,8 @@ from hack.faults.simulation.attachments import watched_kinds
 from hack.faults.simulation.cluster import ClusterSimulator
 from hack.faults.telling import line
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.resources import NAMESPACES
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import NAMESPACES
 
 PATIENCE = 60.0
 """Real seconds, twenty minutes of the operators' time, in which a plan has to come to rest. Generous, for the machine

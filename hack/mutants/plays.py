@@ -12,7 +12,7 @@ from typing import Any
 from hack.mutants.changed import ROOT, Mutant, import_changed
 from hack.mutants.results import RECORDED_OTHERWISE
 
-PLAN = ("tfoperator/controller/plan", "tfoperator/api/lost_nodes.py")
+PLAN = ("tfoperator/controller/plan", "tfoperator/api/pods/lost_nodes.py")
 """What decides what a job does. The plays come to all of it, and not to all of anything else."""
 
 SECONDS = 600.0

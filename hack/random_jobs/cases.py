@@ -17,7 +17,7 @@ from hack.random_jobs.options import random_options
 from hack.random_jobs.pods import random_pod
 from hack.random_jobs.spoiling import damaged, mutated
 from tfoperator.controller import PlanOptions
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "peer"
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from hack.random_jobs.chances import chance
 from hack.random_jobs.status import random_status
 from hack.simulated_objects import NOW
-from tfoperator.api.names import GANG_TOPOLOGY_ANNOTATION
-from tfoperator.api.v1.types import Network, ReplicaType
+from tfoperator.api.replicas.names import GANG_TOPOLOGY_ANNOTATION
+from tfoperator.api.v1.choices import Network, ReplicaType
 
 Json = dict[str, Any]
 Make = Callable[["_Draw"], Any]

@@ -18,7 +18,7 @@ from tfoperator.controller.plan.observed import (
     UnkeptLogs,
     Unseen,
 )
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 _AGES = (0, 1, 5, 9, 10, 11, 29, 30, 31, 600)
 _NEVER = datetime.fromisoformat("1970-01-01T00:00:00+00:00")

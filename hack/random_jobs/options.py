@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from hack.random_jobs.chances import chance
-from tfoperator.api.v1.types import Network
+from tfoperator.api.v1.choices import Network
 from tfoperator.controller import PlanOptions, gang_scheduler
 from tfoperator.controller.pods.naming import NAMINGS
 from tfoperator.operator import Options

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from hack.random_jobs.chances import chance, number, some, timestamp
 from hack.simulated_objects import NOW
-from tfoperator.api.names import (
+from tfoperator.api.replicas.names import (
     ANNOTATION_DISRUPTIONS,
     ANNOTATION_JOB_DISRUPTIONS,
     ANNOTATION_JOB_RESTARTS,
@@ -25,7 +25,7 @@ from tfoperator.api.names import (
     OPERATOR_NAME,
 )
 from tfoperator.controller.pods.pod_groups import PodGroup, PodGroupStatus
-from tfoperator.kube.objects import ContainerStatus, ObjectMeta, Pod, PodCondition, PodStatus
+from tfoperator.kube.views.objects import ContainerStatus, ObjectMeta, Pod, PodCondition, PodStatus
 
 _CODES = (0, 1, 2, 127, 128, 129, 130, 137, 137, 137, 138, 138, 143, 143, 201, 202, 255)
 _UNSEEN = (("ContainerStatusUnknown", 137), ("Unknown", 255), ("Unknown", 137))

@@ -11,10 +11,10 @@ import msgspec
 
 from hack.random_jobs.chances import chance, some, timestamp
 from hack.simulated_objects import NOW
-from tfoperator.api.names import MAX_RESTARTS
+from tfoperator.api.replicas.names import MAX_RESTARTS
+from tfoperator.api.v1.choices import Network
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import TFJobStatus, UsagePhase
-from tfoperator.api.v1.types import Network
 
 Json = dict[str, Any]
 

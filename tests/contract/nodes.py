@@ -9,7 +9,7 @@ from tests.contract.conftest import ApiServer
 from tests.contract.support import Space, decode
 from tests.support.fake_kubelet import FakeKubelet
 from tfoperator.kube import Client
-from tfoperator.kube.resources import Resource
+from tfoperator.kube.protocol.resources import Resource
 from tfoperator.local.node.agent import NodeAgent
 from tfoperator.local.node.node_api import NODES
 from tfoperator.local.runtime.process.runtime import ProcessRuntime

@@ -23,9 +23,9 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import ListOptions, WatchOptions
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, Resource
-from tfoperator.kube.verbs import ListPage, PatchType, WatchEvent, WatchEventType
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import CONFIG_MAPS, NAMESPACES, PODS, Resource
+from tfoperator.kube.protocol.verbs import ListPage, PatchType, WatchEvent, WatchEventType
 
 __all__ = [
     "CONFIG_MAPS", "NAMESPACES", "PODS", "TFJOBS", "Http", "Json", "Space", "changes", "config_map", "decode",

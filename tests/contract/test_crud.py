@@ -6,9 +6,15 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.contract.support import CONFIG_MAPS, PODS, TFJOBS, Space, config_map, pod, refused, tfjob
-from tfoperator.kube.errors import AlreadyExistsError, BadRequestError, ConflictError, InvalidError, NotFoundError
-from tfoperator.kube.resources import LEASES, SECRETS, SERVICES, Resource
-from tfoperator.kube.verbs import PatchType
+from tfoperator.kube.protocol.errors import (
+    AlreadyExistsError,
+    BadRequestError,
+    ConflictError,
+    InvalidError,
+    NotFoundError,
+)
+from tfoperator.kube.protocol.resources import LEASES, SECRETS, SERVICES, Resource
+from tfoperator.kube.protocol.verbs import PatchType
 
 ALONE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 """The metadata alone, or else the whole."""

@@ -16,8 +16,8 @@ from tests.contract.support import (
 )
 from tests.support.cluster import find
 from tests.support.eventually import eventually
-from tfoperator.kube.errors import ApiError, ConflictError, InvalidError, NotFoundError
-from tfoperator.kube.resources import SECRETS, SERVICES
+from tfoperator.kube.protocol.errors import ApiError, ConflictError, InvalidError, NotFoundError
+from tfoperator.kube.protocol.resources import SECRETS, SERVICES
 
 COLLECTED = 90.0  # seconds; a real garbage collector looks for new kinds, such as ours, every 30
 SOMEBODY = "00000000-0000-0000-0000-000000000000"

@@ -7,8 +7,8 @@ import pytest
 
 from tests.contract.support import Json, Space, refused
 from tests.support.eventually import eventually
-from tfoperator.kube.errors import BadRequestError, ConflictError, InvalidError
-from tfoperator.kube.resources import DEPLOYMENTS
+from tfoperator.kube.protocol.errors import BadRequestError, ConflictError, InvalidError
+from tfoperator.kube.protocol.resources import DEPLOYMENTS
 
 LABELS = {"app": "board"}
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.contract.support import PODS, TFJOBS, Space, pod, tfjob
-from tfoperator.api.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
+from tfoperator.api.replicas.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
 from tfoperator.base.clock import SystemClock
 from tfoperator.informers import Lister
 from tfoperator.informers.store import Indexer

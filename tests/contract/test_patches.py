@@ -1,7 +1,7 @@
 from tests.contract.support import CONFIG_MAPS, PODS, TFJOBS, Space, config_map, pod, refused, tfjob
-from tfoperator.kube.errors import ConflictError, InvalidError
-from tfoperator.kube.resources import SERVICES
-from tfoperator.kube.verbs import PatchType
+from tfoperator.kube.protocol.errors import ConflictError, InvalidError
+from tfoperator.kube.protocol.resources import SERVICES
+from tfoperator.kube.protocol.verbs import PatchType
 
 
 def test_a_merge_patch_sets_removes_and_leaves_alone(space: Space) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from tests.contract.support import PODS, Space, pod, refused
 from tests.support.eventually import eventually
-from tfoperator.kube.errors import ConflictError, InvalidError
+from tfoperator.kube.protocol.errors import ConflictError, InvalidError
 
 CONTAINER = {"name": "main", "image": "example.invalid/x:1"}
 RULE = {"action": "Restart", "exitCodes": {"operator": "NotIn", "values": [*range(128)]}}

@@ -1,8 +1,8 @@
 import pytest
 
 from tests.contract.support import TFJOBS, Json, Space, refused, tfjob
-from tfoperator.kube.errors import ConflictError, KubeError
-from tfoperator.kube.verbs import PatchType
+from tfoperator.kube.protocol.errors import ConflictError, KubeError
+from tfoperator.kube.protocol.verbs import PatchType
 
 SELECTOR = "training.kubeflow.org/job-name=a"
 STATUS = {"replicaStatuses": {"Worker": {"active": 1, "selector": SELECTOR}}}

@@ -12,8 +12,8 @@ import pytest
 from tests.contract.support import CONFIG_MAPS, Space, decode, nothing_left, tfjob
 from tests.support.eventually import eventually
 from tests.support.jobs import JobWorld, soon
-from tfoperator.kube.errors import InvalidError
-from tfoperator.kube.resources import Resource
+from tfoperator.kube.protocol.errors import InvalidError
+from tfoperator.kube.protocol.resources import Resource
 from tfoperator.sdk import JobAlreadyExists, JobInvalid, JobNotFound, NamespaceNotFound, NotInstalled, TFJobClient
 from tfoperator.sdk.workdir.delivery import Folder
 

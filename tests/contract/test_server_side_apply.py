@@ -3,8 +3,8 @@
 from typing import Any
 
 from tests.contract.support import CONFIG_MAPS, PODS, TFJOBS, Answer, Json, Space, config_map, pod, tfjob
-from tfoperator.kube.resources import DEPLOYMENTS, Resource
-from tfoperator.kube.verbs import PatchType
+from tfoperator.kube.protocol.resources import DEPLOYMENTS, Resource
+from tfoperator.kube.protocol.verbs import PatchType
 
 APPLY = "application/apply-patch+yaml"
 

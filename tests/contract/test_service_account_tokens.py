@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.contract.support import Json, Space, pod
-from tfoperator.kube.resources import PODS, Resource
+from tfoperator.kube.protocol.resources import PODS, Resource
 from tfoperator.servers.progress.tokens import PodIdentity, TokenRefused, parse_keys, verify
 
 ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")

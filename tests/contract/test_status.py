@@ -1,5 +1,5 @@
 from tests.contract.support import PODS, TFJOBS, Space, pod, refused, tfjob
-from tfoperator.kube.errors import ConflictError
+from tfoperator.kube.protocol.errors import ConflictError
 
 STARTED = {"startTime": "2026-01-01T00:00:00Z"}
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.contract.support import PODS, TFJOBS, Json, Space, pod
 from tests.unit.api.samples import TEMPLATE, tfjob
-from tfoperator.kube.errors import BadRequestError, InvalidError
+from tfoperator.kube.protocol.errors import BadRequestError, InvalidError
 
 WORKER = "spec.tfReplicaSpecs.Worker.template"
 CONTAINER = f"{WORKER}.spec.containers[0]"

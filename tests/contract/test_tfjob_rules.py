@@ -5,7 +5,7 @@ import pytest
 from tests.contract.support import TFJOBS, Json, Space, refused
 from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, TEMPLATE, tfjob
 from tfoperator.api import errors, validate_manifest
-from tfoperator.kube.errors import InvalidError
+from tfoperator.kube.protocol.errors import InvalidError
 
 
 def job(replicas: Json, *, name: str = "mnist", **spec: object) -> Json:

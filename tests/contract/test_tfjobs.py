@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from tests.contract.support import PODS, TFJOBS, Json, Space, pod, refused, tfjob
-from tfoperator.kube.errors import BadRequestError, InvalidError
+from tfoperator.kube.protocol.errors import BadRequestError, InvalidError
 
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 CONTAINER = {"name": "tensorflow", "image": "example.invalid/x:1"}

@@ -11,7 +11,7 @@ from tests.support.webhook import V1ALPHA2
 from tests.unit.api.conversion.versions import valid_v1_specs, valid_v1alpha2_specs
 from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, TEMPLATE
 from tfoperator.api.conversion import V1_ONLY
-from tfoperator.kube.errors import ConflictError, InvalidError, ServerError
+from tfoperator.kube.protocol.errors import ConflictError, InvalidError, ServerError
 
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 

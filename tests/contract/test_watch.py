@@ -22,8 +22,8 @@ from tests.contract.support import (
 )
 from tests.support.eventually import eventually
 from tfoperator.kube import WatchOptions
-from tfoperator.kube.errors import ApiError, InvalidError
-from tfoperator.kube.resources import SECRETS
+from tfoperator.kube.protocol.errors import ApiError, InvalidError
+from tfoperator.kube.protocol.resources import SECRETS
 
 WATCH_LIST: dict[str, Any] = {"send_initial_events": True, "resource_version_match": "NotOlderThan"}
 

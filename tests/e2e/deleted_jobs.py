@@ -27,12 +27,12 @@ from tests.e2e.queues import Queues, with_template
 from tests.support.cluster import Json, decode
 from tests.support.eventually import eventually, eventually_holds
 from tests.support.kueue import CLUSTER_QUEUES
-from tfoperator.api.queues import JOB_UID_LABEL, WORKLOAD_ANNOTATION
+from tfoperator.api.kueue.queues import JOB_UID_LABEL, WORKLOAD_ANNOTATION
+from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.workloads import WORKLOADS
 from tfoperator.controller.pods.gang import COSCHEDULING_POD_GROUPS
-from tfoperator.kube.errors import ConflictError, InvalidError, KubeError, NotFoundError
-from tfoperator.kube.resources import PODS, SERVICES, Resource
+from tfoperator.kube.protocol.errors import ConflictError, InvalidError, KubeError, NotFoundError
+from tfoperator.kube.protocol.resources import PODS, SERVICES, Resource
 
 WITHIN = 10.0
 """Seconds in which everything of a job is gone when its last pod is: less than the second check takes."""

@@ -20,8 +20,8 @@ from tests.support.kubectl import Kubectl
 from tests.support.operated import JobOnCluster, Operated
 from tests.support.operator_process import OperatorProcess
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import NotFoundError
-from tfoperator.kube.resources import Resource
+from tfoperator.kube.protocol.errors import NotFoundError
+from tfoperator.kube.protocol.resources import Resource
 
 _PATIENCE = 100
 """Seconds. A pod that a scheduler has overlooked is looked at again after 30, on a busy machine later."""

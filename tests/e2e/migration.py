@@ -20,7 +20,7 @@ from tests.support.operated import HOLD, JobOnCluster, Operated
 from tests.support.operator_process import OperatorProcess
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 
 TEAM, OTHERS = "team", "others"
 """Two namespaces with an operator each, so that the way back of one is no matter of the other's tests."""

@@ -27,9 +27,9 @@ from tests.support.kueue import (
 )
 from tests.support.operated import JobOnCluster
 from tests.support.operator_process import OperatorProcess
+from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.api.schema.crd import crd
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.workloads import WORKLOADS
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
 

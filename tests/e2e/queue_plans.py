@@ -27,13 +27,13 @@ from tests.e2e.queues import Queues, queues_of, with_template
 from tests.support.cluster import Cluster, Json, decode
 from tests.support.eventually import eventually, eventually_holds
 from tests.support.kueue import CLUSTER_QUEUES, PRIORITIES
-from tfoperator.api.queues import JOB_UID_LABEL, PRIORITY_LABEL
+from tfoperator.api.kueue.queues import JOB_UID_LABEL, PRIORITY_LABEL
+from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.workloads import WORKLOADS
-from tfoperator.kube.errors import KubeError, NotFoundError
-from tfoperator.kube.options import WatchOptions
-from tfoperator.kube.resources import PODS
-from tfoperator.kube.verbs import WatchEventType
+from tfoperator.kube.protocol.errors import KubeError, NotFoundError
+from tfoperator.kube.protocol.options import WatchOptions
+from tfoperator.kube.protocol.resources import PODS
+from tfoperator.kube.protocol.verbs import WatchEventType
 
 CPUS = 4
 STEPS = 60

@@ -34,12 +34,12 @@ from tests.support.kueue import (
 )
 from tests.support.operated import JobOnCluster
 from tests.support.operator_process import OperatorProcess
-from tfoperator.api.queues import JOB_UID_LABEL, QUEUE_LABEL
-from tfoperator.api.workloads import WORKLOADS
+from tfoperator.api.kueue.queues import JOB_UID_LABEL, QUEUE_LABEL
+from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.kube import ListOptions
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.resources import DEPLOYMENTS, Resource
+from tfoperator.kube.protocol.resources import DEPLOYMENTS, Resource
 from tfoperator.sdk import JobQueue, QueueState, TFJobClient
 
 PATIENCE = 150

@@ -26,11 +26,11 @@ from tests.support.kubectl import Kubectl
 from tests.support.operated import wait_until_clock
 from tests.support.operator_process import OperatorProcess, free_port
 from tests.support.webhook import V1ALPHA2, wait_served
-from tfoperator.api.names import CRD_NAME
+from tfoperator.api.replicas.names import CRD_NAME
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from tfoperator.servers.keyring.keyring import decode_keyring, encode_keyring, renewed
 
 pytestmark = pytest.mark.controlplane

@@ -10,7 +10,7 @@ from hack.controlplane import ControlPlane, control_plane
 from tests.support.eventually import eventually_holds
 from tests.support.kubectl import Kubectl
 from tests.support.manifests import tfjob
-from tfoperator.api.names import CRD_NAME
+from tfoperator.api.replicas.names import CRD_NAME
 from tfoperator.api.schema.crd import crd_yaml
 
 pytestmark = pytest.mark.controlplane

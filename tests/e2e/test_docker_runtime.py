@@ -15,7 +15,7 @@ from tests.support.cluster import decode, find
 from tests.support.docker_engine import traces
 from tests.support.eventually import eventually, eventually_holds
 from tests.support.threads import no_threads_left
-from tfoperator.kube.resources import PODS, SERVICES, Resource
+from tfoperator.kube.protocol.resources import PODS, SERVICES, Resource
 from tfoperator.local.controlplane import ControlPlane
 from tfoperator.local.runtime.docker.leftovers import OWNER_LABEL, new_run, remove_leftovers
 from tfoperator.local.runtime.selection import RuntimeName, RuntimeOptions

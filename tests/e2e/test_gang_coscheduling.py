@@ -6,7 +6,7 @@ from tests.e2e.gang import Gang, GangKind, KubeSchedulerTests, gang, gang_job, g
 from tests.support.cluster import decode
 from tests.support.gang_schedulers import COSCHEDULING, coscheduling_scheduler, install_coscheduling_crds
 from tfoperator.controller.pods.gang import COSCHEDULING_POD_GROUPS
-from tfoperator.kube.resources import PRIORITY_CLASSES
+from tfoperator.kube.protocol.resources import PRIORITY_CLASSES
 
 __all__ = ["gang", "gang_of_module"]
 

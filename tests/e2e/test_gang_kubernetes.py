@@ -16,12 +16,12 @@ from tests.support.cluster import Json, decode
 from tests.support.eventually import eventually
 from tests.support.gang_schedulers import NODES, kubernetes_scheduler, paper_node
 from tests.support.operated import JobOnCluster
-from tfoperator.api.names import LABEL_JOB_NAME
+from tfoperator.api.replicas.names import LABEL_JOB_NAME
 from tfoperator.controller import KUBERNETES_POD_GROUPS
 from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.client import Client
-from tfoperator.kube.objects import Pod, decode_pod
-from tfoperator.kube.resources import PODS, PRIORITY_CLASSES
+from tfoperator.kube.protocol.resources import PODS, PRIORITY_CLASSES
+from tfoperator.kube.views.objects import Pod, decode_pod
 
 __all__ = ["gang", "gang_of_module"]
 

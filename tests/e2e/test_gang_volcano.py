@@ -6,7 +6,7 @@ from tests.e2e.gang import Gang, GangKind, GangTests, gang, gang_job, gang_of_mo
 from tests.support.cluster import decode
 from tests.support.gang_schedulers import install_volcano_crds, volcano_scheduler
 from tfoperator.controller.pods.gang import VOLCANO_POD_GROUPS
-from tfoperator.kube.resources import PRIORITY_CLASSES
+from tfoperator.kube.protocol.resources import PRIORITY_CLASSES
 
 __all__ = ["gang", "gang_of_module"]
 

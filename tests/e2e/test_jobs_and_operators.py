@@ -21,7 +21,7 @@ from tests.support.operated import HOLD, JobOnCluster, Operated, parse_time
 from tests.support.operator_process import OperatorProcess
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.api.waiting import reasons_in
-from tfoperator.kube.resources import PODS, SERVICES, Resource
+from tfoperator.kube.protocol.resources import PODS, SERVICES, Resource
 
 pytestmark = pytest.mark.controlplane
 

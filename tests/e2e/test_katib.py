@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import yaml
 
-from tfoperator.api.names import LABEL_JOB_ROLE
+from tfoperator.api.replicas.names import LABEL_JOB_ROLE
 from tfoperator.api.v1.types import TFJob
 from tfoperator.sdk import JobFailed, TFJobClient
 

@@ -16,9 +16,9 @@ from tests.support.eventually import eventually, eventually_holds
 from tests.support.gang_schedulers import NODES, paper_node
 from tests.support.kueue import PRIORITIES, TOPOLOGIES
 from tests.support.operated import JobOnCluster
-from tfoperator.api.names import tensorboard_name
-from tfoperator.kube.errors import InvalidError, NotFoundError
-from tfoperator.kube.resources import PRIORITY_CLASSES
+from tfoperator.api.replicas.names import tensorboard_name
+from tfoperator.kube.protocol.errors import InvalidError, NotFoundError
+from tfoperator.kube.protocol.resources import PRIORITY_CLASSES
 from tfoperator.sdk import QueueState
 
 __all__ = ["queues"]

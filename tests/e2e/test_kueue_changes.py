@@ -13,10 +13,10 @@ from tests.support.cluster import Json, decode
 from tests.support.eventually import eventually, eventually_holds
 from tests.support.kueue import ADMISSION_CHECKS, PRIORITIES
 from tests.support.operated import JobOnCluster
-from tfoperator.api.queues import MAX_EXECUTION_LABEL, PRIORITY_LABEL, QUEUE_LABEL
-from tfoperator.api.workloads import WORKLOADS
-from tfoperator.kube.errors import ForbiddenError
-from tfoperator.kube.resources import PODS
+from tfoperator.api.kueue.queues import MAX_EXECUTION_LABEL, PRIORITY_LABEL, QUEUE_LABEL
+from tfoperator.api.kueue.workloads import WORKLOADS
+from tfoperator.kube.protocol.errors import ForbiddenError
+from tfoperator.kube.protocol.resources import PODS
 from tfoperator.sdk import QueueState
 
 __all__ = ["queues"]

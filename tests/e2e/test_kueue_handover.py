@@ -12,7 +12,7 @@ from tests.support.audit import AuditTrail
 from tests.support.eventually import eventually
 from tests.support.operated import JobOnCluster
 from tests.support.operator_process import OperatorProcess
-from tfoperator.api.queues import ADOPTED, POD_SETS_ANNOTATION
+from tfoperator.api.kueue.queues import ADOPTED, POD_SETS_ANNOTATION
 from tfoperator.sdk import QueueState
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400)]

@@ -12,7 +12,7 @@ from tests.e2e.queues import PATIENCE, Queues
 from tests.support.audit import AuditTrail, granted
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually, eventually_holds
-from tfoperator.api.queues import PRIORITY_LABEL
+from tfoperator.api.kueue.queues import PRIORITY_LABEL
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400)]
 

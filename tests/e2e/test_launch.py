@@ -16,7 +16,7 @@ from tests.support.cluster import decode
 from tests.support.eventually import eventually
 from tests.support.local_cluster import cli, cluster
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 from tfoperator.local.controlplane import ControlPlane
 
 Launch = Callable[..., list[str]]

@@ -22,7 +22,7 @@ from tests.support.eventually import eventually
 from tests.support.jobs import write_kubeconfig
 from tests.support.kubectl import Kubectl
 from tests.support.threads import no_threads_left
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 from tfoperator.local.controlplane import ControlPlane
 from tfoperator.local.runtime.selection import RuntimeOptions
 

@@ -16,10 +16,10 @@ from tests.support.audit import granted
 from tests.support.cluster import Json
 from tests.support.eventually import eventually, eventually_holds
 from tests.support.operated import JobOnCluster
-from tfoperator.api.limits import MANAGED_BY_MULTIKUEUE
-from tfoperator.api.queues import not_carried
+from tfoperator.api.fields.limits import MANAGED_BY_MULTIKUEUE
+from tfoperator.api.kueue.queues import not_carried
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
-from tfoperator.kube.errors import InvalidError, NotFoundError
+from tfoperator.kube.protocol.errors import InvalidError, NotFoundError
 from tfoperator.sdk import JobElsewhere, QueueState
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400)]

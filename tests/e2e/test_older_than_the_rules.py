@@ -14,12 +14,12 @@ from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
 from tests.support.operated import JobOnCluster, Operated
 from tests.support.operator_process import OperatorProcess
-from tfoperator.api.names import CRD_NAME
+from tfoperator.api.replicas.names import CRD_NAME
 from tfoperator.api.schema.crd import crd
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import CUSTOM_RESOURCE_DEFINITIONS
+from tfoperator.kube.protocol.verbs import ApiClient
 
 pytestmark = pytest.mark.controlplane
 

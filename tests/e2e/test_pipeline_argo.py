@@ -17,7 +17,7 @@ from tests.support.cluster import decode
 from tests.support.eventually import eventually
 from tests.support.local_cluster import cli, cluster
 from tests.support.services import postgres, postgres_process, s3, s3_variables
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 from tfoperator.local.controlplane import ControlPlane
 from tfoperator.object_store import Objects
 

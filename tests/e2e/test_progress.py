@@ -13,9 +13,9 @@ from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
 from tests.support.operator_process import OperatorProcess
 from tests.support.reporters import WAIT, Reporters
-from tfoperator.api.progress_names import URL_VARIABLE
+from tfoperator.api.replicas.progress_names import URL_VARIABLE
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.resources import LEASES
+from tfoperator.kube.protocol.resources import LEASES
 
 pytestmark = pytest.mark.controlplane
 

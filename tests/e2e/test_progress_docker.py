@@ -16,7 +16,7 @@ from tests.support.cli import COMMAND, Cli, CliProcess, replica
 from tests.support.docker_engine import traces, with_this_python
 from tests.support.eventually import eventually
 from tests.support.manifests import job
-from tfoperator.api.progress_names import URL_VARIABLE
+from tfoperator.api.replicas.progress_names import URL_VARIABLE
 
 pytestmark = pytest.mark.timeout(600)  # the sum of what it waits for at most
 

@@ -11,7 +11,7 @@ from tests.support.cluster import Cluster, Json, decode, tfjob
 from tests.support.eventually import eventually
 from tests.support.operator_process import OperatorProcess
 from tfoperator.kube.client import Client
-from tfoperator.kube.resources import Resource
+from tfoperator.kube.protocol.resources import Resource
 
 pytestmark = pytest.mark.controlplane
 

@@ -16,8 +16,8 @@ from tfoperator.api.schema.crd import crd
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.objects import decode_nothing
-from tfoperator.kube.resources import NAMESPACES
+from tfoperator.kube.protocol.resources import NAMESPACES
+from tfoperator.kube.views.objects import decode_nothing
 
 pytestmark = pytest.mark.controlplane
 

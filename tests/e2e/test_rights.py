@@ -17,11 +17,11 @@ from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
 from tests.support.operated import JobOnCluster, Operated
 from tests.support.operator_process import OperatorProcess
-from tfoperator.api.names import replica_labels
+from tfoperator.api.replicas.names import replica_labels
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.errors import ForbiddenError
-from tfoperator.kube.resources import DEPLOYMENTS, LEASES, PODS, SERVICES, Resource
+from tfoperator.kube.protocol.errors import ForbiddenError
+from tfoperator.kube.protocol.resources import DEPLOYMENTS, LEASES, PODS, SERVICES, Resource
 
 pytestmark = pytest.mark.controlplane
 

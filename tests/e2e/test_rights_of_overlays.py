@@ -22,12 +22,12 @@ from tests.support.kubectl import Kubectl, write_overlay
 from tests.support.operated import Operated
 from tests.support.operator_process import OperatorProcess, free_port
 from tests.support.webhook import wait_served
-from tfoperator.api.names import CRD_NAME
-from tfoperator.api.progress_names import PROGRESS_SECRET
+from tfoperator.api.replicas.names import CRD_NAME
+from tfoperator.api.replicas.progress_names import PROGRESS_SECRET
 from tfoperator.controller.pods.gang import COSCHEDULING_POD_GROUPS, VOLCANO_POD_GROUPS
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS, Resource
+from tfoperator.kube.protocol.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS, Resource
 
 pytestmark = pytest.mark.controlplane
 

@@ -13,7 +13,7 @@ from optuna.trial import TrialState
 from tests.support.cli import CliProcess, local_cli
 from tests.support.cluster import decode
 from tfoperator.api import TFJob
-from tfoperator.kube.resources import EVENTS
+from tfoperator.kube.protocol.resources import EVENTS
 from tfoperator.sdk import TFJobClient
 
 LIMIT = 900  # seconds for half of the trials; they take 15 on an idle machine of 2 cores

@@ -27,7 +27,7 @@ from tfoperator.events import ObjectReference
 from tfoperator.events.correlator import Occurrence
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 from tfoperator.operator import Operator, Options
 
 HOURS = 72

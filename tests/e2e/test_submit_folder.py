@@ -10,7 +10,7 @@ from tests.support.cli import Cli
 from tests.support.eventually import eventually
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.resources import CONFIG_MAPS
+from tfoperator.kube.protocol.resources import CONFIG_MAPS
 
 PROGRAM = """
 import os, sys, time

@@ -10,8 +10,8 @@ import pytest
 from tests.support.cluster import Cluster, Json, decode, find, tfjob
 from tests.support.eventually import eventually, eventually_holds
 from tests.support.operated import JobOnCluster, Operated
-from tfoperator.kube.errors import ForbiddenError
-from tfoperator.kube.resources import DEPLOYMENTS, NAMESPACES, PODS, SERVICES, Resource
+from tfoperator.kube.protocol.errors import ForbiddenError
+from tfoperator.kube.protocol.resources import DEPLOYMENTS, NAMESPACES, PODS, SERVICES, Resource
 
 pytestmark = pytest.mark.controlplane
 

@@ -12,8 +12,8 @@ import yaml
 
 from tests.support.cluster import Json, decode
 from tests.support.eventually import eventually, eventually_holds
-from tfoperator.kube.resources import SUBJECT_ACCESS_REVIEWS
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.resources import SUBJECT_ACCESS_REVIEWS
+from tfoperator.kube.protocol.verbs import ApiClient
 
 
 class Right(NamedTuple):

@@ -20,7 +20,7 @@ from tests.support.eventually import eventually, eventually_holds
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 
 COMMAND = (sys.executable, "-m", "tfoperator.cli")
 

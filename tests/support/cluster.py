@@ -9,9 +9,9 @@ from hack.faults.oracle.history import conditions_in
 from tests.support.eventually import eventually
 from tests.support.manifests import pod_status, tfjob
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.errors import NotFoundError
-from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NAMESPACES, PODS, SERVICES, Resource
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.errors import NotFoundError
+from tfoperator.kube.protocol.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NAMESPACES, PODS, SERVICES, Resource
+from tfoperator.kube.protocol.verbs import ApiClient
 
 __all__ = ["BINDINGS", "Cluster", "Json", "decode", "tfjob"]
 

@@ -11,7 +11,7 @@ from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi
 from tests.support.manifests import pod_status
 from tests.support.plan_options import controller_options, plan_options
-from tfoperator.api.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
+from tfoperator.api.replicas.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.controller import (
@@ -25,7 +25,7 @@ from tfoperator.controller import (
 from tfoperator.events import ObjectReference
 from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
-from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
+from tfoperator.kube.protocol.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 from tfoperator.workqueue import RateLimitingQueue
 
 READS = ("get", "list")

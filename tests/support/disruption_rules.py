@@ -13,8 +13,8 @@ from tests.support.cluster import decode, find
 from tests.support.eventually import eventually
 from tfoperator.api.v1.status import parse_indexes
 from tfoperator.api.v1.types import LEAST_PROGRESS_DEADLINE, TFJOBS
-from tfoperator.kube.resources import EVENTS, PODS
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.resources import EVENTS, PODS
+from tfoperator.kube.protocol.verbs import ApiClient
 
 Json = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""An API server in a dictionary: a `tfoperator.kube.verbs.ApiClient` for tests, with what controllers get wrong.
+"""An API server in a dictionary, an `ApiClient` for tests, with what controllers get wrong.
 
 That is resourceVersions and conflicts, uid preconditions, watches that can lose events, backups that are restored,
 answers that fail on request, and a log of every call. It has no schema, no admission and no garbage collector; the
@@ -20,11 +20,11 @@ import msgspec
 
 from hack.sequential_client import SequentialClient
 from tfoperator.kube import apply_merge_patch
-from tfoperator.kube.errors import KubeError, Status, error_from_status
-from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
 from tfoperator.kube.patches.strategic_merge import strategic_merge
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import (
+from tfoperator.kube.protocol.errors import KubeError, Status, error_from_status
+from tfoperator.kube.protocol.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import (
     Answer,
     Creation,
     Deletion,

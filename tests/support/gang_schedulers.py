@@ -19,9 +19,9 @@ from tests.support.cluster import Cluster, decode
 from tests.support.eventually import eventually
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.errors import NotFoundError
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.errors import NotFoundError
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import ApiClient
 
 NODES = Resource("", "v1", "Node", "nodes", namespaced=False)
 

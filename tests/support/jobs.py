@@ -15,10 +15,11 @@ import yaml
 from tests.support import manifests
 from tests.support.cluster import Json, decode
 from tests.support.manifests import now, owner_reference, tfjob
-from tfoperator.api.names import replica_labels
-from tfoperator.api.v1.types import TFJOBS, ReplicaType
+from tfoperator.api.replicas.names import replica_labels
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
-from tfoperator.kube.resources import EVENTS, NAMESPACES, PODS
+from tfoperator.kube.protocol.resources import EVENTS, NAMESPACES, PODS
 from tfoperator.local.runtime.log_files import LogRequest
 
 _numbers = itertools.count(1)

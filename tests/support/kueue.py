@@ -23,7 +23,7 @@ from tests.support.kubectl import Kubectl
 from tests.support.operator_process import ask
 from tfoperator.base.clock import SystemClock
 from tfoperator.kube.client import Client
-from tfoperator.kube.resources import NAMESPACES, SECRETS, Resource
+from tfoperator.kube.protocol.resources import NAMESPACES, SECRETS, Resource
 from tfoperator.servers.certificates.pem import make_authority, make_certificate
 
 KUEUE_USER = "system:serviceaccount:kueue-system:kueue-controller-manager"

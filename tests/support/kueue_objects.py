@@ -7,9 +7,9 @@ from typing import Any
 
 from tests.support.cluster import Json, decode
 from tests.support.jobs import JobWorld, write_kubeconfig
-from tfoperator.api.queues import JOB_UID_LABEL, QUEUE_LABEL
+from tfoperator.api.kueue.queues import JOB_UID_LABEL, QUEUE_LABEL
+from tfoperator.api.kueue.workloads import WORKLOAD_VERSIONS, WORKLOADS
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.workloads import WORKLOAD_VERSIONS, WORKLOADS
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
 from tfoperator.local.apiserver.objects.custom_resources import custom_resource

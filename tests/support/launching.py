@@ -13,7 +13,7 @@ from tests.support import manifests
 from tests.support.cluster import Cluster, Json, decode, find
 from tests.support.eventually import eventually, eventually_holds
 from tests.support.threads import InThread
-from tfoperator.kube.resources import EVENTS, PODS
+from tfoperator.kube.protocol.resources import EVENTS, PODS
 from tfoperator.launcher import (
     BaseComponentLauncher,
     Component,

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from tests.support.cluster import decode
 from tfoperator.kube.client import Client
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 from tfoperator.local.gpus.manager import GpuUse
 from tfoperator.local.runtime.measurements import ContainerName
 from tfoperator.local.usage import ContainerUsage, Usage

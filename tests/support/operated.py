@@ -15,11 +15,11 @@ from hack.pod_environment import variables
 from tests.support.cluster import Cluster, Json, decode, find, tfjob
 from tests.support.eventually import eventually, eventually_holds
 from tests.support.operator_process import OperatorProcess
-from tfoperator.api.limits import MANAGED_BY_OPERATOR
-from tfoperator.api.names import job_selector
+from tfoperator.api.fields.limits import MANAGED_BY_OPERATOR
+from tfoperator.api.replicas.names import job_selector
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import ListOptions
-from tfoperator.kube.resources import PODS, SERVICES, Resource
+from tfoperator.kube.protocol.resources import PODS, SERVICES, Resource
 
 HOLD = "example.invalid/hold"
 """A finalizer: the deletion of a job that carries it can be read off the job itself."""

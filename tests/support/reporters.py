@@ -10,9 +10,9 @@ from typing import Any
 
 from tests.support.cluster import Cluster, Json, decode, tfjob
 from tests.support.eventually import eventually
-from tfoperator.api.progress_names import ANNOTATION_PROGRESS_CA, CA_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
-from tfoperator.kube.errors import AlreadyExistsError
-from tfoperator.kube.resources import PODS, Resource
+from tfoperator.api.replicas.progress_names import ANNOTATION_PROGRESS_CA, CA_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
+from tfoperator.kube.protocol.errors import AlreadyExistsError
+from tfoperator.kube.protocol.resources import PODS, Resource
 
 SERVICE_ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 WAIT = 60.0

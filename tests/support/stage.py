@@ -13,10 +13,11 @@ import msgspec
 from tests.support import manifests
 from tests.support.fake_api import FakeApi, api_error
 from tests.support.manifests import metadata, owner_reference
-from tfoperator.api.names import replica_labels
-from tfoperator.api.v1.types import TFJOBS, ReplicaType
-from tfoperator.kube.resources import EVENTS, PODS
-from tfoperator.kube.verbs import ListPage
+from tfoperator.api.replicas.names import replica_labels
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.protocol.resources import EVENTS, PODS
+from tfoperator.kube.protocol.verbs import ListPage
 from tfoperator.sdk.usage import POD_METRICS
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -10,8 +10,8 @@ from tests.support.eventually import eventually
 from tests.support.operator_process import free_port
 from tests.support.threads import no_threads_left
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import ServerError
-from tfoperator.kube.resources import Resource
+from tfoperator.kube.protocol.errors import ServerError
+from tfoperator.kube.protocol.resources import Resource
 from tfoperator.servers.webhook.webhook import ConversionWebhook, WebhookConfig
 
 V1ALPHA2 = Resource("kubeflow.org", "v1alpha2", "TFJob", "tfjobs")

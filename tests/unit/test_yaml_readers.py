@@ -11,7 +11,7 @@ from tests.unit.base.yamldata.test_bounds import BOMBS
 from tfoperator.api.loading import parse_manifests
 from tfoperator.base.yamldata.reader import YamlError
 from tfoperator.kube.config.kubeconfig import read_kubeconfig
-from tfoperator.kube.errors import ConfigError
+from tfoperator.kube.protocol.errors import ConfigError
 from tfoperator.launcher import ComponentError
 from tfoperator.launcher.component_file import load_component_file
 from tfoperator.local.apiserver.errors import StatusError

@@ -1,28 +1,31 @@
-"""The TFJob API: its types, names and defaults, and one subpackage for each larger part.
+"""The TFJob API: one room for each part, and defaults and the cache's view of a job beside them.
 
-`v1` has the types; `validation` finds the problems of a job, `schema` makes the CRD for API servers, `conversion` turns
-older versions into v1, `loading` turns a file into manifests. The operator's process needs the first two only, so the
-others must be imported by name.
+`fields` has what makes up a field, `v1` the types, `replicas` the names, templates and pods of a job's replicas,
+`kueue` its queues, and `waiting` the reasons why replicas do not run. `validation` finds the problems of a job,
+`schema` makes the CRD for API servers, `conversion` turns older versions into v1, `loading` turns a file into
+manifests. Parts that the operator's process does not need must be imported by name.
 """
 
 from tfoperator.api.defaults import default
-from tfoperator.api.problems import Problem, Severity, errors
-from tfoperator.api.templates import PodTemplate, decode_template
-from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.status import JobCondition, ReplicaStatus, TensorBoardStatus, TFJobStatus
-from tfoperator.api.v1.types import (
-    TFJOBS,
+from tfoperator.api.fields.problems import Problem, Severity, errors
+from tfoperator.api.replicas.templates import PodTemplate, decode_template
+from tfoperator.api.v1.choices import (
     CleanPodPolicy,
-    ReplicaSpec,
     ReplicaType,
     RestartMode,
     RestartPolicy,
     RestartScope,
+    SuccessPolicy,
+    TensorBoardServiceType,
+)
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.status import JobCondition, ReplicaStatus, TensorBoardStatus, TFJobStatus
+from tfoperator.api.v1.types import (
+    TFJOBS,
+    ReplicaSpec,
     RunPolicy,
     SchedulingPolicy,
-    SuccessPolicy,
     TensorBoard,
-    TensorBoardServiceType,
     TFJob,
     TFJobSpec,
     decode_tfjob,

@@ -12,12 +12,12 @@ from itertools import islice
 import msgspec
 
 from tfoperator.api.defaults import default
-from tfoperator.api.job_conditions import final_condition
-from tfoperator.api.problems import errors
-from tfoperator.api.templates import hash_of
+from tfoperator.api.fields.problems import errors
+from tfoperator.api.replicas.templates import hash_of
+from tfoperator.api.v1.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJob, TFJobSpec, decode_tfjob
 from tfoperator.api.validation.job import validate
-from tfoperator.kube.objects import compacting
+from tfoperator.kube.views.objects import compacting
 
 MAX_TEMPLATES, MAX_SPEC = 16 << 10, 64 << 10
 """Bytes, as JSON, of a job's templates together (most have 1 to 5 KB), and of its spec without them."""

@@ -11,8 +11,9 @@ from collections import Counter
 
 import msgspec
 
-from tfoperator.api.names import parse_replica_type
-from tfoperator.api.v1.types import LEAST_PROGRESS_DEADLINE, ReplicaSpec, RestartPolicy, SuccessPolicy, TFJob
+from tfoperator.api.replicas.names import parse_replica_type
+from tfoperator.api.v1.choices import RestartPolicy, SuccessPolicy
+from tfoperator.api.v1.types import LEAST_PROGRESS_DEADLINE, ReplicaSpec, TFJob
 
 
 def default(job: TFJob) -> TFJob:

@@ -9,10 +9,10 @@ from typing import Any
 
 from tfoperator.api.conversion import Conversion, check, older_version
 from tfoperator.api.conversion.result import Note
-from tfoperator.api.limits import MANAGED_BY_OPERATOR
+from tfoperator.api.fields.limits import MANAGED_BY_OPERATOR
+from tfoperator.api.fields.problems import Severity
 from tfoperator.api.loading import Manifest, load_manifests
-from tfoperator.api.problems import Severity
-from tfoperator.api.references import (
+from tfoperator.api.pods.references import (
     SERVICE_ACCOUNT,
     Reference,
     references_of_account,
@@ -22,7 +22,7 @@ from tfoperator.api.references import (
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.terminal.output import note
-from tfoperator.kube.resources import NAMESPACES
+from tfoperator.kube.protocol.resources import NAMESPACES
 
 
 def is_tfjob(obj: dict[str, Any]) -> bool:

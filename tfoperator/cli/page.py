@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from tfoperator.api.names import EMBEDDED_VERSION
+from tfoperator.api.replicas.names import EMBEDDED_VERSION
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
 from tfoperator.cli.terminal.output import note, say

@@ -14,9 +14,10 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import ANNOTATION_PARAMETERS, DEFAULT_CONTAINER_NAME
-from tfoperator.api.v1.types import TFJOBS, ReplicaType, RestartPolicy, RestartScope
-from tfoperator.kube.pod_spec import GPU, verbatim
+from tfoperator.api.replicas.names import ANNOTATION_PARAMETERS, DEFAULT_CONTAINER_NAME
+from tfoperator.api.v1.choices import ReplicaType, RestartPolicy, RestartScope
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.views.pod_spec import GPU, verbatim
 
 LOCAL_IMAGE = "local/program"
 """An image for programs on this machine, where it is only a name."""

@@ -14,8 +14,8 @@ from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.controller.metrics import ControllerMetrics
 from tfoperator.controller.plan.observed import LogLines
 from tfoperator.events import ObjectReference
-from tfoperator.kube.objects import ObjectMeta, Pod
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.verbs import ApiClient
+from tfoperator.kube.views.objects import ObjectMeta, Pod
 
 if TYPE_CHECKING:
     from tfoperator.logs.archive.writer import LogArchive

@@ -12,7 +12,7 @@ from collections.abc import Callable, Set
 
 import msgspec
 
-from tfoperator.api.templates import NotKept
+from tfoperator.api.replicas.templates import NotKept
 from tfoperator.api.v1.status import JobUsage
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.collaborators import Collaborators
@@ -29,8 +29,8 @@ from tfoperator.controller.plan.combine import is_last_plan
 from tfoperator.controller.plan.decide import is_managed_by_others, plan
 from tfoperator.controller.plan.observed import Comparison, Observed, PlanOptions
 from tfoperator.expectations import Expectations
-from tfoperator.kube.errors import KubeError, namespace_is_ending
-from tfoperator.kube.objects import ObjectMeta
+from tfoperator.kube.protocol.errors import KubeError, namespace_is_ending
+from tfoperator.kube.views.objects import ObjectMeta
 from tfoperator.workqueue import RateLimitingQueue, Workers
 
 logger = logging.getLogger(__name__)

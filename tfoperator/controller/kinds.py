@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
+from tfoperator.kube.protocol.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 
 OwnedKind = Literal["pods", "services", "podgroups", "deployments"]
 """The kinds of objects that a job owns, spelled like their resources."""

@@ -1,6 +1,6 @@
 """Kubernetes events about objects: correlated, bounded, written in the background."""
 
 from tfoperator.events.recorder import EventRecorder
-from tfoperator.kube.event import ObjectReference
+from tfoperator.kube.views.event import ObjectReference
 
 __all__ = ["EventRecorder", "ObjectReference"]

@@ -15,7 +15,7 @@ from cachetools import LRUCache, TTLCache
 
 from tfoperator.base.controlchars import in_utf8
 from tfoperator.base.token_bucket import TokenBucket
-from tfoperator.kube.event import ObjectReference
+from tfoperator.kube.views.event import ObjectReference
 
 MAX_MESSAGE = 1024
 """Characters that a message may have; longer ones are cut, as the events API does not take more."""

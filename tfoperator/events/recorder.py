@@ -19,7 +19,7 @@ from tenacity import RetryCallState, Retrying, before_sleep_log, retry_if_except
 
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.events.correlator import CorrelatedEvent, Correlator, Occurrence, bounded
-from tfoperator.kube.errors import (
+from tfoperator.kube.protocol.errors import (
     AlreadyExistsError,
     ApiError,
     KubeError,
@@ -27,10 +27,10 @@ from tfoperator.kube.errors import (
     TransportError,
     namespace_is_ending,
 )
-from tfoperator.kube.event import ObjectReference
-from tfoperator.kube.objects import decode_nothing, timestamp
-from tfoperator.kube.resources import EVENTS
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.resources import EVENTS
+from tfoperator.kube.protocol.verbs import ApiClient
+from tfoperator.kube.views.event import ObjectReference
+from tfoperator.kube.views.objects import decode_nothing, timestamp
 
 logger = logging.getLogger(__name__)
 

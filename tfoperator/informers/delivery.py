@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from tfoperator.base.clock import Clock
-from tfoperator.kube.measured_watch import ReflectorMetrics
-from tfoperator.kube.objects import HasMetadata
+from tfoperator.kube.views.objects import HasMetadata
+from tfoperator.kube.watching.measured_watch import ReflectorMetrics
 
 T = TypeVar("T", bound=HasMetadata)
 T_contra = TypeVar("T_contra", contravariant=True)

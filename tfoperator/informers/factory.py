@@ -17,10 +17,10 @@ from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.informers.delivery import InformerMetrics, ResourceEventHandler
 from tfoperator.informers.shared_informer import SharedInformer
 from tfoperator.informers.store import IndexFunction, Lister
-from tfoperator.kube.objects import HasMetadata
-from tfoperator.kube.options import EVERYTHING, Selection
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient, Decoder
+from tfoperator.kube.protocol.options import EVERYTHING, Selection
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import ApiClient, Decoder
+from tfoperator.kube.views.objects import HasMetadata
 
 T = TypeVar("T", bound=HasMetadata)
 

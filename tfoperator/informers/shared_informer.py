@@ -23,9 +23,9 @@ from tfoperator.informers.delivery import (
     ResourceEventHandler,
 )
 from tfoperator.informers.store import Indexer, IndexFunction, Lister
-from tfoperator.kube.objects import HasMetadata
-from tfoperator.kube.reflector import Listed, News, Reflector, version_after
-from tfoperator.kube.verbs import ListWatch, WatchEvent, WatchEventType
+from tfoperator.kube.protocol.verbs import ListWatch, WatchEvent, WatchEventType
+from tfoperator.kube.views.objects import HasMetadata
+from tfoperator.kube.watching.reflector import Listed, News, Reflector, version_after
 
 T = TypeVar("T", bound=HasMetadata)
 

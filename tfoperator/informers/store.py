@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from tfoperator.kube.objects import HasMetadata
+from tfoperator.kube.views.objects import HasMetadata
 
 T = TypeVar("T", bound=HasMetadata)
 V = TypeVar("V")

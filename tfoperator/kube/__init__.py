@@ -1,23 +1,24 @@
 """Talking to an API server: configuration, transport, verbs, watch, errors, rate limit.
 
-`Client(load_config())` is the way in; components that use one depend on `verbs.ApiClient` instead.
+`Client(load_config())` is the way in; components that use one depend on `protocol.verbs.ApiClient` instead. `views` has
+the objects, `protocol` what callers see, `config` where a server is, `http` how it is asked, `watching` what goes on.
 """
 
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.errors import (
+from tfoperator.kube.patches.merge_patch import apply_merge_patch
+from tfoperator.kube.protocol.errors import (
     ApiError,
     ForbiddenError,
     KubeError,
     NotFoundError,
 )
-from tfoperator.kube.listing import list_all, list_pages
-from tfoperator.kube.objects import ObjectMeta, Pod
-from tfoperator.kube.observer import RequestObserver
-from tfoperator.kube.options import EVERYTHING, ListOptions, Selection, WatchOptions, by_name
-from tfoperator.kube.patches.merge_patch import apply_merge_patch
-from tfoperator.kube.resources import PODS
-from tfoperator.kube.verbs import ListWatch
+from tfoperator.kube.protocol.observer import RequestObserver
+from tfoperator.kube.protocol.options import EVERYTHING, ListOptions, Selection, WatchOptions, by_name
+from tfoperator.kube.protocol.resources import PODS
+from tfoperator.kube.protocol.verbs import ListWatch
+from tfoperator.kube.views.objects import ObjectMeta, Pod
+from tfoperator.kube.watching.listing import list_all, list_pages
 
 __all__ = [
     "EVERYTHING",

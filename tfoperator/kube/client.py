@@ -17,8 +17,8 @@ from tfoperator.kube.http.session import Session
 from tfoperator.kube.http.stream import ByteStream
 from tfoperator.kube.http.transport import Transport
 from tfoperator.kube.http.verbs import HttpVerbs
-from tfoperator.kube.observer import RequestObserver
-from tfoperator.kube.resources import PODS, Resource
+from tfoperator.kube.protocol.observer import RequestObserver
+from tfoperator.kube.protocol.resources import PODS, Resource
 
 if TYPE_CHECKING:
     from tfoperator.kube.http.exec import Executed
@@ -57,7 +57,7 @@ EACH_EVENT = WatchPace()
 
 
 class Client(HttpVerbs):
-    """An `tfoperator.kube.verbs.ApiClient` over HTTP; also a context manager. Thread-safe: one per process will do.
+    """A `kube.protocol.verbs.ApiClient` over HTTP; also a context manager. Thread-safe: one per process will do.
 
     There is no client-side rate limit, as in controller-runtime since 0.21: API servers have priority and fairness, and
     a 429 with `Retry-After` is obeyed. With a `limit` of a positive rate, all requests except watches wait for it.

@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from tfoperator.base.yamldata.reader import YamlError, read_value_of_file
-from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.launcher.core.component import (
     Artifact,
     Component,

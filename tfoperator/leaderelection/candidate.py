@@ -13,7 +13,7 @@ import math
 import msgspec
 
 from tfoperator.base.clock import Clock
-from tfoperator.kube.errors import ConflictError, KubeError, NotFoundError
+from tfoperator.kube.protocol.errors import ConflictError, KubeError, NotFoundError
 from tfoperator.leaderelection.lease import Lease, LeaseLock, LeaseRecord
 
 logger = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.kube.resources import LEASES
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.resources import LEASES
+from tfoperator.kube.protocol.verbs import ApiClient
 
 _NAMES = {
     "holder": "holderIdentity",

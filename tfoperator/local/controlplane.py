@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME
-from tfoperator.api.progress_names import PROGRESS_SERVICE
+from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.replicas.progress_names import PROGRESS_SERVICE
 from tfoperator.base.file_limit import raise_file_limit
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.credentials import StaticCredentials, bearer
 from tfoperator.kube.config.tls import TlsOptions
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 from tfoperator.local.apiserver.endpoint import Endpoint
 from tfoperator.local.apiserver.http.pod_streams import NodeStreams
 from tfoperator.local.apiserver.server import EmbeddedApiServer

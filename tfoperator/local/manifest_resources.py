@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.errors import AlreadyExistsError
-from tfoperator.kube.objects import HasMetadata
-from tfoperator.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES, Resource
-from tfoperator.kube.verbs import ApiClient, decoder
+from tfoperator.kube.protocol.errors import AlreadyExistsError
+from tfoperator.kube.protocol.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES, Resource
+from tfoperator.kube.protocol.verbs import ApiClient, decoder
+from tfoperator.kube.views.objects import HasMetadata
 
 KNOWN: Mapping[tuple[str, str], Resource] = {
     (resource.api_version, resource.kind): resource

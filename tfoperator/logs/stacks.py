@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tfoperator.kube.errors import ApiError, ForbiddenError, KubeError
+from tfoperator.kube.protocol.errors import ApiError, ForbiddenError, KubeError
 
 if TYPE_CHECKING:
     from tfoperator.kube.http.exec import Executed

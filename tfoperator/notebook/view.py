@@ -13,7 +13,7 @@ from tfoperator.base.html_table import html_table, html_text
 from tfoperator.cli.views.replica_rows import ReplicaRow
 from tfoperator.cli.views.run.plain import PlainView, in_short
 from tfoperator.cli.views.run.view import View
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 from tfoperator.local.run.results import RunOutcome, RunResult
 
 

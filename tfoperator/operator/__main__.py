@@ -11,7 +11,8 @@ from tfoperator.operator.process import run
 
 MAX_NESTING = 25_000
 """API servers take JSON of up to 10,000 levels, so an object can be that deep. Decoding takes one level each, on the C
-stack of a few hundred bytes a level. Where Python allows less regardless of this value, `kube/nesting.py` helps."""
+stack of a few hundred bytes a level. Where Python allows less regardless of this value, `kube/http/nesting.py`
+helps."""
 
 
 _GC_THRESHOLD = 20_000

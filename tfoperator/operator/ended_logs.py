@@ -13,7 +13,7 @@ from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.base.clock import Clock
 from tfoperator.controller import is_managed_by_others
 from tfoperator.informers import Callbacks, InformerGroup, Lister
-from tfoperator.kube.objects import ObjectMeta, Pod, object_key
+from tfoperator.kube.views.objects import ObjectMeta, Pod, object_key
 from tfoperator.logs.archive.writer import LogArchive
 from tfoperator.workqueue import QueueMetrics, RateLimitingQueue, Workers
 

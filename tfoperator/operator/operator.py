@@ -16,12 +16,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from tfoperator.api.job_conditions import has_condition
 from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.job_conditions import has_condition
 from tfoperator.api.v1.status import JobUsage
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.verbs import ApiClient
 from tfoperator.leaderelection import LeaderElector, LeaseLock
 from tfoperator.operator.metrics.operator_metrics import OperatorMetrics
 from tfoperator.operator.options.settings import Options

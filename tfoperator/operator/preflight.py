@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.workloads import WORKLOADS
 from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.controller import FLAVORS, KUBERNETES_POD_GROUPS, GangKind, GangScheduler
 from tfoperator.kube import ListOptions
-from tfoperator.kube.errors import (
+from tfoperator.kube.protocol.errors import (
     UNDECODABLE,
     ApiError,
     ConfigError,
@@ -26,10 +26,10 @@ from tfoperator.kube.errors import (
     TransportError,
     UnauthorizedError,
 )
-from tfoperator.kube.objects import decode_nothing
-from tfoperator.kube.resources import PRIORITY_CLASSES, Resource
-from tfoperator.kube.retry import LONGEST_WISH
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.resources import PRIORITY_CLASSES, Resource
+from tfoperator.kube.protocol.retry import LONGEST_WISH
+from tfoperator.kube.protocol.verbs import ApiClient
+from tfoperator.kube.views.objects import decode_nothing
 
 logger = logging.getLogger(__name__)
 

@@ -26,8 +26,8 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 import tfoperator
 from tfoperator.kube.client import Client, RateLimit, WatchPace
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.verbs import ApiClient
 from tfoperator.operator.logging import configure_logging
 from tfoperator.operator.metrics.operator_metrics import CONTENT_TYPE, OperatorMetrics
 from tfoperator.operator.operator import WATCH_BATCH_PERIOD, Operator

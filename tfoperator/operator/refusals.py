@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from tfoperator.base.clock import Clock, SystemClock
-from tfoperator.kube.observer import RequestObserver
+from tfoperator.kube.protocol.observer import RequestObserver
 
 REFUSED_SECONDS = 120.0
 """Seconds of refusals after which a process is not ready: a token file is read again each minute, so one may occur."""

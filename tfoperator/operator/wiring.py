@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tfoperator.api.names import OPERATOR_NAME
+from tfoperator.api.replicas.names import OPERATOR_NAME
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import Clock
@@ -27,8 +27,8 @@ from tfoperator.events import EventRecorder, ObjectReference
 from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.client import Client
-from tfoperator.kube.objects import ObjectMeta, Pod
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.verbs import ApiClient
+from tfoperator.kube.views.objects import ObjectMeta, Pod
 from tfoperator.logs.archive.opening import open_place
 from tfoperator.logs.archive.pod_logs import ArchiveBounds
 from tfoperator.logs.archive.writer import LogArchive

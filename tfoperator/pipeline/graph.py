@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.launcher import Artifact, Component, ComponentError, ExecutorClassSpec, ExecutorSpec, RetryPolicy
 from tfoperator.launcher.core.metadata import fingerprint
 from tfoperator.pipeline.values import (

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.launcher import ComponentError
 from tfoperator.launcher.container.templates import rendered_value
 

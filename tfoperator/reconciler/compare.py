@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from tfoperator.controller import is_older
-from tfoperator.kube.objects import HasMetadata
+from tfoperator.kube.views.objects import HasMetadata
 
 Lookup = Callable[[Sequence[str]], Sequence[HasMetadata | None]]
 """Returns the cache's objects under these keys, in their order."""

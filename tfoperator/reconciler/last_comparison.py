@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from tfoperator.api.job_conditions import final_condition
+from tfoperator.api.v1.job_conditions import final_condition
 from tfoperator.api.v1.status import all_conditions
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import seconds_between, utc

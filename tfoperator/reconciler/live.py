@@ -26,18 +26,18 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import MANAGED_SELECTOR
+from tfoperator.api.kueue.workloads import WORKLOADS
+from tfoperator.api.replicas.names import MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.workloads import WORKLOADS
 from tfoperator.base.clock import Clock
 from tfoperator.controller import OF_JOBS, is_older
 from tfoperator.informers import InformerGroup
 from tfoperator.kube import EVERYTHING, ListWatch, Selection, WatchOptions, list_pages
-from tfoperator.kube.errors import ForbiddenError, KubeError
-from tfoperator.kube.listing import PAGE_SIZE
-from tfoperator.kube.objects import PartialObject
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient, WatchEventType, WatchStream, decode_metadata
+from tfoperator.kube.protocol.errors import ForbiddenError, KubeError
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import ApiClient, WatchEventType, WatchStream, decode_metadata
+from tfoperator.kube.views.objects import PartialObject
+from tfoperator.kube.watching.listing import PAGE_SIZE
 from tfoperator.reconciler.compare import NO_DIFFERENCES, Collation, Difference, Differences
 
 logger = logging.getLogger(__name__)

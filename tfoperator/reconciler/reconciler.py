@@ -15,16 +15,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-from tfoperator.api.job_conditions import final_condition
+from tfoperator.api.kueue.workloads import WORKLOADS
+from tfoperator.api.v1.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJOBS, TFJob
-from tfoperator.api.workloads import WORKLOADS
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.controller import Comparison, ControllerInformers, TFJobController
 from tfoperator.expectations import Expectations
 from tfoperator.informers import InformerGroup, Lister
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import DEPLOYMENTS, PODS, SERVICES, Resource
+from tfoperator.kube.protocol.verbs import ApiClient
 from tfoperator.reconciler.compare import Difference, Suspicion, merged
 from tfoperator.reconciler.last_comparison import has_changed, last_comparison, record_age
 from tfoperator.reconciler.live import Look, Looker

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tfoperator.api.process_variables import PROCESS_TYPES
+from tfoperator.api.replicas.process_variables import PROCESS_TYPES
 from tfoperator.report.facts import FinalState, ReplicaFacts, RunFacts
 from tfoperator.report.traceback_text import Traceback, last_traceback
 

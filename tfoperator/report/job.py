@@ -8,23 +8,24 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.job_conditions import (
+from tfoperator.api.fields.quantity import parse_quantity
+from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME, replica_name, replica_of
+from tfoperator.api.replicas.templates import is_absent
+from tfoperator.api.v1.choices import ReplicaType, RestartScope
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.job_conditions import (
     ACTIVE_TOO_LONG,
     condition_of,
     final_condition,
     has_condition,
 )
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name, replica_of
-from tfoperator.api.quantity import parse_quantity
-from tfoperator.api.templates import is_absent
-from tfoperator.api.usage_text import usage_text
-from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.state import end_word
-from tfoperator.api.v1.types import ReplicaType, RestartScope, TFJob
-from tfoperator.kube.errors import UNDECODABLE
-from tfoperator.kube.event import Event
-from tfoperator.kube.objects import Pod
+from tfoperator.api.v1.types import TFJob
+from tfoperator.api.v1.usage_text import usage_text
+from tfoperator.kube.protocol.errors import UNDECODABLE
+from tfoperator.kube.views.event import Event
+from tfoperator.kube.views.objects import Pod
 from tfoperator.report.facts import FinalState, JobFacts, ReplicaFacts, RunFacts, TakenReplica
 
 _STATED_BEHIND = re.compile(r"[Bb]ehind: ([a-z]+-\d+(?:, [a-z]+-\d+)*)")

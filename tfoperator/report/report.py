@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tfoperator.api.replica_pods import signal_of
+from tfoperator.api.replicas.replica_pods import signal_of
 from tfoperator.report.advice import advice_for
 from tfoperator.report.blame import IDENTICAL, LAST_LINES, FailedRun, constant, failed_runs
 from tfoperator.report.facts import KILLED, FinalState, JobFacts, ReplicaFacts, RunFacts

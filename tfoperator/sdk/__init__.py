@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tfoperator.kube.following import Change, Follower
+    from tfoperator.kube.watching.following import Change, Follower
     from tfoperator.sdk.client import TFJobClient
     from tfoperator.sdk.errors import (
         FunctionSourceError,
@@ -80,7 +80,7 @@ __all__ = [
 ]
 
 _PLACES = {
-    "tfoperator.kube.following": (
+    "tfoperator.kube.watching.following": (
         "Change",
         "Follower",
     ),

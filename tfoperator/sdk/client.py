@@ -9,10 +9,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tfoperator.api.job_conditions import final_condition
+from tfoperator.api.v1.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.retry import retry_on_conflict
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.retry import retry_on_conflict
 from tfoperator.sdk.errors import JobEnded, JobQueued, NoSuchReplica, job_errors
 from tfoperator.sdk.functions import DEFAULT_BASE_IMAGE, FunctionJob, JobSource, job_manifest
 from tfoperator.sdk.queues import QueueState, job_queue

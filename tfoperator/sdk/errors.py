@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tfoperator.api.job_conditions import final_condition
+from tfoperator.api.v1.job_conditions import final_condition
 from tfoperator.api.v1.status import JobCondition
 from tfoperator.api.v1.types import TFJob
-from tfoperator.kube.errors import AlreadyExistsError, InvalidError, NotFoundError, StatusCause
+from tfoperator.kube.protocol.errors import AlreadyExistsError, InvalidError, NotFoundError, StatusCause
 from tfoperator.sdk.queues import JobQueue
 from tfoperator.sdk.reports.culprit import Culprit
 

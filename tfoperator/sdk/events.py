@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tfoperator.api.v1.types import ReplicaType, TFJob
-from tfoperator.kube.event import Event as JobEvent
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.types import TFJob
+from tfoperator.kube.views.event import Event as JobEvent
 
 __all__ = ["JobEvent", "concerns", "events_of", "job_named"]
 

@@ -21,10 +21,11 @@ from typing import Any, Literal
 import msgspec
 
 from tfoperator.api.loading import ManifestError, load_manifests, parse_manifests
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME
-from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJob
+from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.api.validation.pod_fields import NO_CUDA, is_cpu_image
-from tfoperator.kube.pod_spec import GPU, verbatim
+from tfoperator.kube.views.pod_spec import GPU, verbatim
 from tfoperator.sdk.errors import FunctionSourceError
 
 DEFAULT_BASE_IMAGE = "tensorflow/tensorflow:2.18.0"

@@ -8,17 +8,17 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
-from tfoperator.api.names import job_selector, replica_name
-from tfoperator.api.queues import is_multikueue
+from tfoperator.api.kueue.queues import is_multikueue
+from tfoperator.api.replicas.names import job_selector, replica_name
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.base.controlchars import without_controls
 from tfoperator.kube import ListOptions, ListWatch, Selection, list_all
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.objects import Pod, decode_pod
-from tfoperator.kube.resources import PODS, Resource
-from tfoperator.kube.verbs import Decoder
+from tfoperator.kube.protocol.resources import PODS, Resource
+from tfoperator.kube.protocol.verbs import Decoder
+from tfoperator.kube.views.objects import Pod, decode_pod
 from tfoperator.logs.archive.layout import ArchivedPod
 from tfoperator.logs.archive.reader import ARCHIVE_VARIABLE, archived_pods
 from tfoperator.sdk.errors import JobElsewhere, JobNotFound, job_errors

@@ -11,10 +11,8 @@ from enum import StrEnum
 
 import msgspec
 
-from tfoperator.api.job_conditions import final_condition
-from tfoperator.api.queues import JOB_UID_LABEL, is_multikueue, queue_name
-from tfoperator.api.v1.types import TFJob
-from tfoperator.api.workloads import (
+from tfoperator.api.kueue.queues import JOB_UID_LABEL, is_multikueue, queue_name
+from tfoperator.api.kueue.workloads import (
     CLUSTER_VERSIONS,
     WORKLOAD_VERSIONS,
     Condition,
@@ -22,11 +20,13 @@ from tfoperator.api.workloads import (
     decode_cluster,
     decode_workload,
 )
-from tfoperator.kube.errors import ForbiddenError, KubeError, NotFoundError
-from tfoperator.kube.listing import list_all
-from tfoperator.kube.options import Selection
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient, ListWatch
+from tfoperator.api.v1.job_conditions import final_condition
+from tfoperator.api.v1.types import TFJob
+from tfoperator.kube.protocol.errors import ForbiddenError, KubeError, NotFoundError
+from tfoperator.kube.protocol.options import Selection
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import ApiClient, ListWatch
+from tfoperator.kube.watching.listing import list_all
 
 _MAX_MESSAGE = 2000
 """Characters of a message; an API server stores 32 KiB of each."""

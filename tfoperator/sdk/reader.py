@@ -7,18 +7,18 @@ from contextlib import closing, contextmanager
 
 import msgspec
 
-from tfoperator.api.job_conditions import has_condition
-from tfoperator.api.names import job_selector
-from tfoperator.api.queues import is_multikueue
+from tfoperator.api.kueue.queues import is_multikueue
+from tfoperator.api.replicas.names import job_selector
 from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.job_conditions import has_condition
 from tfoperator.api.v1.status import JobCondition
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.kube import by_name
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.event import decode_event
-from tfoperator.kube.following import Change, Follower
-from tfoperator.kube.resources import EVENTS
-from tfoperator.kube.verbs import WatchEventType
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import EVENTS
+from tfoperator.kube.protocol.verbs import WatchEventType
+from tfoperator.kube.views.event import decode_event
+from tfoperator.kube.watching.following import Change, Follower
 from tfoperator.report.report import Report, make_report
 from tfoperator.sdk.errors import JobDeleted, JobElsewhere, JobFailed, JobNotFound, job_errors
 from tfoperator.sdk.events import JobEvent, events_of

@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from tfoperator.api.names import replica_name
-from tfoperator.api.replica_pods import replica_phase
+from tfoperator.api.replicas.names import replica_name
+from tfoperator.api.replicas.replica_pods import replica_phase
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import KubeError, NotFoundError
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.protocol.errors import KubeError, NotFoundError
+from tfoperator.kube.views.objects import Pod
 from tfoperator.logs.stacks import STACKS_COMMAND, PodStacks, stacks_printed, stacks_refused, stacks_told
 from tfoperator.sdk.states import container_status
 

@@ -10,8 +10,8 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.job_conditions import condition_of, final_condition, ready_by_message
-from tfoperator.api.names import (
+from tfoperator.api.kueue.queues import is_multikueue
+from tfoperator.api.replicas.names import (
     ANNOTATION_STOPPED,
     DEFAULT_CONTAINER_NAME,
     JOB_ROLE_MASTER,
@@ -20,13 +20,14 @@ from tfoperator.api.names import (
     parse_replica_type,
     replica_of,
 )
-from tfoperator.api.queues import is_multikueue
-from tfoperator.api.replica_pods import ENDED_PHASES, replica_phase
+from tfoperator.api.replicas.replica_pods import ENDED_PHASES, replica_phase
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.types import ReplicaType, TFJob
+from tfoperator.api.v1.job_conditions import condition_of, final_condition, ready_by_message
+from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import Reason, ReasonKind, reasons_in, why_it_waits
-from tfoperator.kube.event import Event
-from tfoperator.kube.objects import ContainerStateWaiting, ContainerStatus, Pod
+from tfoperator.kube.views.event import Event
+from tfoperator.kube.views.objects import ContainerStateWaiting, ContainerStatus, Pod
 
 _STARTING = frozenset(("", "ContainerCreating", "PodInitializing"))
 

@@ -13,13 +13,13 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.names import LABEL_JOB_NAME
-from tfoperator.api.quantity import parse_quantity
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.objects import HasMetadata
-from tfoperator.kube.options import ListOptions
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient, decoder
+from tfoperator.api.fields.quantity import parse_quantity
+from tfoperator.api.replicas.names import LABEL_JOB_NAME
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.options import ListOptions
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import ApiClient, decoder
+from tfoperator.kube.views.objects import HasMetadata
 
 logger = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tfoperator.api.job_conditions import final_condition, has_condition
 from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.job_conditions import final_condition, has_condition
 from tfoperator.api.v1.types import TFJob
 from tfoperator.sdk.errors import JobEnded, JobFailed, WaitTimeout
 

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs
 import msgspec
 from cachetools import FIFOCache
 
-from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.servers.http.messages import Request
 
 MAX_SESSIONS = 64

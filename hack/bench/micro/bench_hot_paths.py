@@ -25,8 +25,8 @@ from tfoperator.controller.plan.observed import Observed
 from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, index_by_controller_uid, index_orphans
 from tfoperator.informers.store import Indexer
 from tfoperator.kube.http.requests import encode, status_write
-from tfoperator.kube.objects import Pod, decode_pod
-from tfoperator.kube.watch import HttpWatch
+from tfoperator.kube.http.watch import HttpWatch
+from tfoperator.kube.views.objects import Pod, decode_pod
 from tfoperator.operator import Options
 from tfoperator.operator.options.planning import plan_options
 from tfoperator.workqueue import RateLimitingQueue

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tfoperator.api.conversion import v1_to_v1alpha2
 from tfoperator.api.schema.crd import crd
-from tfoperator.kube.resources import Resource
+from tfoperator.kube.protocol.resources import Resource
 
 Json = dict[str, Any]
 Key = str | int

@@ -19,7 +19,7 @@ from hack.enumeration.real.plane import OPERATORS, jobs_beside
 from hack.faults.plan.attachments import Attachments
 from hack.faults.plan.steps import Act, Step
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.objects import decode_nothing
+from tfoperator.kube.views.objects import decode_nothing
 
 _TWINS = 6
 """The number of jobs that are never changed. Where they differ from each other, a difference says nothing."""

@@ -17,9 +17,9 @@ from hack.faults.plan.attachments import Attachments
 from hack.faults.plan.steps import Act, JobShape, Step
 from hack.faults.simulation.attachments import TENSORBOARD_LABEL, watched_kinds
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.objects import decode_partial
-from tfoperator.kube.resources import Resource
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.views.objects import decode_partial
 from tfoperator.operator.options.settings import Options
 
 Json = dict[str, Any]

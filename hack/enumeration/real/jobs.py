@@ -21,9 +21,9 @@ from hack.faults.simulation.cluster import ClusterSimulator
 from hack.faults.simulation.pod_groups import pod_groups_of
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.objects import decode_nothing
-from tfoperator.kube.resources import EVENTS, NAMESPACES, PODS, SERVICES
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import EVENTS, NAMESPACES, PODS, SERVICES
+from tfoperator.kube.views.objects import decode_nothing
 
 T = TypeVar("T")
 Json = dict[str, Any]

@@ -24,14 +24,15 @@ from hack.random_jobs.pods import changed_pod, changed_pod_group, failed_pod
 from hack.random_jobs.status import odd_status
 from hack.simulated_objects import NOW, SimulatedObjects
 from tfoperator.api.defaults import default
-from tfoperator.api.job_conditions import final_condition
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.job_conditions import final_condition
 from tfoperator.api.v1.status import JobUsage, TFJobStatus
-from tfoperator.api.v1.types import ReplicaSpec, ReplicaType, RunPolicy, TensorBoard, decode_tfjob
+from tfoperator.api.v1.types import ReplicaSpec, RunPolicy, TensorBoard, decode_tfjob
 from tfoperator.controller.plan.actions import Create, Delete, Plan
 from tfoperator.controller.plan.combine import is_last_plan
 from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.observed import Observed, deciding_pods
-from tfoperator.kube.objects import ObjectMeta
+from tfoperator.kube.views.objects import ObjectMeta
 
 Json = dict[str, Any]
 

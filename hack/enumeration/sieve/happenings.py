@@ -13,9 +13,9 @@ import msgspec
 from hack.enumeration.world.world import NAMESPACE, World
 from hack.faults.oracle.history import conditions_in
 from hack.faults.plan.steps import Act, JobShape, Step
+from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.workloads import WORKLOADS
-from tfoperator.kube.resources import PODS, SERVICES, Resource
+from tfoperator.kube.protocol.resources import PODS, SERVICES, Resource
 
 Json = dict[str, Any]
 Happening = Callable[[World], object]

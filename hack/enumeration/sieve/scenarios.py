@@ -8,8 +8,8 @@ from hack.enumeration.sieve.happenings import twice
 from hack.enumeration.world.world import NAMESPACE, Move, Scenario, World
 from hack.faults.plan.attachments import JOB_SERVICE, Attachments
 from hack.faults.plan.steps import Act, JobShape, Step
-from tfoperator.kube.objects import decode_partial
-from tfoperator.kube.resources import PODS, SERVICES
+from tfoperator.kube.protocol.resources import PODS, SERVICES
+from tfoperator.kube.views.objects import decode_partial
 from tfoperator.operator.options.settings import Options
 
 Json = dict[str, Any]

@@ -16,9 +16,9 @@ from hack.enumeration.world.server import SimulatedServer
 from tfoperator.informers import InformerGroup
 from tfoperator.informers.shared_informer import SharedInformer
 from tfoperator.kube import Selection
-from tfoperator.kube.reflector import Listed
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import Decoder, WatchEvent, WatchEventType
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import Decoder, WatchEvent, WatchEventType
+from tfoperator.kube.watching.reflector import Listed
 from tfoperator.local.apiserver.storage.selectors import parse_selector
 from tfoperator.local.apiserver.storage.store import StoreChange, StoredObject
 

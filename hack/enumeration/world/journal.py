@@ -8,7 +8,7 @@ from typing import Any
 from hack.enumeration.world.server import SimulatedServer
 from hack.faults.journal import Entry
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.resources import PODS, SERVICES, Resource
+from tfoperator.kube.protocol.resources import PODS, SERVICES, Resource
 from tfoperator.local.apiserver.storage.store import StoreChange
 
 Json = dict[str, Any]

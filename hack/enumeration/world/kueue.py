@@ -26,10 +26,10 @@ from hack.faults.plan.queues import (
     PRIORITIES,
 )
 from hack.faults.simulation.pod_groups import OPEN, crd_of
-from tfoperator.api.workloads import WORKLOADS
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.api.kueue.workloads import WORKLOADS
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import ApiClient
 
 Json = dict[str, Any]
 

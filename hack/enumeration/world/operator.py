@@ -28,9 +28,9 @@ from tfoperator.controller.collaborators import PodWitnesses
 from tfoperator.events import ObjectReference
 from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
-from tfoperator.kube.errors import AlreadyExistsError, KubeError
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import Creation, Decoder
+from tfoperator.kube.protocol.errors import AlreadyExistsError, KubeError
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import Creation, Decoder
 from tfoperator.local.apiserver.registry.registry import Written
 from tfoperator.operator.options.planning import plan_options
 from tfoperator.operator.options.settings import Options

@@ -19,10 +19,10 @@ from hack.enumeration.world.kueue import kueue_crds
 from hack.faults.simulation.pod_groups import KUBERNETES_POD_GROUPS_CRD, PRIORITY_CLASSES_CRD, pod_group_crds
 from hack.sequential_client import SequentialClient
 from tfoperator.kube import ListWatch
-from tfoperator.kube.errors import Status, error_from_status
-from tfoperator.kube.options import EVERYTHING, LIST_ALL, ListOptions, Selection
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import (
+from tfoperator.kube.protocol.errors import Status, error_from_status
+from tfoperator.kube.protocol.options import EVERYTHING, LIST_ALL, ListOptions, Selection
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import (
     Body,
     Creation,
     Decoder,
@@ -116,7 +116,7 @@ class SimulatedServer:
 
 
 class DirectClient(SequentialClient):
-    """A `tfoperator.kube.verbs.ApiClient` that calls the server; `around_write` tells subclasses of writes."""
+    """A `tfoperator.kube.protocol.verbs.ApiClient` that calls the server; `around_write` tells subclasses of writes."""
 
     def __init__(self, server: SimulatedServer) -> None:
         self._server = server

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from tfoperator.base.clock import Clock
 from tfoperator.controller.collaborators import PodWitnesses
 from tfoperator.controller.plan.observed import LogLines, NewestLine
-from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.kube.views.objects import ObjectMeta, Pod
 
 NewestOf = Callable[[str], datetime | None]
 """When the pod of this name wrote its newest line; None if it wrote none."""

@@ -31,7 +31,7 @@ from hack.faults.plan.steps import JobShape, Step
 from hack.faults.simulation.attachments import watched_kinds
 from hack.faults.simulation.cluster import ClusterSimulator
 from tfoperator.controller.collaborators import PodWitnesses
-from tfoperator.kube.errors import KubeError
+from tfoperator.kube.protocol.errors import KubeError
 from tfoperator.operator.options.settings import Options
 
 NAMESPACE = "ns"

@@ -22,8 +22,8 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.credentials import StaticCredentials, bearer
 from tfoperator.kube.config.tls import TlsOptions
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from tfoperator.local.apiserver.objects.custom_resources import custom_resource
 from tfoperator.local.apiserver.objects.tfjobs import tfjobs
 from tfoperator.local.apiserver.server import EmbeddedApiServer

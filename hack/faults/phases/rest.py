@@ -9,7 +9,7 @@ from hack.faults.journal import JournalRecorder
 from hack.faults.oracle.history import Violation
 from hack.faults.oracle.judge import judge
 from hack.faults.phases.environment import Environment
-from tfoperator.kube.errors import KubeError
+from tfoperator.kube.protocol.errors import KubeError
 
 _QUIET = 0.15  # real seconds in which a plan at rest must stay so: three of the operators'
 _QUIET_WRITES = 3  # the record of a comparison may fall into it

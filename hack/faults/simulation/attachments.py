@@ -13,9 +13,9 @@ from hack.faults.plan.steps import Act, Step
 from hack.faults.simulation.namespace import Json, Namespace, uid_of
 from hack.faults.simulation.pod_groups import pod_groups_of
 from hack.faults.simulation.pod_status import phase_of
-from tfoperator.api.workloads import WORKLOADS
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.resources import DEPLOYMENTS, NAMESPACES, PODS, SERVICES, Resource
+from tfoperator.api.kueue.workloads import WORKLOADS
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import DEPLOYMENTS, NAMESPACES, PODS, SERVICES, Resource
 
 TENSORBOARD_LABEL = "training.kubeflow.org/tensorboard"
 """On all that a TensorBoard consists of, and on nothing else."""

@@ -28,9 +28,9 @@ from hack.faults.simulation.pod_status import (
 )
 from hack.faults.simulation.programs import Programs
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.errors import ConflictError, KubeError, NotFoundError
-from tfoperator.kube.resources import PODS, SERVICES, Resource
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.errors import ConflictError, KubeError, NotFoundError
+from tfoperator.kube.protocol.resources import PODS, SERVICES, Resource
+from tfoperator.kube.protocol.verbs import ApiClient
 
 _RUNNING = ("Running",)
 _LIVING = ("Pending", "Running")

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from hack.faults.journal import Journal, Recorder
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import ApiClient
 
 Json = dict[str, Any]
 

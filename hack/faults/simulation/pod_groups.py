@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfoperator.kube.resources import Resource
+from tfoperator.kube.protocol.resources import Resource
 
 Json = dict[str, Any]
 

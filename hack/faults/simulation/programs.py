@@ -9,7 +9,7 @@ from datetime import datetime
 
 from hack.faults.simulation.namespace import Json, Namespace
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.errors import KubeError
+from tfoperator.kube.protocol.errors import KubeError
 
 _REPORT_SECONDS = 0.4
 """Real ones, between two reports when nothing is wrong: less than any deadline on either server."""

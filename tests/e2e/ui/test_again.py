@@ -6,7 +6,7 @@ from playwright.sync_api import Route, expect
 from tests.support.browsing import Shown
 from tests.support.stage import condition, moment, train
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 
 
 @pytest.mark.parametrize("status", [None, 0, 503])

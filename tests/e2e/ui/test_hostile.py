@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 from tests.support.browsing import Shown
 from tests.support.stage import condition, moment
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 
 HOSTILE = (
     "<img src=x onerror=alert(1)><script>alert(2)</script>"

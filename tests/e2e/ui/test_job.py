@@ -10,12 +10,12 @@ from playwright.sync_api import Browser, expect
 from tests.support.browsing import Shown, faults, overflow
 from tests.support.kueue_objects import no_quota, workload
 from tests.support.stage import condition, moment, report, train
-from tfoperator.api.queues import QUEUE_LABEL
-from tfoperator.api.usage_text import resources_text, usage_text
+from tfoperator.api.kueue.queues import QUEUE_LABEL
+from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.api.v1.status import JobUsage
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.workloads import WORKLOADS
-from tfoperator.kube.resources import PODS
+from tfoperator.api.v1.usage_text import resources_text, usage_text
+from tfoperator.kube.protocol.resources import PODS
 
 
 def test_a_job_shows_what_it_does_and_what_it_waits_for(shown: Shown) -> None:

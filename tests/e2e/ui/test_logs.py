@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.support.browsing import Shown
 from tests.support.stage import START, moment, train
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 from tfoperator.local.node.log_store import LogStore
 
 FROM_ABOVE = """(log) => [...log.querySelectorAll('.row')]

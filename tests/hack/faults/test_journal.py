@@ -9,8 +9,8 @@ from tests.hack.faults.test_proxy import Behind, behind
 from tests.support.eventually import eventually
 from tests.support.served import Served, served
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ListPage, WatchEvent, WatchEventType
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import ListPage, WatchEvent, WatchEventType
 
 __all__ = ["served"]
 

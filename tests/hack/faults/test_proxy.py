@@ -18,7 +18,7 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import ListOptions, WatchOptions
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
-from tfoperator.kube.errors import (
+from tfoperator.kube.protocol.errors import (
     ApiError,
     ConflictError,
     ConnectionRefused,
@@ -29,7 +29,7 @@ from tfoperator.kube.errors import (
     TooManyRequestsError,
     TransportError,
 )
-from tfoperator.kube.verbs import WatchEvent
+from tfoperator.kube.protocol.verbs import WatchEvent
 
 __all__ = ["served"]
 

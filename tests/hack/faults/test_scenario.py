@@ -20,7 +20,7 @@ from hack.faults.plan.attachments import JOB_SERVICE, Attachments
 from hack.faults.plan.scenario import make_scenario
 from hack.faults.plan.steps import Act, JobShape, Profile
 from tests.support.eventually import eventually
-from tfoperator.api.problems import Severity
+from tfoperator.api.fields.problems import Severity
 from tfoperator.api.v1.types import decode_tfjob
 from tfoperator.api.validation.manifest import validate_manifest
 

@@ -5,8 +5,8 @@ import pytest
 
 from tfoperator.api.cached_job import MAX_SPEC, MAX_TEMPLATES, decode_job_for_cache, problems_of, without_templates
 from tfoperator.api.defaults import default
-from tfoperator.api.problems import errors
-from tfoperator.api.templates import NotKept, hash_of, is_hash, own_host_names, template_dict
+from tfoperator.api.fields.problems import errors
+from tfoperator.api.replicas.templates import NotKept, hash_of, is_hash, own_host_names, template_dict
 from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.api.validation.job import validate
 

@@ -14,7 +14,7 @@ from tfoperator.cli import app as cli_app
 from tfoperator.cli.__main__ import main
 from tfoperator.cli.terminal.complaints import explained
 from tfoperator.cli.terminal.errors import CliError
-from tfoperator.kube.errors import ConfigError, Status, TransportError, error_from_status
+from tfoperator.kube.protocol.errors import ConfigError, Status, TransportError, error_from_status
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tfoperator.api.conversion import check
 from tfoperator.cli.program_job import ProgramJob, is_program, job_name
-from tfoperator.kube.pod_spec import GPU
+from tfoperator.kube.views.pod_spec import GPU
 
 
 def replicas(job: ProgramJob) -> dict[str, int]:

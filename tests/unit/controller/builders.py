@@ -9,7 +9,7 @@ import msgspec
 
 from tests.support.plan_options import plan_options
 from tfoperator.api.defaults import default
-from tfoperator.api.names import (
+from tfoperator.api.replicas.names import (
     ANNOTATION_DISRUPTIONS,
     ANNOTATION_JOB_RESTARTS,
     ANNOTATION_RESTARTS,
@@ -18,16 +18,17 @@ from tfoperator.api.names import (
     object_name,
     replica_labels,
 )
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import JobCondition, TFJobStatus, all_conditions, find_condition
-from tfoperator.api.v1.types import ReplicaType, TFJob, decode_tfjob
+from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.controller import PlanOptions
 from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.plan.actions import Action, Create, Delete, Patch, Plan, ReplicaId
 from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.observed import Observed
-from tfoperator.kube.objects import (
+from tfoperator.kube.views.objects import (
     ContainerState,
     ContainerStateTerminated,
     ContainerStateWaiting,

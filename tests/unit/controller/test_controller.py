@@ -15,7 +15,7 @@ from tests.support.plan_options import controller_options, plan_options
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.base.clock import SystemClock
 from tfoperator.controller import Comparison, ControllerMetrics
-from tfoperator.kube.resources import PODS, SERVICES
+from tfoperator.kube.protocol.resources import PODS, SERVICES
 
 
 def test_a_deleted_job_leaves_nothing_behind_in_memory(harness: Harness) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hack.faults.oracle.clients import RULES, by_newest
 from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 
 INITIALIZES = {"phase": "Pending", "initContainerStatuses": [{"name": "data", "state": {"running": {}}}]}
 

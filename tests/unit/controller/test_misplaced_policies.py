@@ -9,7 +9,7 @@ from tests.support.cluster import tfjob
 from tests.support.controller_harness import Harness, namespaced
 from tfoperator.api.conversion import move_policies, without_server_fields
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 
 
 @pytest.mark.parametrize("is_stored", [True, False], ids=["stored", "dropped by the server"])

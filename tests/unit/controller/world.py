@@ -14,19 +14,20 @@ from msgspec.structs import replace
 
 from hack.simulated_objects import GRACE, SimulatedObjects
 from tests.unit.controller.builders import OPTIONS, ReadablePlan, plan_for
-from tfoperator.api.job_conditions import has_condition
-from tfoperator.api.names import replica_of
-from tfoperator.api.replica_pods import restarted_by_rule, training_end
+from tfoperator.api.replicas.names import replica_of
+from tfoperator.api.replicas.replica_pods import restarted_by_rule, training_end
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.job_conditions import has_condition
 from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress, parse_indexes
-from tfoperator.api.v1.types import ReplicaType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller import PlanOptions
 from tfoperator.controller.plan.actions import Action, Create, Delete, DeleteReason, Patch, Plan
 from tfoperator.controller.plan.conditions import is_finished
 from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.plan.restart import job_restarts_before
 from tfoperator.controller.pods.manifests import restarts_together
-from tfoperator.kube.objects import (
+from tfoperator.kube.views.objects import (
     ContainerState,
     ContainerStateTerminated,
     ContainerStateWaiting,

@@ -20,8 +20,8 @@ from tests.unit.pipeline.compiling.plans import plan as launch_plan
 from tfoperator import launcher, pipeline
 from tfoperator.api.conversion.replica_names import v1_name
 from tfoperator.api.schema.crd import crd
+from tfoperator.api.v1.choices import RestartPolicy
 from tfoperator.api.v1.condition_types import ConditionType as C
-from tfoperator.api.v1.types import RestartPolicy
 from tfoperator.controller import PLAIN_NAMES, UNIQUE_NAMES, ControllerInformers, PlanOptions
 from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.observe.handlers import JobHandler

@@ -23,7 +23,7 @@ printed = []
 builtins.print = lambda *words: printed.append(" ".join(words))
 """
 AFTER = """
-from tfoperator.kube.objects import decode_nothing
+from tfoperator.kube.views.objects import decode_nothing
 client.create(CONFIG_MAPS, "default", {"metadata": {"name": "new"}}, decode_nothing)
 deadline = time.monotonic() + 20
 while not any(line.startswith("default/new has version") for line in printed):

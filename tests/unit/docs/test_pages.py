@@ -11,7 +11,7 @@ import yaml
 
 from hack.fields import field_rows
 from tfoperator.api import validate_manifest
-from tfoperator.api.field import GO_OPERATOR
+from tfoperator.api.fields.field import GO_OPERATOR
 from tfoperator.api.loading import parse_manifests
 from tfoperator.cli.app import make_app
 

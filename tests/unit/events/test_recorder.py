@@ -12,8 +12,15 @@ from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, api_error
 from tests.support.threads import run_at_once
 from tfoperator.events import EventRecorder, ObjectReference
-from tfoperator.kube.errors import ConfigError, ForbiddenError, Status, StatusCause, StatusDetails, TransportError
-from tfoperator.kube.resources import EVENTS
+from tfoperator.kube.protocol.errors import (
+    ConfigError,
+    ForbiddenError,
+    Status,
+    StatusCause,
+    StatusDetails,
+    TransportError,
+)
+from tfoperator.kube.protocol.resources import EVENTS
 
 JOB = ObjectReference("kubeflow.org/v1", "TFJob", "team", "mnist", "uid-1")
 NAMES = {"namespace": "team", "name": "mnist", "uid": "uid-1"}

@@ -7,12 +7,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.support.fake_api import Call, FakeApi
-from tfoperator.kube.errors import KubeError, Status, StatusCause, StatusDetails, TransportError, error_from_status
-from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, Pod, decode_pod
-from tfoperator.kube.options import LIST_ALL, WATCH_FROM_NOW, ListOptions, WatchOptions
-from tfoperator.kube.reflector import Listed, News
-from tfoperator.kube.resources import PODS
-from tfoperator.kube.verbs import ListPage, ListWatch, WatchEvent, WatchEventType, WatchStream
+from tfoperator.kube.protocol.errors import (
+    KubeError,
+    Status,
+    StatusCause,
+    StatusDetails,
+    TransportError,
+    error_from_status,
+)
+from tfoperator.kube.protocol.options import LIST_ALL, WATCH_FROM_NOW, ListOptions, WatchOptions
+from tfoperator.kube.protocol.resources import PODS
+from tfoperator.kube.protocol.verbs import ListPage, ListWatch, WatchEvent, WatchEventType, WatchStream
+from tfoperator.kube.views.objects import HasMetadata, ObjectMeta, OwnerReference, Pod, decode_pod
+from tfoperator.kube.watching.reflector import Listed, News
 
 
 def pod(name: str, version: int | str = 1, *, namespace: str = "ns", uid: str = "", owner: str = "") -> Pod:

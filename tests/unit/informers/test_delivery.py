@@ -4,7 +4,7 @@ from tests.support.clock import FakeClock
 from tests.support.threads import InThread
 from tests.unit.informers.support import pod
 from tfoperator.informers.delivery import Callbacks, Fifo, FifoClosed
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 
 @pytest.fixture

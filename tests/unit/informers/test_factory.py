@@ -8,9 +8,9 @@ from tests.support.eventually import eventually
 from tests.unit.informers.support import Server, View
 from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube import EVERYTHING, Selection
-from tfoperator.kube.objects import Pod, Service
-from tfoperator.kube.resources import NAMESPACES, PODS, SERVICES, Resource
-from tfoperator.kube.verbs import decoder
+from tfoperator.kube.protocol.resources import NAMESPACES, PODS, SERVICES, Resource
+from tfoperator.kube.protocol.verbs import decoder
+from tfoperator.kube.views.objects import Pod, Service
 
 DECODE_POD = decoder(Pod)
 DECODE_SERVICE = decoder(Service)

@@ -7,7 +7,7 @@ from tests.support.eventually import eventually
 from tests.unit.informers.support import Server, View, api_error
 from tfoperator.informers import CONTROLLER_UID_INDEX, InformerGroup, index_by_controller_uid
 from tfoperator.informers.shared_informer import SharedInformer
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from tests.support.eventually import eventually
 from tests.unit.informers.support import Server, View, api_error
 from tfoperator.informers import CONTROLLER_UID_INDEX, index_by_controller_uid
 from tfoperator.informers.shared_informer import SharedInformer
-from tfoperator.kube.errors import ConnectionRefused, TransportError
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.protocol.errors import ConnectionRefused, TransportError
+from tfoperator.kube.views.objects import Pod
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 OWNERS = st.sampled_from(["", "u1", "u2"])

@@ -12,8 +12,8 @@ from tests.unit.informers.support import Server, View, added, api_error, bookmar
 from tfoperator.informers import InformerMetrics
 from tfoperator.informers.shared_informer import InformerStopped, SharedInformer
 from tfoperator.informers.store import IndexFunctionError
-from tfoperator.kube.errors import ConnectionRefused
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.protocol.errors import ConnectionRefused
+from tfoperator.kube.views.objects import Pod
 
 Make = Callable[..., SharedInformer[Pod]]
 

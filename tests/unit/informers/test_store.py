@@ -9,7 +9,7 @@ from tests.support.threads import run_at_once
 from tests.unit.informers.support import pod
 from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, index_by_controller_uid, index_orphans
 from tfoperator.informers.store import Indexer, IndexFunctionError, Lister, UnknownIndex
-from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, Pod
+from tfoperator.kube.views.objects import HasMetadata, ObjectMeta, OwnerReference, Pod
 
 
 def index_by_namespace(obj: HasMetadata) -> Sequence[str]:

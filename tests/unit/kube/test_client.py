@@ -14,10 +14,17 @@ from tests.unit.kube.conftest import MakeClient, Serve
 from tests.unit.kube.server import Exchange, chunks, lists_and_watches, silent, stalls
 from tfoperator.kube import ListOptions, ListWatch, Selection, WatchOptions
 from tfoperator.kube.config.credentials import StaticCredentials
-from tfoperator.kube.errors import ApiError, ClientClosed, InvalidError, MalformedResponse, ServerError, TransportError
-from tfoperator.kube.objects import PartialObject, decode_nothing
-from tfoperator.kube.resources import NAMESPACES, PODS, Resource
-from tfoperator.kube.verbs import ApiClient, PatchType, decode_metadata, decoder
+from tfoperator.kube.protocol.errors import (
+    ApiError,
+    ClientClosed,
+    InvalidError,
+    MalformedResponse,
+    ServerError,
+    TransportError,
+)
+from tfoperator.kube.protocol.resources import NAMESPACES, PODS, Resource
+from tfoperator.kube.protocol.verbs import ApiClient, PatchType, decode_metadata, decoder
+from tfoperator.kube.views.objects import PartialObject, decode_nothing
 
 DECODE = decoder(PartialObject)
 JOBS = Resource("kubeflow.org", "v1", "TFJob", "tfjobs")

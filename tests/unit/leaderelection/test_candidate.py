@@ -4,8 +4,8 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.fake_api import FakeApi, api_error
-from tfoperator.kube.errors import TransportError
-from tfoperator.kube.resources import LEASES
+from tfoperator.kube.protocol.errors import TransportError
+from tfoperator.kube.protocol.resources import LEASES
 from tfoperator.leaderelection import LeaseLock
 from tfoperator.leaderelection.candidate import Candidate, SeenLease
 

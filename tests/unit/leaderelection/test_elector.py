@@ -13,8 +13,8 @@ from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, api_error
 from tests.support.threads import InThread
 from tfoperator.base.clock import StopSignal
-from tfoperator.kube.errors import TransportError
-from tfoperator.kube.resources import LEASES
+from tfoperator.kube.protocol.errors import TransportError
+from tfoperator.kube.protocol.resources import LEASES
 from tfoperator.leaderelection import LeaderElector, LeaseLock
 
 

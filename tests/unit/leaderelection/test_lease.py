@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.support.fake_api import FakeApi
-from tfoperator.kube.resources import LEASES
+from tfoperator.kube.protocol.resources import LEASES
 from tfoperator.leaderelection import LeaseLock
 from tfoperator.leaderelection.lease import LeaseRecord
 

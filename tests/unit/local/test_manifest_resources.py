@@ -1,5 +1,5 @@
 from tests.support.fake_api import FakeApi
-from tfoperator.kube.resources import CONFIG_MAPS, NAMESPACES
+from tfoperator.kube.protocol.resources import CONFIG_MAPS, NAMESPACES
 from tfoperator.local.manifest_resources import apply
 
 

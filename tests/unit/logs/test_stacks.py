@@ -1,8 +1,8 @@
 import pytest
 
 from tests.support.fake_api import api_error
-from tfoperator.kube.errors import TransportError
 from tfoperator.kube.http.exec import Executed
+from tfoperator.kube.protocol.errors import TransportError
 from tfoperator.logs.stacks import PodStacks, stacks_printed, stacks_refused, stacks_told
 
 TEXT = "Process 7:\n  File train.py\n"

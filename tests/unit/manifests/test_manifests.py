@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 import tfoperator
 from hack.lock import entries
-from tfoperator.api.names import MANAGED_SELECTOR
+from tfoperator.api.replicas.names import MANAGED_SELECTOR
 from tfoperator.api.schema.crd import crd
 from tfoperator.operator import Options
 from tfoperator.operator.options.reading import parse_options

@@ -11,11 +11,11 @@ import yaml
 
 from hack.chart import roles
 from tfoperator.api.migration.reading import read_cluster
-from tfoperator.api.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
-from tfoperator.kube.errors import NotFoundError, Status
-from tfoperator.kube.options import ListOptions
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ListPage
+from tfoperator.api.replicas.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
+from tfoperator.kube.protocol.errors import NotFoundError, Status
+from tfoperator.kube.protocol.options import ListOptions
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import ListPage
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs/security.md").read_text()

@@ -11,11 +11,11 @@ import pytest
 
 from tests.support.fake_api import FakeApi
 from tests.support.largest import Json, largest
-from tfoperator.api.names import OPERATOR_NAME, job_labels
-from tfoperator.api.queues import POD_SETS_ANNOTATION
-from tfoperator.kube.options import EVERYTHING, Selection
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ListWatch
+from tfoperator.api.kueue.queues import POD_SETS_ANNOTATION
+from tfoperator.api.replicas.names import OPERATOR_NAME, job_labels
+from tfoperator.kube.protocol.options import EVERYTHING, Selection
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import ListWatch
 from tfoperator.operator import Operator, Options
 
 Decode = Callable[[bytes], Any]

@@ -11,7 +11,7 @@ from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi, api_error
 from tests.unit.logs.archive.samples import Source
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.resources import EVENTS, PODS
+from tfoperator.kube.protocol.resources import EVENTS, PODS
 from tfoperator.operator import Operator, Options, Reach, ended_logs
 
 DONE = {"phase": "Succeeded", "containerStatuses": [{"name": "tensorflow", "state": {"terminated": {"exitCode": 0}}}]}

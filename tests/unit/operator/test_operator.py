@@ -12,10 +12,10 @@ from tests.support.controller_harness import namespaced
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, api_error
 from tests.support.operator_process import ask, free_port
-from tfoperator.api.queues import QUEUE_LABEL
+from tfoperator.api.kueue.queues import QUEUE_LABEL
+from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.workloads import WORKLOADS
-from tfoperator.kube.resources import LEASES, PODS
+from tfoperator.kube.protocol.resources import LEASES, PODS
 from tfoperator.operator import Operator, Options, process
 from tfoperator.servers.http.limits import Address
 

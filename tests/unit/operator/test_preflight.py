@@ -5,7 +5,7 @@ from tests.support.fake_api import FakeApi, api_error
 from tests.support.threads import InThread
 from tfoperator.base.clock import StopSignal
 from tfoperator.controller import gang_scheduler
-from tfoperator.kube.errors import ConnectionRefused
+from tfoperator.kube.protocol.errors import ConnectionRefused
 from tfoperator.operator.preflight import await_resources, has_restart_rules, needed_resources
 
 

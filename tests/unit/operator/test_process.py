@@ -18,7 +18,7 @@ from tests.support.operator_process import OperatorProcess, free_port
 from tests.unit.kube.config.kubeconfigs import kubeconfig, write
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.resources import LEASES
+from tfoperator.kube.protocol.resources import LEASES
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.operator.process import run
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.support.clock import FakeClock
-from tfoperator.kube.observer import RequestObserver
+from tfoperator.kube.protocol.observer import RequestObserver
 from tfoperator.operator import process
 from tfoperator.operator.options.settings import Options
 from tfoperator.operator.refusals import REFUSED_SECONDS, Refusals

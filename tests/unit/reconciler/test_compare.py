@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, PartialObject
+from tfoperator.kube.views.objects import HasMetadata, ObjectMeta, OwnerReference, PartialObject
 from tfoperator.reconciler.compare import Collation, Difference, Version, confirmed
 
 A1, A2, B1 = Version("a", "1"), Version("a", "2"), Version("b", "1")

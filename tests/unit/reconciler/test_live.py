@@ -15,11 +15,11 @@ from tests.support.threads import InThread
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.informers import Lister
 from tfoperator.informers.store import Indexer
-from tfoperator.kube.errors import KubeError, TransportError
-from tfoperator.kube.objects import decode_pod
-from tfoperator.kube.options import ListOptions, WatchOptions
-from tfoperator.kube.resources import PODS
-from tfoperator.kube.verbs import WatchEvent
+from tfoperator.kube.protocol.errors import KubeError, TransportError
+from tfoperator.kube.protocol.options import ListOptions, WatchOptions
+from tfoperator.kube.protocol.resources import PODS
+from tfoperator.kube.protocol.verbs import WatchEvent
+from tfoperator.kube.views.objects import decode_pod
 from tfoperator.reconciler.live import Looker
 
 OURS = {"training.kubeflow.org/operator-name": "tfjob-controller"}

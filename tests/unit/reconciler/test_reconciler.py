@@ -16,9 +16,9 @@ from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller import gang_scheduler
 from tfoperator.controller.pods.gang import COSCHEDULING_POD_GROUPS
 from tfoperator.expectations import expectation_key
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.objects import timestamp
-from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import DEPLOYMENTS, PODS, SERVICES, Resource
+from tfoperator.kube.views.objects import timestamp
 from tfoperator.reconciler import Intervals, Reconciler
 
 OURS = {"training.kubeflow.org/operator-name": "tfjob-controller"}
@@ -142,7 +142,7 @@ def test_an_object_whose_end_the_watch_lost_is_made_anew(resource: Resource, nam
 
 
 def test_long_lists_are_read_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tfoperator.kube.listing.PAGE_SIZE", 2)
+    monkeypatch.setattr("tfoperator.kube.watching.listing.PAGE_SIZE", 2)
     world.run_job(Worker=5)
     world.forget_calls()
     assert world.look() == 1

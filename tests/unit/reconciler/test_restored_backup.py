@@ -8,7 +8,7 @@ from tests.support.eventually import eventually
 from tests.support.manifests import pod_status
 from tests.unit.reconciler.test_reconciler import World
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 
 
 class Restorable(World):

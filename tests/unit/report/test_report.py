@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from tfoperator.api.job_conditions import ACTIVE_TOO_LONG
+from tfoperator.api.v1.job_conditions import ACTIVE_TOO_LONG
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import TFJob
-from tfoperator.kube.objects import ObjectMeta
+from tfoperator.kube.views.objects import ObjectMeta
 from tfoperator.report.facts import POD_GONE, FinalState, JobFacts, ReplicaFacts, RunFacts, Typed
 from tfoperator.report.job import facts_of_job
 from tfoperator.report.report import Report, make_report

@@ -9,7 +9,7 @@ from tests.support.served import ServedWorld
 from tfoperator.api.loading import ManifestError
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import Client, load_config
-from tfoperator.kube.errors import ConfigError
+from tfoperator.kube.protocol.errors import ConfigError
 from tfoperator.sdk import JobAlreadyExists, JobEnded, JobInvalid, NamespaceNotFound, TFJobClient
 
 

@@ -1,4 +1,4 @@
-"""A follower of `tfoperator.kube.following` on the embedded API server, through an outage."""
+"""A follower of `tfoperator.kube.watching.following` on the embedded API server, through an outage."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.support.tcp_proxy import TcpProxy
 from tests.support.threads import InThread
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.kube import Client, load_config
-from tfoperator.kube.following import Follower
+from tfoperator.kube.watching.following import Follower
 
 
 class Followed:

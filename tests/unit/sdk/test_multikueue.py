@@ -7,10 +7,10 @@ import pytest
 from tests.support.fake_api import FakeApi, api_error
 from tests.support.kueue_objects import condition, workload
 from tests.unit.api.samples import job_of, tfjob
-from tfoperator.api.limits import MANAGED_BY_MULTIKUEUE
-from tfoperator.api.queues import not_carried
+from tfoperator.api.fields.limits import MANAGED_BY_MULTIKUEUE
+from tfoperator.api.kueue.queues import not_carried
+from tfoperator.api.kueue.workloads import CLUSTER_VERSIONS, WORKLOADS
 from tfoperator.api.v1.types import TFJob
-from tfoperator.api.workloads import CLUSTER_VERSIONS, WORKLOADS
 from tfoperator.sdk import QueueState, job_queues
 from tfoperator.sdk.queues import cluster_of
 from tfoperator.sdk.states import ready_text, restart_count

@@ -13,10 +13,10 @@ from tests.support.fake_api import FakeApi, api_error
 from tests.support.kueue_objects import QueueWorld, condition, no_quota, queue_world, workload
 from tests.support.served import ServedWorld, served, world
 from tests.unit.api.samples import job_of, tfjob
-from tfoperator.api.limits import MANAGED_BY_MULTIKUEUE
-from tfoperator.api.queues import POD_SETS_ANNOTATION, QUEUE_LABEL
+from tfoperator.api.fields.limits import MANAGED_BY_MULTIKUEUE
+from tfoperator.api.kueue.queues import POD_SETS_ANNOTATION, QUEUE_LABEL
+from tfoperator.api.kueue.workloads import WORKLOADS, Workload, decode_workload
 from tfoperator.api.v1.types import TFJob
-from tfoperator.api.workloads import WORKLOADS, Workload, decode_workload
 from tfoperator.sdk import JobQueue, JobQueued, QueueState, WaitTimeout, job_queues
 from tfoperator.sdk.queues import queue_of
 

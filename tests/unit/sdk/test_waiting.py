@@ -6,7 +6,7 @@ import pytest
 from tests.support.jobs import soon
 from tests.support.served import ServedWorld
 from tests.support.threads import InThread
-from tfoperator.kube.errors import ClientClosed
+from tfoperator.kube.protocol.errors import ClientClosed
 from tfoperator.sdk import JobEnded, JobFailed, JobNotFound, TFJobClient, WaitTimeout
 
 

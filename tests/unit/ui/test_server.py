@@ -17,7 +17,7 @@ from tests.support.stage import Stage, moment, train
 from tests.support.visitor import WITHIN, Visitor, World, until
 from tfoperator.api.v1.status import Metric, TrainingProgress
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 from tfoperator.report.curves import Curves
 
 

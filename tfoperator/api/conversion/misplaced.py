@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfoperator.api.conversion.result import Conversion, Note
-from tfoperator.api.structure import members
+from tfoperator.api.fields.structure import members
 from tfoperator.api.v1.types import TFJOBS, RunPolicy, TFJobSpec
 
 _POLICY = "runPolicy"

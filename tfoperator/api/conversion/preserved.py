@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.conversion.result import ConversionError
-from tfoperator.api.names import LABEL_PREFIX
-from tfoperator.api.problems import errors
+from tfoperator.api.fields.problems import errors
+from tfoperator.api.replicas.names import LABEL_PREFIX
 from tfoperator.api.v1.types import decode_tfjob
 from tfoperator.api.validation.job import validate
-from tfoperator.kube.errors import UNDECODABLE
-from tfoperator.kube.nesting import reaches
+from tfoperator.kube.http.nesting import reaches
+from tfoperator.kube.protocol.errors import UNDECODABLE
 
 V1_ONLY = LABEL_PREFIX + "v1-only"
 """On a v1alpha2 job: the fields that only v1 has."""

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from tfoperator.api.names import parse_replica_type
-from tfoperator.api.v1.types import ReplicaType
+from tfoperator.api.replicas.names import parse_replica_type
+from tfoperator.api.v1.choices import ReplicaType
 
 EVAL = "Eval"
 LOCAL = "Local"

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.problems import Problem
+from tfoperator.api.fields.problems import Problem
 
 
 class ConversionError(Exception):

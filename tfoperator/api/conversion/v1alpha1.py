@@ -20,10 +20,11 @@ from typing import Any
 
 from tfoperator.api.conversion.preserved import V1ALPHA1_ONLY, preserve
 from tfoperator.api.conversion.result import Conversion, ConversionError, Note, pod_spec
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME, DEFAULT_PORT_NAME
-from tfoperator.api.parameter_server import parameter_server_template
-from tfoperator.api.problems import member, shown
-from tfoperator.api.v1.types import TFJOBS, ReplicaType, RestartPolicy
+from tfoperator.api.fields.problems import member, shown
+from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME, DEFAULT_PORT_NAME
+from tfoperator.api.replicas.parameter_server import parameter_server_template
+from tfoperator.api.v1.choices import ReplicaType, RestartPolicy
+from tfoperator.api.v1.types import TFJOBS
 
 DEFAULT_PS_IMAGE = "tensorflow/tensorflow:1.3.0"
 """v1alpha1's default of `tfImage`, the image of a parameter server without a template."""

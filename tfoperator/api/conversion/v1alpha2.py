@@ -33,7 +33,8 @@ from tfoperator.api.conversion.preserved import (
 )
 from tfoperator.api.conversion.replica_names import LOCAL, rename, to_remember, v1_name, v1alpha2_name
 from tfoperator.api.conversion.result import Conversion, Note, pod_spec
-from tfoperator.api.v1.types import TFJOBS, ReplicaType, RestartPolicy
+from tfoperator.api.v1.choices import ReplicaType, RestartPolicy
+from tfoperator.api.v1.types import TFJOBS
 
 V1ALPHA2 = f"{TFJOBS.group}/v1alpha2"
 

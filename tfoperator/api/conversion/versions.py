@@ -10,7 +10,7 @@ import msgspec
 from tfoperator.api.conversion.result import Conversion, ConversionError
 from tfoperator.api.conversion.v1alpha1 import v1alpha1_to_v1
 from tfoperator.api.conversion.v1alpha2 import V1ALPHA2, v1alpha2_to_v1
-from tfoperator.api.problems import Problem, Severity
+from tfoperator.api.fields.problems import Problem, Severity
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.api.validation.manifest import validate_manifest
 

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.migration.findings import Effort, Finding
-from tfoperator.api.names import CRD_NAME
+from tfoperator.api.replicas.names import CRD_NAME
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 OTHER_KINDS = ("jaxjobs", "mpijobs", "paddlejobs", "pytorchjobs", "xgboostjobs")
 """The Go operator's other kinds, by the plural names of their CRDs."""

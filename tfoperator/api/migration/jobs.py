@@ -11,16 +11,17 @@ import msgspec
 
 from tfoperator.api.conversion import check, misplaced_policies, move_policies, older_version
 from tfoperator.api.defaults import default
-from tfoperator.api.job_conditions import final_condition, has_condition
-from tfoperator.api.limits import MANAGED_BY_OPERATOR
+from tfoperator.api.fields.limits import MANAGED_BY_OPERATOR
+from tfoperator.api.fields.problems import Severity
+from tfoperator.api.fields.structure import drop_wrong
+from tfoperator.api.kueue.queues import QUEUE_LABEL, queue_name
 from tfoperator.api.migration.findings import Effort, Finding
-from tfoperator.api.names import is_parameter_server
-from tfoperator.api.problems import Severity
-from tfoperator.api.queues import QUEUE_LABEL, queue_name
-from tfoperator.api.structure import drop_wrong
+from tfoperator.api.replicas.names import is_parameter_server
+from tfoperator.api.v1.choices import RestartPolicy
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.types import RestartPolicy, TFJob, decode_tfjob
-from tfoperator.kube.objects import Pod
+from tfoperator.api.v1.job_conditions import final_condition, has_condition
+from tfoperator.api.v1.types import TFJob, decode_tfjob
+from tfoperator.kube.views.objects import Pod
 
 _SYSTEM_CLASS_PREFIX = "system-"
 _ACTIVE_PHASES = ("Pending", "Running")

@@ -7,14 +7,14 @@ from functools import partial
 from typing import TypeVar
 
 from tfoperator.api.migration.cluster import GO_OPERATOR, OTHER_KINDS, ClusterFacts, Unread
-from tfoperator.api.names import CRD_NAME, MANAGED_SELECTOR
+from tfoperator.api.replicas.names import CRD_NAME, MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.errors import ForbiddenError, NotFoundError
-from tfoperator.kube.listing import list_all
-from tfoperator.kube.objects import PartialObject, decode_partial, decode_pod
-from tfoperator.kube.options import EVERYTHING, Selection
-from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, PODS, Resource
-from tfoperator.kube.verbs import ApiClient, Decoder, ListWatch, decode_plain
+from tfoperator.kube.protocol.errors import ForbiddenError, NotFoundError
+from tfoperator.kube.protocol.options import EVERYTHING, Selection
+from tfoperator.kube.protocol.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, PODS, Resource
+from tfoperator.kube.protocol.verbs import ApiClient, Decoder, ListWatch, decode_plain
+from tfoperator.kube.views.objects import PartialObject, decode_partial, decode_pod
+from tfoperator.kube.watching.listing import list_all
 
 VALIDATING_WEBHOOKS = Resource(
     "admissionregistration.k8s.io",

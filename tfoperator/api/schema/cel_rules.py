@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from tfoperator.api.limits import MAX_NAME_LENGTH, NAME_PATTERN
-from tfoperator.api.names import LONGEST_SUFFIX, TENSORBOARD_SUFFIX
-from tfoperator.api.v1.types import ReplicaType
+from tfoperator.api.fields.limits import MAX_NAME_LENGTH, NAME_PATTERN
+from tfoperator.api.replicas.names import LONGEST_SUFFIX, TENSORBOARD_SUFFIX
+from tfoperator.api.v1.choices import ReplicaType
 
 _INVALID = "FieldValueInvalid"
 

@@ -13,14 +13,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from tfoperator.api.loading import to_yaml
-from tfoperator.api.names import CONVERSION_PATH, SYSTEM_NAMESPACE, WEBHOOK_SERVICE
+from tfoperator.api.replicas.names import CONVERSION_PATH, SYSTEM_NAMESPACE, WEBHOOK_SERVICE
 from tfoperator.api.schema.cel_rules import V1_RULES
 from tfoperator.api.schema.fields import OPEN_TABLE, TABLE
 from tfoperator.api.schema.structs import Schema, struct_schema
 from tfoperator.api.schema.v1alpha2 import v1alpha2_schema
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJobSpec
+from tfoperator.api.v1.types import TFJOBS, TFJobSpec
 
 
 class PrinterColumn(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tfoperator.api import templates
+from tfoperator.api.replicas import templates
 from tfoperator.api.schema.cel_rules import REPLICA_RULES, cel_rule, expression_of_item, unchangeable_rule
 from tfoperator.api.schema.pod_template_fields import CONTAINERS, OPEN_STRUCTS
 from tfoperator.api.schema.structs import Table

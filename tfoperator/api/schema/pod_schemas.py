@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfoperator.api.limits import QUANTITY_PATTERN
+from tfoperator.api.fields.limits import QUANTITY_PATTERN
 from tfoperator.api.pods import types
 
 Schema = dict[str, Any]

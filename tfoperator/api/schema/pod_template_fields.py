@@ -2,7 +2,7 @@
 
 `VIEWS` has them for each of Kubernetes' types that stays undecoded in a TFJob: the view that describes it in the open
 schema, which leaves all other members unchecked, and the additions to the whole schema of `pod_schemas`. Both are made
-from the declarations of the fields in `tfoperator.api.templates`.
+from the declarations of the fields in `tfoperator.api.replicas.templates`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tfoperator.api import templates
-from tfoperator.api.field import declared
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.fields.field import declared
 from tfoperator.api.pods.types import TEMPLATE, VOLUME_SOURCE
+from tfoperator.api.replicas import templates
+from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.schema.cel_rules import cel_rule
 
 Members = Mapping[tuple[str, ...], Mapping[str, Any]]

@@ -1,8 +1,9 @@
 """Turns msgspec types into the structural schemas of a CustomResourceDefinition.
 
 Shape and names of members come from the types. Meaning, bounds, allowed values and defaults come from the declarations
-beside them (`tfoperator.api.field`). Rules in CEL over several fields come from a table (`api.schema.fields`). So a
-field can't be in the types and missing from the CRD, and a new field without a declaration is an error here.
+beside them (`tfoperator.api.fields.field`). Rules in CEL over several fields come from a table
+(`api.schema.fields`). So a field can't be in the types and missing from the CRD, and a new field without a
+declaration is an error here.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from tfoperator.api.field import Field, declared, written_by_others
-from tfoperator.api.limits import INT32_MAX, MAX_OBJECT_NAME_LENGTH
+from tfoperator.api.fields.field import Field, declared, written_by_others
+from tfoperator.api.fields.limits import INT32_MAX, MAX_OBJECT_NAME_LENGTH
+from tfoperator.api.fields.structure import members
 from tfoperator.api.schema.cel_rules import one_of_rule, unchangeable_rule
 from tfoperator.api.schema.pod_schemas import brief, kubernetes_schema
 from tfoperator.api.schema.pod_template_fields import VIEWS
-from tfoperator.api.structure import members
 
 Schema = dict[str, Any]
 

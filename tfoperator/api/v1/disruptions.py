@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from tfoperator.api.field import Field
+from tfoperator.api.fields.field import Field
 
 
 class DisruptionBackoff(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

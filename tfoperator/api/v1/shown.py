@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from tfoperator.api.v1.state import in_short
 from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus
 from tfoperator.base.html_table import html_table, html_text
-from tfoperator.kube.objects import ObjectMeta
+from tfoperator.kube.views.objects import ObjectMeta
 
 
 def job_html(metadata: ObjectMeta, wanted: Mapping[str, int], status: TFJobStatus) -> str:

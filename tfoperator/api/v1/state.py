@@ -20,7 +20,7 @@ from tfoperator.api.v1.status import (
     find_condition,
     status_of,
 )
-from tfoperator.kube.objects import ObjectMeta
+from tfoperator.kube.views.objects import ObjectMeta
 
 RUN_ENDS: Mapping[str, str] = {
     JobReason.RUN_TIMED_OUT: "TimedOut",

@@ -11,8 +11,8 @@ from typing import Annotated, ClassVar, Self
 
 import msgspec
 
-from tfoperator.api.field import GO_OPERATOR, Field
-from tfoperator.api.limits import MAX_BEHIND, MAX_NODE_FAILURES, MAX_NOT_A_NUMBER, MAX_SHOWN_METRICS
+from tfoperator.api.fields.field import GO_OPERATOR, Field
+from tfoperator.api.fields.limits import MAX_BEHIND, MAX_NODE_FAILURES, MAX_NOT_A_NUMBER, MAX_SHOWN_METRICS
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.disruptions import DisruptionBackoff
 from tfoperator.base.clock import utc

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec.structs import force_setattr
 
-from tfoperator.api.field import GO_OPERATOR, Field, named_items
-from tfoperator.api.int_or_percent import NUMBER_OR_PERCENT, POSITIVE_NUMBER_OR_PERCENT, IntOrPercent
-from tfoperator.api.limits import (
+from tfoperator.api.fields.field import GO_OPERATOR, Field, named_items
+from tfoperator.api.fields.int_or_percent import NUMBER_OR_PERCENT, POSITIVE_NUMBER_OR_PERCENT, IntOrPercent
+from tfoperator.api.fields.limits import (
     MANAGED_BY,
     MAX_LOG_DIR_LENGTH,
     MAX_NAME_LENGTH,
@@ -25,7 +25,7 @@ from tfoperator.api.limits import (
     MOUNT_PATH,
     QUANTITY,
 )
-from tfoperator.api.structure import drop_nulls, type_problems
+from tfoperator.api.fields.structure import drop_nulls, type_problems
 from tfoperator.api.v1.choices import (
     CleanPodPolicy,
     Network,
@@ -40,32 +40,8 @@ from tfoperator.api.v1.choices import (
 )
 from tfoperator.api.v1.state import JobState, in_short, state_of
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.kube.objects import HasMetadata, ObjectMeta
-from tfoperator.kube.resources import Resource
-
-__all__ = [
-    "LEAST_PROGRESS_DEADLINE",
-    "TFJOBS",
-    "Checkpoint",
-    "CleanPodPolicy",
-    "Network",
-    "OnStall",
-    "OnStraggler",
-    "ProgressReporting",
-    "ReplicaSpec",
-    "ReplicaType",
-    "RestartMode",
-    "RestartPolicy",
-    "RestartScope",
-    "RunPolicy",
-    "SchedulingPolicy",
-    "SuccessPolicy",
-    "TFJob",
-    "TFJobSpec",
-    "TensorBoard",
-    "TensorBoardServiceType",
-    "decode_tfjob",
-]
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.views.objects import HasMetadata, ObjectMeta
 
 TFJOBS = Resource("kubeflow.org", "v1", "TFJob", "tfjobs")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from tfoperator.api.problems import Problem, Severity, shown
+from tfoperator.api.fields.problems import Problem, Severity, shown
 
 
 def warning(path: str, message: str) -> Problem:

@@ -1,4 +1,4 @@
-"""Checks each field of a struct by its declaration (`api.field`). Pure."""
+"""Checks each field of a struct by its declaration (`api.fields.field`). Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from tfoperator.api.field import Field, declared
-from tfoperator.api.limits import INT32_MAX, INT32_MIN, Pattern
-from tfoperator.api.problems import Problem, member, shown
-from tfoperator.api.structure import members
+from tfoperator.api.fields.field import Field, declared
+from tfoperator.api.fields.limits import INT32_MAX, INT32_MIN, Pattern
+from tfoperator.api.fields.problems import Problem, member, shown
+from tfoperator.api.fields.structure import members
 from tfoperator.api.validation.checks import out_of_range, unknown_choice
 
 _NO_RULES: Mapping[str, Iterable[Problem]] = {}

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
 
-from tfoperator.api.limits import MAX_NAME_LENGTH, NAME_PATTERN
-from tfoperator.api.names import LONGEST_SUFFIX, object_name, parse_replica_type, tensorboard_name
-from tfoperator.api.problems import Problem, member, shown
-from tfoperator.api.templates import is_absent
-from tfoperator.api.v1.types import ReplicaSpec, ReplicaType, SchedulingPolicy, TFJob, TFJobSpec
+from tfoperator.api.fields.limits import MAX_NAME_LENGTH, NAME_PATTERN
+from tfoperator.api.fields.problems import Problem, member, shown
+from tfoperator.api.replicas.names import LONGEST_SUFFIX, object_name, parse_replica_type, tensorboard_name
+from tfoperator.api.replicas.templates import is_absent
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.types import ReplicaSpec, SchedulingPolicy, TFJob, TFJobSpec
 from tfoperator.api.validation import rules
 from tfoperator.api.validation.checkpoint import validate_checkpoint
 from tfoperator.api.validation.checks import listed, warning

@@ -14,16 +14,16 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from tfoperator.api.fields.problems import Problem, Severity, errors, member, shown
+from tfoperator.api.fields.structure import drop_wrong, members, type_problems, unknown_members
 from tfoperator.api.loading.templates import RENDER_FIRST, templated_fields
 from tfoperator.api.pods.types import TEMPLATE, VOLUME_SOURCE, pod_types, unknown_fields, wrong_types
-from tfoperator.api.problems import Problem, Severity, errors, member, shown
-from tfoperator.api.structure import drop_wrong, members, type_problems, unknown_members
-from tfoperator.api.templates import is_absent
+from tfoperator.api.replicas.templates import is_absent
 from tfoperator.api.v1.types import TFJOBS, TFJob, TFJobSpec, decode_tfjob
 from tfoperator.api.validation.job import validate
 from tfoperator.api.validation.pod_fields import shape_problems
 from tfoperator.api.validation.warnings import validate_grace, validate_tf_config
-from tfoperator.kube.objects import ObjectMeta
+from tfoperator.kube.views.objects import ObjectMeta
 
 _UNREAD_METADATA = frozenset({"managedFields", "selfLink"})
 _TOP_LEVEL = ("apiVersion", "kind", "metadata", "spec")

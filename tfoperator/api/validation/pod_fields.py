@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tfoperator.api.fields.problems import Problem, shown
 from tfoperator.api.pods.images import image_problem
 from tfoperator.api.pods.rules import Fault, Kind, pod_faults
 from tfoperator.api.pods.types import TEMPLATE, wrong_types
-from tfoperator.api.problems import Problem, shown
 from tfoperator.api.validation.checks import warning
-from tfoperator.kube.pod_spec import GPU
+from tfoperator.kube.views.pod_spec import GPU
 
 _CPU_IMAGE = re.compile(r"(?:(?:index\.)?docker\.io/)?tensorflow/tensorflow(?::(?!\S*gpu)[\w.-]+)?")
 NO_CUDA = "has no CUDA, so its GPUs stay idle: tags that end in -gpu have it"

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tfoperator.api.limits import MAX_NAME_LENGTH
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME
-from tfoperator.api.problems import Problem, member, shown
-from tfoperator.api.structure import type_problems
-from tfoperator.api.templates import PodTemplate, TemplateContainer, decode_present_template, is_absent
+from tfoperator.api.fields.limits import MAX_NAME_LENGTH
+from tfoperator.api.fields.problems import Problem, member, shown
+from tfoperator.api.fields.structure import type_problems
+from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.replicas.templates import PodTemplate, TemplateContainer, decode_present_template, is_absent
 from tfoperator.api.validation.checks import warning
 from tfoperator.api.validation.declared import field_problems
 

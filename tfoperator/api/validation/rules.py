@@ -11,26 +11,23 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tfoperator.api.field import declared
-from tfoperator.api.int_or_percent import IntOrPercent
-from tfoperator.api.limits import INT32_MAX
-from tfoperator.api.names import parse_replica_type
-from tfoperator.api.problems import Problem, member
-from tfoperator.api.templates import own_host_names, restarts_in_pod
-from tfoperator.api.v1.types import (
+from tfoperator.api.fields.field import declared
+from tfoperator.api.fields.int_or_percent import IntOrPercent
+from tfoperator.api.fields.limits import INT32_MAX
+from tfoperator.api.fields.problems import Problem, member
+from tfoperator.api.replicas.names import parse_replica_type
+from tfoperator.api.replicas.templates import own_host_names, restarts_in_pod
+from tfoperator.api.v1.choices import (
     CleanPodPolicy,
     Network,
     OnStall,
-    ReplicaSpec,
     ReplicaType,
     RestartMode,
     RestartPolicy,
     RestartScope,
-    RunPolicy,
-    SchedulingPolicy,
     SuccessPolicy,
-    TFJobSpec,
 )
+from tfoperator.api.v1.types import ReplicaSpec, RunPolicy, SchedulingPolicy, TFJobSpec
 from tfoperator.api.validation.checks import warning
 
 _REPLICAS = "spec.tfReplicaSpecs"

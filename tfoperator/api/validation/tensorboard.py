@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.limits import MAX_LOG_DIR_LENGTH, MAX_OBJECT_NAME_LENGTH, MAX_PATH_LENGTH
-from tfoperator.api.names import TENSORBOARD_HOST_VARIABLE, TENSORBOARD_PORT_VARIABLE
-from tfoperator.api.problems import Problem, member, shown
-from tfoperator.api.structure import type_problems
+from tfoperator.api.fields.limits import MAX_LOG_DIR_LENGTH, MAX_OBJECT_NAME_LENGTH, MAX_PATH_LENGTH
+from tfoperator.api.fields.problems import Problem, member, shown
+from tfoperator.api.fields.structure import type_problems
+from tfoperator.api.replicas.names import TENSORBOARD_HOST_VARIABLE, TENSORBOARD_PORT_VARIABLE
 from tfoperator.api.v1.types import TensorBoard
 from tfoperator.api.validation.checks import volume_sources, warning
 from tfoperator.api.validation.declared import field_problems
-from tfoperator.kube.pod_spec import EnvVar, SecurityContext
+from tfoperator.kube.views.pod_spec import EnvVar, SecurityContext
 
 _PATH = "spec.tensorBoard"
 _RESERVED_VARIABLES = (TENSORBOARD_HOST_VARIABLE, TENSORBOARD_PORT_VARIABLE)

@@ -11,9 +11,11 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 
-from tfoperator.api.host_lists import HostList, too_long
-from tfoperator.api.limits import MAX_REPLICAS
-from tfoperator.api.names import (
+from tfoperator.api.fields.limits import MAX_REPLICAS
+from tfoperator.api.fields.problems import Problem, member
+from tfoperator.api.kueue.queues import is_multikueue, not_carried, queue_name, uncounted_devices, uncounted_types
+from tfoperator.api.replicas.host_lists import HostList, too_long
+from tfoperator.api.replicas.names import (
     DEFAULT_CONTAINER_NAME,
     DEFAULT_PORT,
     TF_CONFIG,
@@ -21,12 +23,11 @@ from tfoperator.api.names import (
     parse_replica_name,
     parse_replica_type,
 )
-from tfoperator.api.problems import Problem, member
-from tfoperator.api.queues import is_multikueue, not_carried, queue_name, uncounted_devices, uncounted_types
-from tfoperator.api.templates import is_absent, readable_spec
-from tfoperator.api.v1.types import Network, ReplicaType, TFJob
+from tfoperator.api.replicas.templates import is_absent, readable_spec
+from tfoperator.api.v1.choices import Network, ReplicaType
+from tfoperator.api.v1.types import TFJob
 from tfoperator.api.validation.checks import warning
-from tfoperator.kube.pod_spec import DEFAULT_GRACE_SECONDS
+from tfoperator.kube.views.pod_spec import DEFAULT_GRACE_SECONDS
 
 _REPLICAS = "spec.tfReplicaSpecs"
 _NUMBER = re.compile(r"\d{1,9}(\.\d+)?")

@@ -15,13 +15,13 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.lost_nodes import node_is_lost, node_is_silent
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.pods.lost_nodes import node_is_lost, node_is_silent
+from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.waiting.reason import NOT_PULLED, Reason, ReasonKind, words
 from tfoperator.api.waiting.scheduling import why_no_node
 from tfoperator.api.waiting.templates import images_of, mounts_of
 from tfoperator.base.clock import seconds_between
-from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
+from tfoperator.kube.views.objects import ContainerStateTerminated, ContainerStatus, Pod
 
 STARTS_SOON = 4.0
 """Seconds for which a pod may be prepared, or an init container may run, before a person is told. Sandboxes take one or

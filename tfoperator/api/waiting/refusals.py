@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from tfoperator.api.waiting.reason import Reason, ReasonKind, words
-from tfoperator.kube.errors import ApiError, BadRequestError, ForbiddenError, InvalidError, KubeError
+from tfoperator.kube.protocol.errors import ApiError, BadRequestError, ForbiddenError, InvalidError, KubeError
 
 _FORBIDDEN = re.compile(r"^\S+ \"[^\"]*\" is forbidden: ", re.DOTALL)
 _QUOTA = re.compile(r"exceeded quota: (?P<quota>[^,\s]+), requested: (?P<asks>\S+), used: \S+, limited: (?P<has>\S+)")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from tfoperator.api.waiting.reason import Reason, ReasonKind, words
-from tfoperator.kube.objects import Pod, PodCondition
+from tfoperator.kube.views.objects import Pod, PodCondition
 
 _PREEMPTION = re.compile(r"\.?\s*preemption:.*", re.DOTALL)
 _ECHO_OF_MISSING = re.compile(r"(?<=not found)\. not found\.?$")

@@ -7,8 +7,8 @@ from functools import lru_cache
 
 import msgspec
 
-from tfoperator.api.references import references_of_volumes
-from tfoperator.api.templates import NotKept, readable_spec
+from tfoperator.api.pods.references import references_of_volumes
+from tfoperator.api.replicas.templates import NotKept, readable_spec
 
 _MAX_NAMES = 5
 _CACHED = 64

@@ -20,8 +20,8 @@ from tfoperator.api.conversion import (
     to_v1,
     without_server_fields,
 )
+from tfoperator.api.fields.problems import errors, shown
 from tfoperator.api.loading import Manifest, ManifestError, load_manifests, to_yaml
-from tfoperator.api.problems import errors, shown
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.api.validation.manifest import validate_manifest
 from tfoperator.cli.manifests import conversion_lines, note_lines

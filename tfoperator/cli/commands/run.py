@@ -32,7 +32,7 @@ from tfoperator.cli.terminal.interruptions import Interruptions
 from tfoperator.cli.terminal.output import ReportFormat, note
 from tfoperator.cli.terminal.stdio import FragileStream
 from tfoperator.cli.waiting import timeout_seconds
-from tfoperator.kube.errors import ApiError
+from tfoperator.kube.protocol.errors import ApiError
 from tfoperator.local.run.kept import LOG
 from tfoperator.local.runtime.selection import RuntimeOptions
 from tfoperator.report.facts import Typed

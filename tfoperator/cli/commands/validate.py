@@ -11,8 +11,8 @@ import typer
 
 from tfoperator.api.conversion import Conversion, check
 from tfoperator.api.conversion.result import Note
+from tfoperator.api.fields.problems import Problem, Severity
 from tfoperator.api.loading import Manifest, ManifestError, load_manifests
-from tfoperator.api.problems import Problem, Severity
 from tfoperator.cli.manifests import conversion_lines, is_tfjob, metadata_text, title
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_USAGE
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say

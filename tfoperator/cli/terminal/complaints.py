@@ -13,11 +13,11 @@ import os
 import tempfile
 import traceback
 
+from tfoperator.api.kueue.queues import JOB_UID_LABEL
 from tfoperator.api.loading import ManifestError
-from tfoperator.api.queues import JOB_UID_LABEL
 from tfoperator.cli.terminal.errors import EXIT_BUG, EXIT_FAILED, EXIT_TIMEOUT, CliError
 from tfoperator.cli.terminal.output import note
-from tfoperator.kube.errors import ConfigError, ForbiddenError, KubeError, TransportError, UnauthorizedError
+from tfoperator.kube.protocol.errors import ConfigError, ForbiddenError, KubeError, TransportError, UnauthorizedError
 from tfoperator.sdk import JobAlreadyExists, JobFailed, JobNotFound, JobQueued, QueueState, WaitTimeout
 from tfoperator.sdk import errors as sdk
 

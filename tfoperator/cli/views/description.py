@@ -7,27 +7,27 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.job_conditions import has_condition
-from tfoperator.api.left_running import left_running, left_running_text
-from tfoperator.api.names import (
+from tfoperator.api.kueue.queues import is_multikueue, not_carried
+from tfoperator.api.replicas.left_running import left_running, left_running_text
+from tfoperator.api.replicas.names import (
     ANNOTATION_JOB_RESTARTS,
     ANNOTATION_RESTARTS,
     annotated_count,
     parse_replica_type,
     replica_name,
 )
-from tfoperator.api.queues import is_multikueue, not_carried
-from tfoperator.api.usage_text import resources_text, usage_text
 from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.job_conditions import has_condition
 from tfoperator.api.v1.state import restarts_text
 from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus, TrainingProgress, all_conditions, parse_indexes
 from tfoperator.api.v1.types import ReplicaSpec, TFJob
+from tfoperator.api.v1.usage_text import resources_text, usage_text
 from tfoperator.api.validation.warnings import validate_grace
 from tfoperator.cli.terminal.output import say, table
 from tfoperator.cli.views.jobs import EVENT_HEADER, age, event_row, replicas_text, took
 from tfoperator.cli.views.progress import behind_text, progress_text
 from tfoperator.cli.views.replica_rows import replica_row, usage_cells, usage_header
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 from tfoperator.sdk import JobEvent, JobQueue, PodUsage
 from tfoperator.sdk.states import reasons_without_pods, waiting_reason
 

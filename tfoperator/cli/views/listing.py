@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import typer
 
-from tfoperator.api.names import MANAGED_SELECTOR
+from tfoperator.api.replicas.names import MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.base.clock import SystemClock
 from tfoperator.base.controlchars import json_text
@@ -17,7 +17,7 @@ from tfoperator.cli.terminal.output import ListFormat, TableWriter, as_list, pri
 from tfoperator.cli.views.jobs import HEADER, QUEUE_HEADER, STATE_COLUMN, WIDE_HEADER, job_row, queue_cell
 from tfoperator.cli.views.replica_rows import usage_cells, usage_header
 from tfoperator.kube import ListWatch, Selection, list_all
-from tfoperator.kube.verbs import WatchEventType, WithJson, with_json
+from tfoperator.kube.protocol.verbs import WatchEventType, WithJson, with_json
 from tfoperator.sdk import (
     Change,
     Follower,

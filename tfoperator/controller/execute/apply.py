@@ -23,10 +23,10 @@ from tfoperator.controller.execute.slow_start import failures_after, in_growing_
 from tfoperator.controller.kinds import NOUNS, ObjectKind
 from tfoperator.controller.ledger import Ledger
 from tfoperator.controller.plan.actions import Action, Create, Delete, Looks, Patch, Phase, PhaseName
-from tfoperator.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
-from tfoperator.kube.objects import ObjectMeta
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import Answer, Creation, Deletion, Lookup, Modification, PatchType, Request, Warned
+from tfoperator.kube.protocol.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import Answer, Creation, Deletion, Lookup, Modification, PatchType, Request, Warned
+from tfoperator.kube.views.objects import ObjectMeta
 
 logger = logging.getLogger(__name__)
 

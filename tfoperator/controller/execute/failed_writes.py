@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tfoperator.api import names
-from tfoperator.api.names import replica_of
+from tfoperator.api.replicas import names
+from tfoperator.api.replicas.names import replica_of
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.execute.outcome import Applied, Result
 from tfoperator.controller.ledger import Claims
 from tfoperator.controller.plan.actions import Action, Create, Delete
-from tfoperator.kube.errors import (
+from tfoperator.kube.protocol.errors import (
     AlreadyExistsError,
     ApiError,
     ClientClosed,
@@ -33,9 +33,9 @@ from tfoperator.kube.errors import (
     ServerError,
     TransportError,
 )
-from tfoperator.kube.objects import ObjectMeta, decode_partial, timestamp
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import Answer
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import Answer
+from tfoperator.kube.views.objects import ObjectMeta, decode_partial, timestamp
 
 _LATE_SECONDS = 30.0
 """Seconds after the grace period for which the end of an object is awaited without a message."""

@@ -9,7 +9,7 @@ from typing import TypeGuard
 import msgspec
 
 from tfoperator.controller.plan.actions import Action, Plan
-from tfoperator.kube.errors import (
+from tfoperator.kube.protocol.errors import (
     ApiError,
     BadRequestError,
     ForbiddenError,

@@ -16,7 +16,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from tfoperator.api.names import ANNOTATION_STOPPED, STOPPED_WITH_REPLICA
+from tfoperator.api.replicas.names import ANNOTATION_STOPPED, STOPPED_WITH_REPLICA
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.collaborators import Collaborators, Recorder
@@ -35,7 +35,7 @@ from tfoperator.controller.kinds import NOUNS, ObjectKind, OwnedKind
 from tfoperator.controller.ledger import JobMemory
 from tfoperator.controller.plan.actions import Action, Create, Delete, Patch, PlannedEvent
 from tfoperator.events import ObjectReference
-from tfoperator.kube.errors import ApiError, KubeError, exceeds_quota, namespace_is_ending
+from tfoperator.kube.protocol.errors import ApiError, KubeError, exceeds_quota, namespace_is_ending
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.quantity import parse_quantity
+from tfoperator.api.fields.quantity import parse_quantity
 from tfoperator.controller.kueue.pod_sets import Placement
 
 Json = dict[str, Any]

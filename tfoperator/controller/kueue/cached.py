@@ -10,8 +10,8 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import force_setattr, replace
 
-from tfoperator.api.queues import POD_SETS_ANNOTATION
-from tfoperator.api.workloads import (
+from tfoperator.api.kueue.queues import POD_SETS_ANNOTATION
+from tfoperator.api.kueue.workloads import (
     Admission,
     Assignment,
     Condition,
@@ -25,7 +25,7 @@ from tfoperator.api.workloads import (
 from tfoperator.controller.kueue.left import key_of
 from tfoperator.controller.kueue.objects import IN_USE, Flavor, FlavorSpec, decode_flavor
 from tfoperator.controller.kueue.writes import MAX_FINALIZERS, MAX_MESSAGE
-from tfoperator.kube.objects import NOBODY, compacting
+from tfoperator.kube.views.objects import NOBODY, compacting
 
 MAX_WORKLOAD, MAX_FLAVOR = 16 << 10, 16 << 10
 """Bytes, as JSON, of what is read of a Workload (most have 2 KB), and of a flavor's spec (of eight labels at most)."""

@@ -26,14 +26,14 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.job_conditions import final_condition, has_condition
-from tfoperator.api.names import replica_of
-from tfoperator.api.queues import ADOPTED, POD_SETS_ANNOTATION, PRIORITY_LABEL, queue_name
-from tfoperator.api.replica_pods import ENDED_PHASES
+from tfoperator.api.kueue.queues import ADOPTED, POD_SETS_ANNOTATION, PRIORITY_LABEL, queue_name
+from tfoperator.api.kueue.workloads import Workload
+from tfoperator.api.replicas.names import replica_of
+from tfoperator.api.replicas.replica_pods import ENDED_PHASES
 from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.job_conditions import final_condition, has_condition
 from tfoperator.api.v1.status import parse_indexes
 from tfoperator.api.v1.types import TFJob
-from tfoperator.api.workloads import Workload
 from tfoperator.controller.kueue.adoption import agree
 from tfoperator.controller.kueue.objects import Flavor
 from tfoperator.controller.kueue.pod_sets import (
@@ -49,7 +49,7 @@ from tfoperator.controller.kueue.pod_sets import (
 from tfoperator.controller.kueue.writes import MAX_MESSAGE, NextStatus, Verb, Write, patch_of, removal, unfinalized
 from tfoperator.controller.plan.observed import QueueGate
 from tfoperator.controller.pods.manifests import restarts_together
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 _FLAVOR_UNKNOWN = "FlavorUnknown"
 _UNREADABLE = (ValueError, TypeError, AttributeError)

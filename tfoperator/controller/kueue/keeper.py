@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tfoperator.api.job_conditions import final_condition
-from tfoperator.api.queues import PRIORITY_LABEL, queue_name
-from tfoperator.api.templates import template_dict
+from tfoperator.api.kueue.queues import PRIORITY_LABEL, queue_name
+from tfoperator.api.kueue.workloads import WORKLOADS, Workload
+from tfoperator.api.replicas.templates import template_dict
+from tfoperator.api.v1.job_conditions import final_condition
 from tfoperator.api.v1.types import SchedulingPolicy, TFJob
-from tfoperator.api.workloads import WORKLOADS, Workload
 from tfoperator.base.clock import Clock
 from tfoperator.controller.kueue.cached import decode_flavor_for_cache, decode_workload_for_cache
 from tfoperator.controller.kueue.decide import (
@@ -49,11 +49,11 @@ from tfoperator.informers import (
     SharedInformerFactory,
     index_by_controller_uid,
 )
-from tfoperator.kube.errors import KubeError, NotFoundError
-from tfoperator.kube.listing import list_all
-from tfoperator.kube.objects import ObjectMeta, Pod
-from tfoperator.kube.resources import PRIORITY_CLASSES
-from tfoperator.kube.verbs import ApiClient, ListWatch
+from tfoperator.kube.protocol.errors import KubeError, NotFoundError
+from tfoperator.kube.protocol.resources import PRIORITY_CLASSES
+from tfoperator.kube.protocol.verbs import ApiClient, ListWatch
+from tfoperator.kube.views.objects import ObjectMeta, Pod
+from tfoperator.kube.watching.listing import list_all
 
 logger = logging.getLogger(__name__)
 

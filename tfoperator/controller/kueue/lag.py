@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tfoperator.api.names import MANAGED_SELECTOR, job_selector
-from tfoperator.api.queues import WORKLOAD_ANNOTATION
+from tfoperator.api.kueue.queues import WORKLOAD_ANNOTATION
+from tfoperator.api.kueue.workloads import WORKLOADS, Workload
+from tfoperator.api.replicas.names import MANAGED_SELECTOR, job_selector
 from tfoperator.api.v1.types import TFJOBS, TFJob
-from tfoperator.api.workloads import WORKLOADS, Workload
 from tfoperator.base.clock import Clock
 from tfoperator.controller.kueue.decide import occupies
 from tfoperator.controller.kueue.objects import FLAVORS, Flavor, decode_asked, decode_flavor
@@ -22,11 +22,11 @@ from tfoperator.controller.kueue.pod_sets import workload_name
 from tfoperator.controller.kueue.writes import Verb, Write, frees_some_quota
 from tfoperator.controller.ledger import StaleCache, is_older
 from tfoperator.informers import CONTROLLER_UID_INDEX, Lister
-from tfoperator.kube.listing import list_all
-from tfoperator.kube.objects import Pod, decode_partial, decode_pod
-from tfoperator.kube.options import Selection, by_name
-from tfoperator.kube.resources import PODS
-from tfoperator.kube.verbs import ApiClient, ListWatch
+from tfoperator.kube.protocol.options import Selection, by_name
+from tfoperator.kube.protocol.resources import PODS
+from tfoperator.kube.protocol.verbs import ApiClient, ListWatch
+from tfoperator.kube.views.objects import Pod, decode_partial, decode_pod
+from tfoperator.kube.watching.listing import list_all
 
 TRY_AGAIN = 30.0
 """Seconds until something that was missing is looked up again."""

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tfoperator.api.queues import WORKLOAD_ANNOTATION
+from tfoperator.api.kueue.queues import WORKLOAD_ANNOTATION
+from tfoperator.api.kueue.workloads import Workload
 from tfoperator.api.v1.types import TFJOBS, TFJob
-from tfoperator.api.workloads import Workload
 from tfoperator.controller.kueue.decide import occupies
 from tfoperator.controller.kueue.lag import WorkloadLag, is_of
 from tfoperator.controller.kueue.requests import send
 from tfoperator.controller.kueue.writes import removal
 from tfoperator.informers import CONTROLLER_UID_INDEX, Callbacks, InformerGroup, Lister
-from tfoperator.kube.objects import Pod, object_key
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.verbs import ApiClient
+from tfoperator.kube.views.objects import Pod, object_key
 
 JOB_INDEX = "tfjob"
 """The index of Workloads by `key_of`."""

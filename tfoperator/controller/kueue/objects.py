@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.queues import JOB_UID_LABEL
-from tfoperator.kube.objects import HasMetadata, compacting
-from tfoperator.kube.options import Selection
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import decoder
+from tfoperator.api.kueue.queues import JOB_UID_LABEL
+from tfoperator.kube.protocol.options import Selection
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import decoder
+from tfoperator.kube.views.objects import HasMetadata, compacting
 
 _GROUP, _VERSION = "kueue.x-k8s.io", "v1beta2"
 

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock
-from tfoperator.kube.errors import KubeError, ServerError, TooManyRequestsError, TransportError
+from tfoperator.kube.protocol.errors import KubeError, ServerError, TooManyRequestsError, TransportError
 
 logger = logging.getLogger(__name__)
 

@@ -12,9 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import LABEL_REPLICA_INDEX
-from tfoperator.api.parameter_server import parameter_server_template
-from tfoperator.api.queues import (
+from tfoperator.api.kueue.queues import (
     ADOPTED,
     JOB_UID_LABEL,
     MAX_EXECUTION_LABEL,
@@ -23,9 +21,12 @@ from tfoperator.api.queues import (
     WORKLOAD_ANNOTATION,
     queue_name,
 )
-from tfoperator.api.templates import template_dict
-from tfoperator.api.v1.types import TFJOBS, ReplicaType, SchedulingPolicy, TFJob
-from tfoperator.api.workloads import WORKLOADS, PodSet, Workload
+from tfoperator.api.kueue.workloads import WORKLOADS, PodSet, Workload
+from tfoperator.api.replicas.names import LABEL_REPLICA_INDEX
+from tfoperator.api.replicas.parameter_server import parameter_server_template
+from tfoperator.api.replicas.templates import template_dict
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.types import TFJOBS, SchedulingPolicy, TFJob
 from tfoperator.controller.kueue.objects import IN_USE, Flavor
 from tfoperator.controller.pods.bodies import owner_reference
 from tfoperator.controller.pods.gang import GANG_ORDER

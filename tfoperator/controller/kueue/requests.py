@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from tfoperator.api.workloads import WORKLOADS
+from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.controller.kueue.objects import IN_USE
 from tfoperator.controller.kueue.writes import Verb, Write
-from tfoperator.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
-from tfoperator.kube.objects import decode_partial
-from tfoperator.kube.verbs import ApiClient, decode_metadata
+from tfoperator.kube.protocol.errors import AlreadyExistsError, ConflictError, NotFoundError
+from tfoperator.kube.protocol.verbs import ApiClient, decode_metadata
+from tfoperator.kube.views.objects import decode_partial
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.workloads import Condition, ReclaimablePod, Workload
+from tfoperator.api.kueue.workloads import Condition, ReclaimablePod, Workload
 from tfoperator.controller.kueue.objects import IN_USE
 
 MAX_MESSAGE = 1024

@@ -17,7 +17,7 @@ from tfoperator.controller.ledger.claims import Claims, is_refused
 from tfoperator.controller.ledger.memory import JobMemory
 from tfoperator.expectations import Expectations
 from tfoperator.informers import Lister
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.verbs import ApiClient
 
 __all__ = ["CacheLag", "Claims", "JobMemory", "Ledger", "StaleCache", "is_older", "is_refused", "why_not_adopted"]
 

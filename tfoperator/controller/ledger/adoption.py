@@ -7,10 +7,10 @@ never ran.
 
 from __future__ import annotations
 
-from tfoperator.api.replica_pods import ENDED_PHASES, replica_phase
+from tfoperator.api.replicas.replica_pods import ENDED_PHASES, replica_phase
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import seconds_between
-from tfoperator.kube.objects import HasMetadata, Pod
+from tfoperator.kube.views.objects import HasMetadata, Pod
 
 
 def why_not_adopted(job: TFJob, orphan: HasMetadata) -> str:

@@ -24,9 +24,10 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import has_job_labels
+from tfoperator.api.replicas.names import has_job_labels
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJob
+from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.base.clock import Clock, seconds_between, whole_second
 from tfoperator.controller.kinds import ObjectKind
 from tfoperator.controller.ledger.claims import Claims, is_refused
@@ -35,10 +36,10 @@ from tfoperator.controller.plan.actions import Action, Create, Delete, Plan
 from tfoperator.controller.plan.observed import Observed, Unseen, deciding_pods
 from tfoperator.expectations import ExpectationKey, Expectations, expectation_key
 from tfoperator.informers import Lister
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.objects import ObjectMeta, decode_partial, object_key
-from tfoperator.kube.resources import PODS
-from tfoperator.kube.verbs import ApiClient, Lookup
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import PODS
+from tfoperator.kube.protocol.verbs import ApiClient, Lookup
+from tfoperator.kube.views.objects import ObjectMeta, decode_partial, object_key
 
 
 class StaleCache(KubeError):

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tfoperator.api.names import job_labels
+from tfoperator.api.replicas.names import job_labels
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.ledger.adoption import why_not_adopted
 from tfoperator.controller.pods.bodies import owner_reference
-from tfoperator.kube.errors import (
+from tfoperator.kube.protocol.errors import (
     BadRequestError,
     ForbiddenError,
     InvalidError,
@@ -26,9 +26,9 @@ from tfoperator.kube.errors import (
     NotFoundError,
     namespace_is_ending,
 )
-from tfoperator.kube.objects import HasMetadata, ObjectMeta, decode_partial, decode_pod
-from tfoperator.kube.resources import PODS, Resource
-from tfoperator.kube.verbs import ApiClient, Decoder, decode_metadata
+from tfoperator.kube.protocol.resources import PODS, Resource
+from tfoperator.kube.protocol.verbs import ApiClient, Decoder, decode_metadata
+from tfoperator.kube.views.objects import HasMetadata, ObjectMeta, decode_partial, decode_pod
 
 logger = logging.getLogger(__name__)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tfoperator.controller.plan.actions import Create, Plan
-from tfoperator.kube.errors import KubeError, NotFoundError
-from tfoperator.kube.objects import ObjectMeta
-from tfoperator.kube.verbs import Answer
+from tfoperator.kube.protocol.errors import KubeError, NotFoundError
+from tfoperator.kube.protocol.verbs import Answer
+from tfoperator.kube.views.objects import ObjectMeta
 
 
 def found_metadata(found: Answer) -> ObjectMeta | None:

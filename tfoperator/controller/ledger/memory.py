@@ -18,8 +18,8 @@ import msgspec
 
 from tfoperator.api.cached_job import problems_of, without_templates
 from tfoperator.api.defaults import default
-from tfoperator.api.queues import uncounted_types
-from tfoperator.api.templates import hash_of, is_hash
+from tfoperator.api.kueue.queues import uncounted_types
+from tfoperator.api.replicas.templates import hash_of, is_hash
 from tfoperator.api.v1.status import JobUsage, TFJobStatus
 from tfoperator.api.v1.types import ReplicaSpec, TFJob, TFJobSpec
 from tfoperator.base.clock import whole_second

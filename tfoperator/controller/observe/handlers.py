@@ -11,13 +11,13 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from tfoperator.api import names
+from tfoperator.api.replicas import names
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.observe.informers import ControllerInformers
 from tfoperator.expectations import Expectations, expectation_key
 from tfoperator.informers import InformerGroup, Lister
-from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, Pod, object_key
+from tfoperator.kube.views.objects import HasMetadata, ObjectMeta, OwnerReference, Pod, object_key
 
 T = TypeVar("T", bound=HasMetadata)
 

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tfoperator.api import names
 from tfoperator.api.cached_job import decode_job_for_cache
+from tfoperator.api.replicas import names
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.kinds import ObjectKind
 from tfoperator.controller.kueue.keeper import KueueInformers
@@ -25,16 +25,16 @@ from tfoperator.informers import (
     index_orphans,
 )
 from tfoperator.kube import Selection
-from tfoperator.kube.deployments import Deployment, decode_deployment
-from tfoperator.kube.objects import (
+from tfoperator.kube.protocol.resources import DEPLOYMENTS, PODS, PRIORITY_CLASSES, SERVICES, Resource
+from tfoperator.kube.protocol.verbs import Decoder
+from tfoperator.kube.views.deployments import Deployment, decode_deployment
+from tfoperator.kube.views.objects import (
     HasMetadata,
     Pod,
     Service,
     decode_pod,
     decode_service,
 )
-from tfoperator.kube.resources import DEPLOYMENTS, PODS, PRIORITY_CLASSES, SERVICES, Resource
-from tfoperator.kube.verbs import Decoder
 
 T = TypeVar("T", bound=HasMetadata)
 

@@ -13,9 +13,9 @@ from typing import TypeVar
 
 import msgspec
 
-from tfoperator.api import names
 from tfoperator.api.cached_job import without_templates
 from tfoperator.api.defaults import default
+from tfoperator.api.replicas import names
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.controller.collaborators import Collaborators
 from tfoperator.controller.ledger import Ledger, StaleCache, is_refused, why_not_adopted
@@ -24,16 +24,16 @@ from tfoperator.controller.plan.observed import Observed, UnkeptLogs
 from tfoperator.controller.pods.naming import is_service_of
 from tfoperator.controller.pods.pod_groups import PodGroup, decode_pod_group
 from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, Lister
-from tfoperator.kube.deployments import decode_deployment
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.objects import (
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import DEPLOYMENTS, PODS, SERVICES, Resource
+from tfoperator.kube.protocol.verbs import Decoder
+from tfoperator.kube.views.deployments import decode_deployment
+from tfoperator.kube.views.objects import (
     HasMetadata,
     ObjectMeta,
     decode_pod,
     decode_service,
 )
-from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
-from tfoperator.kube.verbs import Decoder
 
 T = TypeVar("T", bound=HasMetadata)
 

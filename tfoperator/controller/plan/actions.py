@@ -15,13 +15,13 @@ from typing import Any, Self
 
 import msgspec
 
-from tfoperator.api.names import STOPPED_WITH_REPLICA
+from tfoperator.api.replicas.names import STOPPED_WITH_REPLICA
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import EventType, JobReason
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.api.v1.types import ReplicaType
 from tfoperator.controller.kinds import ObjectKind
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 ReplicaId = tuple[ReplicaType, int]
 """A replica's type and index."""

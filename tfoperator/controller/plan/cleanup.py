@@ -27,16 +27,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from tfoperator.api.job_conditions import ended_by_limit
-from tfoperator.api.left_running import left_running, left_running_text
-from tfoperator.api.lost_nodes import node_is_lost
-from tfoperator.api.names import is_parameter_server, replica_of
-from tfoperator.api.queues import MULTIKUEUE_ORIGIN_LABEL
-from tfoperator.api.replica_pods import ENDED_PHASES, is_ending, outlives_training, replica_phase
+from tfoperator.api.kueue.queues import MULTIKUEUE_ORIGIN_LABEL
+from tfoperator.api.pods.lost_nodes import node_is_lost
+from tfoperator.api.replicas.left_running import left_running, left_running_text
+from tfoperator.api.replicas.names import is_parameter_server, replica_of
+from tfoperator.api.replicas.replica_pods import ENDED_PHASES, is_ending, outlives_training, replica_phase
+from tfoperator.api.v1.choices import CleanPodPolicy, Network
 from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.job_conditions import ended_by_limit
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import JobCondition, find_condition
-from tfoperator.api.v1.types import CleanPodPolicy, Network, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.actions import Delete, DeleteReason, Patch, PhaseName, StopReason
 from tfoperator.controller.plan.facts import Facts, Stage
@@ -44,7 +45,7 @@ from tfoperator.controller.plan.held_resources import program_of, termination_of
 from tfoperator.controller.plan.observed import clean_pod_policy
 from tfoperator.controller.plan.proposal import Act, LookAgain, Want, delete, event, stop
 from tfoperator.controller.plan.restart import CLOCK_SKEW, any_begun
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 _LEAVE_RUNNING = ("", CleanPodPolicy.NONE)
 """The policies under which pods may still run after the job's success."""

@@ -53,7 +53,7 @@ from tfoperator.controller.plan.proposal import (
     sooner,
 )
 from tfoperator.controller.plan.status import build_status, is_worth_writing, seconds_until_due
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 _NEEDED_BY_PODS = frozenset({PhaseName.POD_GROUP, PhaseName.NETWORK})
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from tfoperator.api.limits import MANAGED_BY_OPERATOR
+from tfoperator.api.fields.limits import MANAGED_BY_OPERATOR
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.actions import Plan

@@ -6,9 +6,9 @@ limit on failures counts it. Kubernetes marks most of them by the pod's conditio
 
 from __future__ import annotations
 
-from tfoperator.api.lost_nodes import GC_REASON, TAINT_REASON, node_is_lost
+from tfoperator.api.pods.lost_nodes import GC_REASON, TAINT_REASON, node_is_lost
 from tfoperator.controller.plan.restart import Ending, was_refused
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 DELETED = "deleted by a user or a program"
 _BY_KUBELET = "TerminationByKubelet"

@@ -17,7 +17,7 @@ from functools import partial
 
 import msgspec
 
-from tfoperator.api.names import MAX_RESTARTS
+from tfoperator.api.replicas.names import MAX_RESTARTS
 from tfoperator.api.v1.disruptions import DisruptionBackoff
 from tfoperator.api.v1.status import format_indexes, parse_indexes
 from tfoperator.base.clock import seconds_between, utc, whole_second

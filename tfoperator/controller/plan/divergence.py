@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tfoperator.api.limits import MAX_NOT_A_NUMBER
-from tfoperator.api.losses import loss_is_a_number
+from tfoperator.api.fields.limits import MAX_NOT_A_NUMBER
 from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.losses import loss_is_a_number
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.controller.plan.facts import Facts
 from tfoperator.controller.plan.proposal import SetCondition, Want, event

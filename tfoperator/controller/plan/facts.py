@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.disruptions import DisruptionBackoff
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import JobCondition, UsagePhase
-from tfoperator.api.v1.types import ReplicaType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.observed import Observed, PlanOptions
 from tfoperator.controller.plan.progress import NOT_WATCHED, Stall
@@ -24,8 +25,8 @@ from tfoperator.controller.plan.replicas import JobRestart, Replica, ReplicaGrou
 from tfoperator.controller.pods.gang import GangScheduler
 from tfoperator.controller.pods.manifests import ReplicaManifests
 from tfoperator.controller.pods.pod_groups import PodGroupSpec
-from tfoperator.kube.deployments import Deployment
-from tfoperator.kube.objects import Service
+from tfoperator.kube.views.deployments import Deployment
+from tfoperator.kube.views.objects import Service
 
 _TRAINED = (UsagePhase.TRAINING, UsagePhase.LOST, UsagePhase.STALLED)
 

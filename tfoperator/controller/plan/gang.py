@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from tfoperator.api.names import GANG_TOPOLOGY_ANNOTATION
+from tfoperator.api.replicas.names import GANG_TOPOLOGY_ANNOTATION
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.types import SchedulingPolicy

@@ -12,13 +12,13 @@ from datetime import datetime
 from functools import lru_cache
 from itertools import pairwise
 
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.v1.status import JobUsage, ResourceUsage, UsagePhase, seconds_since
 from tfoperator.base.clock import utc
 from tfoperator.controller.plan.replicas import Replica, ReplicaState
 from tfoperator.controller.pods.resources import requests_of
 from tfoperator.controller.pods.template import PodTemplateError
-from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
+from tfoperator.kube.views.objects import ContainerStateTerminated, ContainerStatus, Pod
 
 _MAX_RESOURCES, _MAX_SUM = 16, 2.0**100
 

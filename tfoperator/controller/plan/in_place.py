@@ -12,15 +12,15 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.replica_pods import restarted_by_rule
-from tfoperator.api.v1.types import RestartPolicy
+from tfoperator.api.replicas.replica_pods import restarted_by_rule
+from tfoperator.api.v1.choices import RestartPolicy
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.disruption_causes import crash_of
 from tfoperator.controller.plan.held_resources import program_of, termination_of
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.plan.replicas import ENDED_STATES, Replica, ReplicaState, restarting
 from tfoperator.controller.plan.restart import Ending, is_unseen
-from tfoperator.kube.objects import ContainerStateTerminated, Pod
+from tfoperator.kube.views.objects import ContainerStateTerminated, Pod
 
 RULE_TIMEOUT = 120.0
 """Seconds after which a container that still waits for its restart, beside others that run, gets a new pod: a kubelet

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME
-from tfoperator.api.replica_pods import signal_of
+from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.replicas.replica_pods import signal_of
 from tfoperator.api.v1.reasons import EventType, JobReason
 from tfoperator.base.clock import epoch_seconds
 from tfoperator.controller.plan.facts import Facts
@@ -27,7 +27,7 @@ from tfoperator.controller.plan.replicas import (
     some,
 )
 from tfoperator.controller.plan.restart import restarts_before
-from tfoperator.kube.objects import ContainerStateTerminated, Pod
+from tfoperator.kube.views.objects import ContainerStateTerminated, Pod
 
 _MAX_NAMES = 3
 

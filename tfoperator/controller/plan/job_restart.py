@@ -22,9 +22,10 @@ from functools import partial
 
 import msgspec
 
-from tfoperator.api.names import ANNOTATION_JOB_DISRUPTIONS, MAX_RESTARTS, annotated_count, replica_of
-from tfoperator.api.replica_pods import replica_phase
-from tfoperator.api.v1.types import ReplicaType, TFJob
+from tfoperator.api.replicas.names import ANNOTATION_JOB_DISRUPTIONS, MAX_RESTARTS, annotated_count, replica_of
+from tfoperator.api.replicas.replica_pods import replica_phase
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import epoch_seconds, seconds_between
 from tfoperator.controller.plan.facts import Facts
 from tfoperator.controller.plan.replicas import JobRestart, Replica, ReplicaGroup, ReplicaState, without_new_restart
@@ -36,7 +37,7 @@ from tfoperator.controller.plan.restart import (
     restart_wait,
 )
 from tfoperator.controller.pods.manifests import restarts_together
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 _LOST_STATES = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
 

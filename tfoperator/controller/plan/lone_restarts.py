@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.reasons import JobReason
-from tfoperator.api.v1.types import ReplicaType
 from tfoperator.controller.plan.facts import Facts
 from tfoperator.controller.plan.proposal import Want, event
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup

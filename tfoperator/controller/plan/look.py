@@ -13,11 +13,12 @@ from itertools import chain
 
 import msgspec
 
-from tfoperator.api.limits import MAX_REPLICAS
-from tfoperator.api.names import LABEL_TENSORBOARD
-from tfoperator.api.templates import is_absent
+from tfoperator.api.fields.limits import MAX_REPLICAS
+from tfoperator.api.replicas.names import LABEL_TENSORBOARD
+from tfoperator.api.replicas.templates import is_absent
+from tfoperator.api.v1.choices import OnStraggler, ReplicaType
 from tfoperator.api.v1.status import JobCondition, all_conditions
-from tfoperator.api.v1.types import OnStraggler, ReplicaType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.api.validation.job import long_names
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.conditions import is_finished, is_held
@@ -37,7 +38,7 @@ from tfoperator.controller.plan.tensorboard import split_tensorboard
 from tfoperator.controller.plan.verdict import judge
 from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.controller.pods.naming import NAMINGS, PLAIN_NAMES, is_service_of, naming_in_use, network_in_use
-from tfoperator.kube.objects import HasMetadata
+from tfoperator.kube.views.objects import HasMetadata
 
 
 def look(observed: Observed, now: datetime, options: PlanOptions) -> Facts:

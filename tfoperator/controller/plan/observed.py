@@ -8,17 +8,18 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.names import replica_of
+from tfoperator.api.replicas.names import replica_of
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.status import JobUsage, ReplicaStatus, TFJobStatus, TrainingProgress, parse_indexes
-from tfoperator.api.v1.types import ReplicaType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import Reason
 from tfoperator.base.clock import epoch_seconds, seconds_between
 from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.controller.pods.options import PodOptions
 from tfoperator.controller.pods.pod_groups import PodGroup
-from tfoperator.kube.deployments import Deployment
-from tfoperator.kube.objects import ObjectMeta, Pod, Service
+from tfoperator.kube.views.deployments import Deployment
+from tfoperator.kube.views.objects import ObjectMeta, Pod, Service
 
 _NO_STATUS = ReplicaStatus()
 

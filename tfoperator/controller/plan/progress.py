@@ -8,10 +8,10 @@ from enum import Enum
 
 import msgspec
 
-from tfoperator.api.v1.types import OnStall
+from tfoperator.api.v1.choices import OnStall
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 STACKS_TIMEOUT = 30.0
 """Seconds that the end of a job, or of a stall, waits for stacks: a process that is stopped answers no signal."""

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tfoperator.api.names import ANNOTATION_STOPPED, replica_of
-from tfoperator.api.replica_pods import STOP_DEADLINE, is_ending
+from tfoperator.api.replicas.names import ANNOTATION_STOPPED, replica_of
+from tfoperator.api.replicas.replica_pods import STOP_DEADLINE, is_ending
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import EventType, ForeignReason, JobReason
 from tfoperator.controller.kinds import OwnedKind
@@ -28,7 +28,7 @@ from tfoperator.controller.plan.actions import (
     StopReason,
 )
 from tfoperator.controller.plan.facts import Facts
-from tfoperator.kube.objects import HasMetadata, Pod
+from tfoperator.kube.views.objects import HasMetadata, Pod
 
 
 class SetCondition(msgspec.Struct, frozen=True, gc=False):

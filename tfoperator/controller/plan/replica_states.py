@@ -17,12 +17,13 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.names import MAX_RESTARTS, replica_of
-from tfoperator.api.replica_pods import ENDED_PHASES, outlives_training, replica_phase
-from tfoperator.api.templates import restarts_in_pod
+from tfoperator.api.replicas.names import MAX_RESTARTS, replica_of
+from tfoperator.api.replicas.replica_pods import ENDED_PHASES, outlives_training, replica_phase
+from tfoperator.api.replicas.templates import restarts_in_pod
+from tfoperator.api.v1.choices import ReplicaType, RestartPolicy
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import ReplicaStatus, find_condition
-from tfoperator.api.v1.types import ReplicaSpec, ReplicaType, RestartPolicy, TFJob
+from tfoperator.api.v1.types import ReplicaSpec, TFJob
 from tfoperator.base.clock import epoch_seconds, seconds_between
 from tfoperator.controller.plan.disruption_causes import DELETED, deletion_of, disruption_of, kubelet_ended
 from tfoperator.controller.plan.in_place import (
@@ -59,7 +60,7 @@ from tfoperator.controller.plan.restart import (
     restart_wait,
 )
 from tfoperator.controller.pods.manifests import desired_policy, desired_size, restarts_in_place
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 _TYPE_ORDER = (ReplicaType.CHIEF, ReplicaType.EVALUATOR, ReplicaType.MASTER, ReplicaType.PS, ReplicaType.WORKER)
 """The order in which the Go operator looks at the types; the first failure it meets names the job's failure."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import MAX_RESTARTS, parse_replica_index
+from tfoperator.api.replicas.names import MAX_RESTARTS, parse_replica_index
 from tfoperator.api.v1.status import ReplicaStatus, parse_indexes
 from tfoperator.api.waiting import (
     Reason,
@@ -24,7 +24,7 @@ from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.plan.observed import Refusals
 from tfoperator.controller.plan.restart import restarts_before, restarts_in_place
 from tfoperator.controller.pods.manifests import DesiredReplicas
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 GONE = "its pod is gone"
 """The cause of the restart of a replica that has no pod now."""

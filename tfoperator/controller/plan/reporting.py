@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from tfoperator.api.names import parse_replica_type
-from tfoperator.api.queues import queue_name
+from tfoperator.api.kueue.queues import queue_name
+from tfoperator.api.replicas.names import parse_replica_type
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import PASSING_CONDITIONS, ConditionType, Fate
 from tfoperator.api.v1.reasons import ForeignReason, JobReason
-from tfoperator.api.v1.types import ReplicaType
 from tfoperator.api.waiting import summary
 from tfoperator.controller.plan.actions import Looks
 from tfoperator.controller.plan.conditions import is_held

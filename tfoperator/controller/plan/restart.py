@@ -17,8 +17,8 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.lost_nodes import node_is_lost
-from tfoperator.api.names import (
+from tfoperator.api.pods.lost_nodes import node_is_lost
+from tfoperator.api.replicas.names import (
     ANNOTATION_DISRUPTIONS,
     ANNOTATION_JOB_RESTARTS,
     ANNOTATION_RESTARTS,
@@ -26,11 +26,12 @@ from tfoperator.api.names import (
     MAX_RESTARTS,
     annotated_count,
 )
-from tfoperator.api.replica_pods import FIRST_RETRYABLE_EXIT_CODE, training_end
-from tfoperator.api.v1.types import RestartPolicy, TFJob
+from tfoperator.api.replicas.replica_pods import FIRST_RETRYABLE_EXIT_CODE, training_end
+from tfoperator.api.v1.choices import RestartPolicy
+from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.observed import PlanOptions
-from tfoperator.kube.objects import ContainerStateTerminated, Pod, PodStatus
+from tfoperator.kube.views.objects import ContainerStateTerminated, Pod, PodStatus
 
 CLOCK_SKEW = 10.0
 """Seconds by which the clocks of a node and of the API server may differ before their order of events is believed."""

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from tfoperator.api.names import replica_of
-from tfoperator.api.replica_pods import ENDED_PHASES, replica_phase
+from tfoperator.api.replicas.names import replica_of
+from tfoperator.api.replicas.replica_pods import ENDED_PHASES, replica_phase
+from tfoperator.api.v1.choices import Network, ReplicaType
 from tfoperator.api.v1.reasons import JobReason
-from tfoperator.api.v1.types import Network, ReplicaType
 from tfoperator.base.clock import epoch_seconds
 from tfoperator.controller.plan.actions import Create, DeleteReason, PhaseName, StopReason
 from tfoperator.controller.plan.facts import Facts
@@ -38,7 +38,7 @@ from tfoperator.controller.plan.replicas import (
 from tfoperator.controller.plan.restart import overdue_seconds
 from tfoperator.controller.pods.bodies import away_from
 from tfoperator.controller.pods.manifests import PodCounts, ReplicaManifests
-from tfoperator.kube.objects import Pod, Service
+from tfoperator.kube.views.objects import Pod, Service
 
 _POD_STATES = (ReplicaState.PENDING, ReplicaState.RUNNING)
 

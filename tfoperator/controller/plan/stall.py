@@ -24,17 +24,18 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.job_conditions import condition_of
+from tfoperator.api.v1.choices import OnStall, ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.job_conditions import condition_of
 from tfoperator.api.v1.status import TrainingProgress, all_conditions
-from tfoperator.api.v1.types import OnStall, ReplicaType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import seconds_between, utc, whole_second
 from tfoperator.base.durations import format_duration
 from tfoperator.controller.plan.facts import Facts
 from tfoperator.controller.plan.progress import STACKS_TIMEOUT, Stall, StallState, pods_to_look_into
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState, restarted_at_once
 from tfoperator.controller.pods.manifests import CHIEF_TYPES
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 _TRAINING_TYPES = (*CHIEF_TYPES, ReplicaType.WORKER)
 _Running = tuple[ReplicaGroup, Replica, Pod]

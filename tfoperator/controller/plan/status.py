@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.job_conditions import READY_COUNT
-from tfoperator.api.names import replicas_selector
+from tfoperator.api.replicas.names import replicas_selector
+from tfoperator.api.v1.choices import Network, ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.job_conditions import READY_COUNT
 from tfoperator.api.v1.status import (
     JobCondition,
     JobUsage,
@@ -25,7 +26,7 @@ from tfoperator.api.v1.status import (
     parse_indexes,
     status_of,
 )
-from tfoperator.api.v1.types import Network, ReplicaType, TFJob, TFJobSpec
+from tfoperator.api.v1.types import TFJob, TFJobSpec
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.conditions import Conditions, is_finished
 from tfoperator.controller.plan.facts import Facts, Stage

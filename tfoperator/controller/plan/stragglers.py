@@ -15,9 +15,9 @@ from collections.abc import Container, Iterator, Mapping
 
 import msgspec
 
-from tfoperator.api.job_conditions import has_condition
-from tfoperator.api.limits import MAX_NODE_FAILURES
+from tfoperator.api.fields.limits import MAX_NODE_FAILURES
 from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.job_conditions import has_condition
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.facts import Facts

@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from tfoperator.api import names
-from tfoperator.api.queues import queue_name, uncounted_devices
+from tfoperator.api.kueue.queues import queue_name, uncounted_devices
+from tfoperator.api.replicas import names
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import TensorBoardStatus
 from tfoperator.api.v1.types import TFJob
@@ -29,7 +29,7 @@ from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.plan.proposal import Act, StatusPart, Want, event
 from tfoperator.controller.pods.options import PodOptions
 from tfoperator.controller.pods.tensorboard import refused_service_type, tensorboard_deployment, tensorboard_service
-from tfoperator.kube.objects import HasMetadata
+from tfoperator.kube.views.objects import HasMetadata
 
 _Kind = Literal["deployments", "services"]
 _SPEC_FIELD = "spec.tensorBoard"

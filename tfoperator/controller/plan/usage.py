@@ -24,9 +24,9 @@ from itertools import pairwise
 
 import msgspec
 
-from tfoperator.api.queues import queue_name
+from tfoperator.api.kueue.queues import queue_name
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.status import JobUsage, TrainingProgress, UsagePhase, seconds_since
-from tfoperator.api.v1.types import ReplicaType
 from tfoperator.base.clock import utc, whole_second
 from tfoperator.controller.plan.actions import Plan
 from tfoperator.controller.plan.facts import Facts, Stage

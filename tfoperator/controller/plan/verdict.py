@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from tfoperator.api.int_or_percent import allowed, required
-from tfoperator.api.job_conditions import ACTIVE_TOO_LONG, BACKOFF_LIMIT_REACHED
+from tfoperator.api.fields.int_or_percent import allowed, required
+from tfoperator.api.v1.choices import OnStall, ReplicaType, SuccessPolicy
 from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.job_conditions import ACTIVE_TOO_LONG, BACKOFF_LIMIT_REACHED
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import find_condition
-from tfoperator.api.v1.types import OnStall, ReplicaType, SuccessPolicy, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import Reason, ReasonKind, summary
 from tfoperator.controller.plan.facts import GOES_ON, Facts, Stage, Verdict
 from tfoperator.controller.plan.held_resources import program_of, termination_of

@@ -20,8 +20,9 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import ANNOTATION_RESTART_MODE, CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME
-from tfoperator.api.progress_names import (
+from tfoperator.api.fields.quantity import parse_quantity
+from tfoperator.api.replicas.names import ANNOTATION_RESTART_MODE, CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME
+from tfoperator.api.replicas.progress_names import (
     ANNOTATION_PROGRESS_CA,
     CA_FILE,
     CA_VARIABLE,
@@ -34,12 +35,12 @@ from tfoperator.api.progress_names import (
     status_path,
     token_audience,
 )
-from tfoperator.api.quantity import parse_quantity
-from tfoperator.api.replica_pods import FIRST_RETRYABLE_EXIT_CODE
-from tfoperator.api.templates import template_dict
-from tfoperator.api.v1.types import Checkpoint, RestartMode, RestartPolicy, TFJob
+from tfoperator.api.replicas.replica_pods import FIRST_RETRYABLE_EXIT_CODE
+from tfoperator.api.replicas.templates import template_dict
+from tfoperator.api.v1.choices import RestartMode, RestartPolicy
+from tfoperator.api.v1.types import Checkpoint, TFJob
 from tfoperator.controller.pods.template import PodTemplateError, Template, list_of_objects
-from tfoperator.kube.objects import ObjectMeta
+from tfoperator.kube.views.objects import ObjectMeta
 
 _Objects = Sequence[dict[str, Any]]
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tfoperator.api.names import (
+from tfoperator.api.replicas.names import (
     DEFAULT_PORT,
     DEFAULT_PORT_NAME,
     job_labels,
 )
-from tfoperator.api.v1.types import TFJOBS, RestartPolicy, TFJob
+from tfoperator.api.v1.choices import RestartPolicy
+from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.pods.template import Template
 
 

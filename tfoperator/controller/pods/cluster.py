@@ -15,7 +15,7 @@ from functools import partial
 
 import msgspec
 
-from tfoperator.api.v1.types import ReplicaType
+from tfoperator.api.v1.choices import ReplicaType
 
 _encode = msgspec.json.Encoder().encode
 

@@ -13,14 +13,15 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import job_labels
-from tfoperator.api.quantity import parse_quantity
-from tfoperator.api.v1.types import ReplicaType, SchedulingPolicy, TFJob
+from tfoperator.api.fields.quantity import parse_quantity
+from tfoperator.api.replicas.names import job_labels
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.types import SchedulingPolicy, TFJob
 from tfoperator.controller.pods.pod_groups import PodGroup, PodGroupSpec, is_kept, short_name
 from tfoperator.controller.pods.template import Template
-from tfoperator.kube.kept import GROUP_NAME_ANNOTATION
-from tfoperator.kube.objects import Pod
-from tfoperator.kube.resources import Resource
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.views.kept import GROUP_NAME_ANNOTATION
+from tfoperator.kube.views.objects import Pod
 
 VOLCANO_POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups")
 COSCHEDULING_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups")

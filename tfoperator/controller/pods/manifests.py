@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tfoperator.api.host_lists import ALWAYS_ACCEPTED, PER_HOST, HostList, too_long
-from tfoperator.api.limits import MAX_REPLICAS
-from tfoperator.api.names import (
+from tfoperator.api.fields.limits import MAX_REPLICAS
+from tfoperator.api.replicas.host_lists import ALWAYS_ACCEPTED, PER_HOST, HostList, too_long
+from tfoperator.api.replicas.names import (
     ANNOTATION_DISRUPTIONS,
     ANNOTATION_JOB_DISRUPTIONS,
     ANNOTATION_JOB_RESTARTS,
@@ -19,10 +19,11 @@ from tfoperator.api.names import (
     TF_CONFIG,
     replica_labels,
 )
-from tfoperator.api.parameter_server import parameter_server_template
-from tfoperator.api.process_variables import PROCESS_TYPES, ProcessVariables
-from tfoperator.api.templates import is_absent
-from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RestartMode, RestartPolicy, RestartScope, TFJob
+from tfoperator.api.replicas.parameter_server import parameter_server_template
+from tfoperator.api.replicas.process_variables import PROCESS_TYPES, ProcessVariables
+from tfoperator.api.replicas.templates import is_absent
+from tfoperator.api.v1.choices import Network, ReplicaType, RestartMode, RestartPolicy, RestartScope
+from tfoperator.api.v1.types import ReplicaSpec, TFJob
 from tfoperator.controller.pods.additions import add_accelerators, add_restart_rule, give_access, mount_checkpoint
 from tfoperator.controller.pods.bodies import (
     ReplicaPod,

@@ -14,10 +14,11 @@ from collections.abc import Iterable
 
 import msgspec
 
-from tfoperator.api import names
-from tfoperator.api.templates import own_host_names
-from tfoperator.api.v1.types import Network, ReplicaType, TFJob
-from tfoperator.kube.objects import HasMetadata, ObjectMeta, Pod, Service
+from tfoperator.api.replicas import names
+from tfoperator.api.replicas.templates import own_host_names
+from tfoperator.api.v1.choices import Network, ReplicaType
+from tfoperator.api.v1.types import TFJob
+from tfoperator.kube.views.objects import HasMetadata, ObjectMeta, Pod, Service
 
 _NETWORKS = {network.value: network for network in Network}
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tfoperator.api.v1.types import Network
+from tfoperator.api.v1.choices import Network
 from tfoperator.controller.pods.additions import Accelerator, ProgressAccess
 from tfoperator.controller.pods.gang import GangScheduler
 from tfoperator.controller.pods.naming import Naming

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.kube.objects import HasMetadata, PodCondition, compacting
+from tfoperator.kube.views.objects import HasMetadata, PodCondition, compacting
 
 MAX_ANNOTATIONS = 256
 """A job passes on 64 at most, as many as its own cache keeps."""

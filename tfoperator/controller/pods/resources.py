@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.quantity import format_quantity, is_binary, parse_quantity
+from tfoperator.api.fields.quantity import format_quantity, is_binary, parse_quantity
 from tfoperator.controller.pods.template import PodTemplateError, Template, an_object, list_of_objects
 
 _POD_LEVEL_RESOURCES = ("cpu", "memory")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tfoperator.api.problems import shown
+from tfoperator.api.fields.problems import shown
 from tfoperator.api.v1.types import SchedulingPolicy, TFJob
 from tfoperator.controller.pods.gang import GangScheduler
 from tfoperator.controller.pods.pod_groups import PodGroupSpec

@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME, DEFAULT_PORT, DEFAULT_PORT_NAME
-from tfoperator.api.templates import template_dict
-from tfoperator.api.v1.types import ReplicaSpec, ReplicaType
+from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME, DEFAULT_PORT, DEFAULT_PORT_NAME
+from tfoperator.api.replicas.templates import template_dict
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.types import ReplicaSpec
 
 
 class PodTemplateError(ValueError):

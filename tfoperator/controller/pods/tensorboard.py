@@ -12,11 +12,12 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api import names
-from tfoperator.api.v1.types import TensorBoard, TensorBoardServiceType, TFJob
+from tfoperator.api.replicas import names
+from tfoperator.api.v1.choices import TensorBoardServiceType
+from tfoperator.api.v1.types import TensorBoard, TFJob
 from tfoperator.controller.pods.bodies import owner_reference
 from tfoperator.controller.pods.options import PodOptions
-from tfoperator.kube.resources import DEPLOYMENTS, SERVICES
+from tfoperator.kube.protocol.resources import DEPLOYMENTS, SERVICES
 
 _SECURITY_CONTEXT = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
 """The requirements of Pod Security's level `restricted`, for any image.

@@ -9,7 +9,7 @@ import msgspec
 
 from tfoperator.kube.config.credentials import Credentials, StaticCredentials
 from tfoperator.kube.config.tls import TlsContexts, TlsOptions
-from tfoperator.kube.errors import ConfigError
+from tfoperator.kube.protocol.errors import ConfigError
 
 
 class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):

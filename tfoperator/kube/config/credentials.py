@@ -17,7 +17,7 @@ import msgspec
 
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.config.tls import ClientCertificate
-from tfoperator.kube.errors import ConfigError
+from tfoperator.kube.protocol.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from tfoperator.kube.config.credentials import (
 from tfoperator.kube.config.plugins import auth_provider, exec_plugin
 from tfoperator.kube.config.tls import ClientCertificate, TlsOptions
 from tfoperator.kube.config.written import Written, WrittenCredentials, WrittenParts
-from tfoperator.kube.errors import ConfigError
+from tfoperator.kube.protocol.errors import ConfigError
 
 _Sections = dict[str, list[tuple[dict[str, Any], Path]]]
 """By section, the entries with the file of each. Of entries with the same name the first wins, as in kubectl."""

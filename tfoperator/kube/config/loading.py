@@ -16,7 +16,7 @@ from tfoperator.kube.config.credentials import TokenFile
 from tfoperator.kube.config.kubeconfig import read_kubeconfig
 from tfoperator.kube.config.plugins import LoaderTarget
 from tfoperator.kube.config.tls import TlsOptions
-from tfoperator.kube.errors import ConfigError, NoClusterConfigured
+from tfoperator.kube.protocol.errors import ConfigError, NoClusterConfigured
 
 __all__ = ["SERVICE_ACCOUNT", "ClusterConfig", "load_config", "load_in_cluster_config"]
 

@@ -18,7 +18,7 @@ import msgspec
 
 from tfoperator.kube.config.credentials import IssuedCredential, bearer
 from tfoperator.kube.config.tls import ClientCertificate
-from tfoperator.kube.errors import ConfigError
+from tfoperator.kube.protocol.errors import ConfigError
 
 _STDERR_SHOWN = 500  # characters of a plugin's stderr in an error
 _OWN_EXTENSION = "client.authentication.k8s.io/exec"

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from tfoperator.base.clock import Clock, SystemClock
-from tfoperator.kube.errors import ConfigError
+from tfoperator.kube.protocol.errors import ConfigError
 
 
 class ClientCertificate(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.config.credentials import Credentials, IssuedCredential
-from tfoperator.kube.errors import ConfigError
+from tfoperator.kube.protocol.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ import msgspec
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from tfoperator.base.clock import Clock
-from tfoperator.kube.errors import UNDECODABLE, AnswerTooLarge, ApiError, Status, error_from_status
+from tfoperator.kube.protocol.errors import UNDECODABLE, AnswerTooLarge, ApiError, Status, error_from_status
 
 MAX_HEAD_BYTES = 1 << 17
 """Limit for everything but the body: the head with all interim responses before it, chunk sizes, a trailer."""

@@ -17,8 +17,8 @@ import msgspec
 
 from tfoperator.base.clock import Clock
 from tfoperator.kube.config.cluster import is_loopback
-from tfoperator.kube.errors import ConfigError
 from tfoperator.kube.http.answer import ResponseReader
+from tfoperator.kube.protocol.errors import ConfigError
 
 
 class Proxy(msgspec.Struct, frozen=True):

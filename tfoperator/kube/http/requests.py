@@ -9,10 +9,10 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from tfoperator.kube.objects import ObjectMeta
-from tfoperator.kube.options import ListOptions, WatchOptions
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import Body, Creation, Deletion, Lookup, Modification, Replacement, Request
+from tfoperator.kube.protocol.options import ListOptions, WatchOptions
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import Body, Creation, Deletion, Lookup, Modification, Replacement, Request
+from tfoperator.kube.views.objects import ObjectMeta
 
 JSON = "application/json"
 METADATA_OF_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"

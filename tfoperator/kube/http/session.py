@@ -21,13 +21,13 @@ from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.credentials import IssuedCredential
 from tfoperator.kube.config.tls import ClientCertificate
-from tfoperator.kube.errors import ApiError, ClientClosed, TransportError
 from tfoperator.kube.http.answer import Response, error_of
 from tfoperator.kube.http.exchange import Exchange
 from tfoperator.kube.http.requests import Call
 from tfoperator.kube.http.stream import ByteStream
 from tfoperator.kube.http.transport import HEADER_SETS, Headers, Transport
-from tfoperator.kube.observer import RequestObserver
+from tfoperator.kube.protocol.errors import ApiError, ClientClosed, TransportError
+from tfoperator.kube.protocol.observer import RequestObserver
 
 if TYPE_CHECKING:
     from tfoperator.kube.http.exec import Executed

@@ -15,13 +15,13 @@ from functools import lru_cache
 
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.config.tls import ClientCertificate
-from tfoperator.kube.errors import ClientClosed, TransportError
 from tfoperator.kube.http.answer import MAX_HEAD_BYTES, Response, ResponseReader
 from tfoperator.kube.http.destination import Destination
 from tfoperator.kube.http.exchange import TIMEOUTS_IN_ALL, Exchange
 from tfoperator.kube.http.pool import ClientConnection, Pool
 from tfoperator.kube.http.stream import ByteStream
 from tfoperator.kube.http.wire import BROKEN, read_error, set_timeout
+from tfoperator.kube.protocol.errors import ClientClosed, TransportError
 
 Headers = Sequence[tuple[str, str]]
 

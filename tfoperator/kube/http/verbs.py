@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from tfoperator.base.clock import Clock
-from tfoperator.kube.errors import UNDECODABLE, ClientClosed, KubeError, MalformedResponse
 from tfoperator.kube.http.answer import Response
 from tfoperator.kube.http.multiplexer import Multiplexer
+from tfoperator.kube.http.nesting import decode_what_can_be_followed
 from tfoperator.kube.http.requests import (
     JSON,
     METADATA_OF_LIST,
@@ -23,11 +23,11 @@ from tfoperator.kube.http.requests import (
     watch_query,
 )
 from tfoperator.kube.http.session import Session
-from tfoperator.kube.nesting import decode_what_can_be_followed
-from tfoperator.kube.objects import decode_nothing, decode_partial
-from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import (
+from tfoperator.kube.http.watch import HttpWatch
+from tfoperator.kube.protocol.errors import UNDECODABLE, ClientClosed, KubeError, MalformedResponse
+from tfoperator.kube.protocol.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import (
     Answer,
     ApiClient,
     Decoder,
@@ -38,7 +38,7 @@ from tfoperator.kube.verbs import (
     Warned,
     decode_metadata,
 )
-from tfoperator.kube.watch import HttpWatch
+from tfoperator.kube.views.objects import decode_nothing, decode_partial
 
 T = TypeVar("T")
 

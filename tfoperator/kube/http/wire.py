@@ -11,7 +11,7 @@ import ssl
 
 from httptools import HttpParserError
 
-from tfoperator.kube.errors import ConnectionRefused, DeadlineExceeded, MalformedResponse, TransportError
+from tfoperator.kube.protocol.errors import ConnectionRefused, DeadlineExceeded, MalformedResponse, TransportError
 
 BROKEN = (OSError, EOFError, HttpParserError, ValueError)
 """The errors that using a connection can raise; ValueError is for an invalid host name."""

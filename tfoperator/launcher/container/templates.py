@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.kube.pod_spec import verbatim
+from tfoperator.kube.views.pod_spec import verbatim
 from tfoperator.launcher.core.component import TMP_PATH, ArtifactDict, ExecutorContainerSpec
 from tfoperator.launcher.core.errors import TemplateError
 

@@ -20,7 +20,7 @@ from tfoperator.base.controlchars import without_controls
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.loading import SERVICE_ACCOUNT, load_config, load_in_cluster_config
-from tfoperator.kube.retry import failure_of
+from tfoperator.kube.protocol.retry import failure_of
 from tfoperator.launcher.core.errors import LaunchCancelled
 from tfoperator.launcher.core.metadata import Driver, LocalMetadata, Publisher
 from tfoperator.launcher.core.output import LocalOutputStore, OutputStore

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import msgspec
 
 from tfoperator.base.private_files import check_own_place, make_folders
-from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.launcher.core.component import Artifact, Component
 from tfoperator.launcher.core.errors import WorkDirectoryError
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.launcher.core.component import Artifact
 
 OUTPUT_FILE = "output.json"

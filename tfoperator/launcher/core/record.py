@@ -19,7 +19,7 @@ import msgspec
 
 from tfoperator.base.files import hold_lock
 from tfoperator.base.private_files import check_own_place, make_folders
-from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.launcher.core.component import Artifact
 from tfoperator.launcher.core.errors import AlreadyFailed, LaunchInProgress, WorkDirectoryError
 from tfoperator.launcher.core.metadata import Execution

@@ -12,18 +12,24 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any, Self
 
-from tfoperator.api.job_conditions import final_condition
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME, JOB_ROLE_MASTER, LABEL_JOB_ROLE, job_selector, replica_name
-from tfoperator.api.problems import errors
+from tfoperator.api.fields.problems import errors
+from tfoperator.api.replicas.names import (
+    DEFAULT_CONTAINER_NAME,
+    JOB_ROLE_MASTER,
+    LABEL_JOB_ROLE,
+    job_selector,
+    replica_name,
+)
 from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.job_conditions import final_condition
 from tfoperator.api.v1.status import all_conditions
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.api.validation.manifest import validate_manifest
 from tfoperator.base.clock import epoch_seconds
 from tfoperator.kube import ListOptions, Selection
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.following import Follower
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import PODS
+from tfoperator.kube.watching.following import Follower
 from tfoperator.launcher.container.backend import Launch, LogForwarder, object_name
 from tfoperator.launcher.core.component import ExecutorContainerSpec, ExecutorSpec, Json, PlatformConfig, merge_values
 from tfoperator.launcher.core.errors import PermanentFailure, PlatformConfigError

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.kube.resources import Resource
+from tfoperator.kube.protocol.resources import Resource
 
 
 class ScalePaths(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from tfoperator.api import names
+from tfoperator.api.replicas import names
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
@@ -21,10 +21,10 @@ from tfoperator.informers import (
     index_by_controller_uid,
 )
 from tfoperator.kube import Selection
-from tfoperator.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
-from tfoperator.kube.objects import HasMetadata, Pod, Service, timestamp
-from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES
-from tfoperator.kube.verbs import ApiClient, decoder
+from tfoperator.kube.protocol.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
+from tfoperator.kube.protocol.resources import DEPLOYMENTS, PODS, SERVICES
+from tfoperator.kube.protocol.verbs import ApiClient, decoder
+from tfoperator.kube.views.objects import HasMetadata, Pod, Service, timestamp
 from tfoperator.local.controllers.deployment_pods import (
     HASH_LABEL,
     LocalDeployment,

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api import names
-from tfoperator.kube.objects import HasMetadata, Pod
+from tfoperator.api.replicas import names
+from tfoperator.kube.views.objects import HasMetadata, Pod
 from tfoperator.local.runtime.loopback_network import LOOPBACK
 
 HASH_LABEL = "pod-template-hash"

@@ -15,7 +15,7 @@ import msgspec
 
 from tfoperator.base.files import is_locked
 from tfoperator.base.private_files import make_folders, write_private
-from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.local.identity import ProcessIdentity, is_alive
 from tfoperator.local.runtime.selection import RuntimeName
 

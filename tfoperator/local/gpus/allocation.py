@@ -12,8 +12,8 @@ from itertools import combinations
 
 import msgspec
 
-from tfoperator.api.quantity import parse_quantity
-from tfoperator.kube.pod_spec import GPU, Container
+from tfoperator.api.fields.quantity import parse_quantity
+from tfoperator.kube.views.pod_spec import GPU, Container
 from tfoperator.local.runtime.process.programs import shown_devices
 from tfoperator.local.runtime.protocol import LocalPod
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from tfoperator.base.files import take_lock
-from tfoperator.kube.pod_spec import GPU, Container
+from tfoperator.kube.views.pod_spec import GPU, Container
 from tfoperator.local.gpus.allocation import Gpu, Links, choose, links_between, needed, share, visible
 from tfoperator.local.gpus.nvml import NoGpus, Nvml
 from tfoperator.local.runtime.measurements import ContainerName

@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
-from tfoperator.api.names import LABEL_REPLICA_TYPE
+from tfoperator.api.replicas.names import LABEL_REPLICA_TYPE
 from tfoperator.base.clock import Clock, Repetition, SystemClock
 from tfoperator.events import EventRecorder
 from tfoperator.informers import Callbacks, SharedInformerFactory
-from tfoperator.kube.objects import Service
-from tfoperator.kube.pod_spec import GPU, Container
-from tfoperator.kube.resources import PODS, SERVICES
-from tfoperator.kube.verbs import ApiClient, decoder
+from tfoperator.kube.protocol.resources import PODS, SERVICES
+from tfoperator.kube.protocol.verbs import ApiClient, decoder
+from tfoperator.kube.views.objects import Service
+from tfoperator.kube.views.pod_spec import GPU, Container
 from tfoperator.local.gpus.manager import GpuManager
 from tfoperator.local.node.container_launcher import NodeParts
 from tfoperator.local.node.log_store import LogStore

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from tfoperator.base.clock import Clock
-from tfoperator.kube.pod_spec import Container
+from tfoperator.kube.views.pod_spec import Container
 from tfoperator.local.gpus.manager import GpuManager
 from tfoperator.local.node.container_record import ContainerRecord
 from tfoperator.local.node.expansion import ContainerConfigError, command_line, environment, image_arguments

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from tfoperator.api.quantity import parse_quantity
-from tfoperator.kube.pod_spec import Container, EnvVar, FieldRef, KeyRef, ResourceRef
+from tfoperator.api.fields.quantity import parse_quantity
+from tfoperator.kube.views.pod_spec import Container, EnvVar, FieldRef, KeyRef, ResourceRef
 from tfoperator.local.runtime.loopback_network import LOOPBACK
 from tfoperator.local.runtime.protocol import LaunchError, LocalPod
 from tfoperator.local.usage import Machine

@@ -17,7 +17,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_expo
 
 from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.events import EventRecorder, ObjectReference
-from tfoperator.kube.errors import (
+from tfoperator.kube.protocol.errors import (
     ApiError,
     ClientClosed,
     ConflictError,
@@ -26,9 +26,9 @@ from tfoperator.kube.errors import (
     ServerError,
     TransportError,
 )
-from tfoperator.kube.objects import HasMetadata, timestamp
-from tfoperator.kube.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Resource
-from tfoperator.kube.verbs import ApiClient, PatchType, decoder
+from tfoperator.kube.protocol.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Resource
+from tfoperator.kube.protocol.verbs import ApiClient, PatchType, decoder
+from tfoperator.kube.views.objects import HasMetadata, timestamp
 from tfoperator.local.node.expansion import ContainerConfigError, Data, Sources, Tokens
 from tfoperator.local.runtime.protocol import LocalPod, StartLater
 

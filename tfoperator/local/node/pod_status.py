@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tfoperator.base.clock import Clock
-from tfoperator.kube.objects import (
+from tfoperator.kube.views.objects import (
     ContainerStateRunning,
     ContainerStateTerminated,
     ContainerStateWaiting,

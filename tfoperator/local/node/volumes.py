@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from tfoperator.base.private_files import private_folder
-from tfoperator.kube.pod_spec import (
+from tfoperator.kube.views.pod_spec import (
     Container,
     DownwardSource,
     HostPathSource,

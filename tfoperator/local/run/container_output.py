@@ -13,8 +13,8 @@ from typing import TypeVar
 import msgspec
 
 from tfoperator.api.v1.types import TFJob
-from tfoperator.kube.event import Event
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.event import Event
+from tfoperator.kube.views.objects import Pod
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.run.log_tail import UnreadLog
 from tfoperator.local.run.results import RunOutcome

@@ -12,16 +12,16 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.job_conditions import final_condition
-from tfoperator.api.names import ANNOTATION_STOPPED, STOPPED_WITH_RUN
-from tfoperator.api.replica_pods import STOP_DEADLINE
+from tfoperator.api.replicas.names import ANNOTATION_STOPPED, STOPPED_WITH_RUN
+from tfoperator.api.replicas.replica_pods import STOP_DEADLINE
 from tfoperator.api.v1.condition_types import PASSING_CONDITIONS, ConditionType
+from tfoperator.api.v1.job_conditions import final_condition
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.state import RUN_ENDS
 from tfoperator.api.v1.status import JobCondition, JobUsage, ReplicaStatus, TFJobStatus
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.base.clock import utc, whole_second
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 from tfoperator.report.facts import FinalState
 
 DIED = "Died"

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from tfoperator.api.names import parse_replica_name, replica_name
-from tfoperator.api.replica_pods import ENDED_PHASES, replica_phase
-from tfoperator.api.v1.types import ReplicaType, SuccessPolicy, TFJob
-from tfoperator.kube.objects import Pod
+from tfoperator.api.replicas.names import parse_replica_name, replica_name
+from tfoperator.api.replicas.replica_pods import ENDED_PHASES, replica_phase
+from tfoperator.api.v1.choices import ReplicaType, SuccessPolicy
+from tfoperator.api.v1.types import TFJob
+from tfoperator.kube.views.objects import Pod
 from tfoperator.local.run.fit_output import FitOutput
 from tfoperator.report.facts import ReplicaFacts
 

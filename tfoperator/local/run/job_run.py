@@ -17,11 +17,11 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name
+from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME, replica_name
 from tfoperator.api.v1.types import TFJOBS, TFJob
-from tfoperator.kube.event import Event
-from tfoperator.kube.objects import Pod, object_key
-from tfoperator.kube.verbs import WithJson
+from tfoperator.kube.protocol.verbs import WithJson
+from tfoperator.kube.views.event import Event
+from tfoperator.kube.views.objects import Pod, object_key
 from tfoperator.local.controlplane import ControlPlane, PageMaker, ServedPage
 from tfoperator.local.node.volumes import VOLUMES, VolumeManager
 from tfoperator.local.run.container_output import OutputPace, OutputReader, RunListener

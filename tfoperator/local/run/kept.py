@@ -13,7 +13,7 @@ import msgspec
 
 from tfoperator.base.clock import utc
 from tfoperator.base.files import is_locked, open_regular
-from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.local.run.ending import DIED, RunEnd
 
 if TYPE_CHECKING:

@@ -15,16 +15,16 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.informers import Callbacks, SharedInformerFactory
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import KubeError, NotFoundError
-from tfoperator.kube.event import Event, decode_event
-from tfoperator.kube.objects import Pod, decode_pod
-from tfoperator.kube.resources import EVENTS, PODS
-from tfoperator.kube.verbs import WithJson, with_json
+from tfoperator.kube.protocol.errors import KubeError, NotFoundError
+from tfoperator.kube.protocol.resources import EVENTS, PODS
+from tfoperator.kube.protocol.verbs import WithJson, with_json
+from tfoperator.kube.views.event import Event, decode_event
+from tfoperator.kube.views.objects import Pod, decode_pod
 from tfoperator.local.controlplane import ControlPlane
 from tfoperator.local.manifest_resources import apply
 from tfoperator.local.run.container_output import RunListener

@@ -14,7 +14,7 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import Clock, Repetition, SystemClock
 from tfoperator.base.files import file_mark
 from tfoperator.kube.client import Client
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 from tfoperator.local.apiserver.http.pod_streams import NodeStreams
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.local.controlplane import client_config

@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import ANNOTATION_PARAMETERS, DEFAULT_CONTAINER_NAME
+from tfoperator.api.replicas.names import ANNOTATION_PARAMETERS, DEFAULT_CONTAINER_NAME
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.errors import UNDECODABLE
-from tfoperator.kube.event import Event
-from tfoperator.kube.resources import EVENTS, PODS, Resource
+from tfoperator.kube.protocol.errors import UNDECODABLE
+from tfoperator.kube.protocol.resources import EVENTS, PODS, Resource
+from tfoperator.kube.views.event import Event
 from tfoperator.local.run.ending import RunEnd, ended_objects
 from tfoperator.local.run.kept import MAX_RECORDS, RECORDS
 from tfoperator.report.curves import Point

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from tfoperator.api.v1.types import TFJob
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 from tfoperator.local.runtime.log_files import LogFile, last_lines
 from tfoperator.report.facts import KILLED, TAIL_BYTES, TAIL_LINES, FinalState, JobFacts, ReplicaFacts, RunFacts
 from tfoperator.report.job import facts_of_replica

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from tfoperator.api.job_conditions import final_condition
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.job_conditions import final_condition
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import utc
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.run.ending import FINISHED_MESSAGE, RunEnd
 from tfoperator.local.run.finished import has_finished, trained_to_its_end

@@ -10,8 +10,8 @@ from typing import Protocol
 
 import msgspec
 
-from tfoperator.kube.objects import HasMetadata, PodStatus
-from tfoperator.kube.pod_spec import Container, FullPodSpec
+from tfoperator.kube.views.objects import HasMetadata, PodStatus
+from tfoperator.kube.views.pod_spec import Container, FullPodSpec
 from tfoperator.local.runtime.beneath import make_beneath
 from tfoperator.local.runtime.log_files import LogFile
 from tfoperator.local.runtime.loopback_network import LoopbackNetwork

@@ -10,8 +10,8 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from tfoperator.kube.errors import BadRequestError, KubeError, NotFoundError
-from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
+from tfoperator.kube.protocol.errors import BadRequestError, KubeError, NotFoundError
+from tfoperator.kube.views.objects import ContainerStateTerminated, ContainerStatus, Pod
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, path_component
 from tfoperator.logs.archive.log_file import SavedLog, size_of
 from tfoperator.logs.archive.place import Place

@@ -16,10 +16,10 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from tfoperator.api.names import LABEL_PREFIX
-from tfoperator.api.replica_pods import replica_phase, stopped_with_replica
-from tfoperator.kube.errors import UNDECODABLE
-from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.api.replicas.names import LABEL_PREFIX
+from tfoperator.api.replicas.replica_pods import replica_phase, stopped_with_replica
+from tfoperator.kube.protocol.errors import UNDECODABLE
+from tfoperator.kube.views.objects import ObjectMeta, Pod
 
 logger = logging.getLogger(__name__)
 

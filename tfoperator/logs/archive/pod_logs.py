@@ -18,9 +18,9 @@ import msgspec
 
 from tfoperator.base.clock import Clock
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import KubeError
 from tfoperator.kube.http.stream import ByteStream
-from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.views.objects import ObjectMeta, Pod
 from tfoperator.logs.archive.attempt import Attempt, PodGone
 from tfoperator.logs.archive.layout import (
     RECORD,

@@ -12,9 +12,9 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME
-from tfoperator.api.replica_pods import restarted_by_rule
-from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
+from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.replicas.replica_pods import restarted_by_rule
+from tfoperator.kube.views.objects import ContainerStateTerminated, ContainerStatus, Pod
 from tfoperator.logs.archive.layout import ArchivedPod
 
 RunKey = tuple[str, int, int | None, datetime | None]

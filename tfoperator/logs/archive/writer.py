@@ -23,7 +23,7 @@ from cachetools import TTLCache
 
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.client import Client
-from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.kube.views.objects import ObjectMeta, Pod
 from tfoperator.logs.archive.place import Place
 from tfoperator.logs.archive.pod_logs import ArchiveBounds, PodLogs, PodNow, Saved
 from tfoperator.logs.archive.runs import NO_RUNS, Run, RunKey, ready_runs, runs_of

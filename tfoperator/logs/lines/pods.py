@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import (
+from tfoperator.kube.http.stream import ByteStream
+from tfoperator.kube.protocol.errors import (
     BadRequestError,
     ClientClosed,
     KubeError,
@@ -14,7 +15,6 @@ from tfoperator.kube.errors import (
     TransportError,
     UnauthorizedError,
 )
-from tfoperator.kube.http.stream import ByteStream
 from tfoperator.logs.lines.reader import LogConnection, LogCut, LogNotYet, NoLog
 
 _TRANSIENT_ERRORS = (TransportError, ServerError, TooManyRequestsError, UnauthorizedError)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfoperator.api.v1.types import Network
+from tfoperator.api.v1.choices import Network
 from tfoperator.controller import PLAIN_NAMES, UNIQUE_NAMES, PlanOptions, gang_scheduler
 from tfoperator.operator.options.settings import Options
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME
-from tfoperator.api.problems import Problem, member, shown
-from tfoperator.api.structure import drop_nulls, type_problems, unknown_members
+from tfoperator.api.fields.problems import Problem, member, shown
+from tfoperator.api.fields.structure import drop_nulls, type_problems, unknown_members
+from tfoperator.api.replicas.names import CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME
 from tfoperator.controller import ANY, Accelerator, SchedulingRules
 from tfoperator.operator.options.values import NAMESPACE, ValueKind, refuse
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any, NamedTuple, get_args
 
 import msgspec
 
-from tfoperator.api.names import WEBHOOK_SECRET, WEBHOOK_SERVICE
-from tfoperator.api.progress_names import PROGRESS_SECRET, PROGRESS_SERVICE
-from tfoperator.api.v1.types import CleanPodPolicy, Network
+from tfoperator.api.replicas.names import WEBHOOK_SECRET, WEBHOOK_SERVICE
+from tfoperator.api.replicas.progress_names import PROGRESS_SECRET, PROGRESS_SERVICE
+from tfoperator.api.v1.choices import CleanPodPolicy, Network
 from tfoperator.controller import Accelerator, SchedulingRules
 from tfoperator.operator.options.pod_settings import ACCELERATORS, SCHEDULING
 from tfoperator.operator.options.values import (

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from tfoperator.api.problems import Problem
+from tfoperator.api.fields.problems import Problem
 from tfoperator.base.durations import format_duration, parse_duration
 from tfoperator.servers.http.limits import Address
 

@@ -18,13 +18,13 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.controller import LogLines, NewestLine
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import ClientClosed, ForbiddenError, KubeError
-from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.kube.protocol.errors import ClientClosed, ForbiddenError, KubeError
+from tfoperator.kube.views.objects import ObjectMeta, Pod
 from tfoperator.operator.witnesses.witness_pool import WitnessPool
 
 logger = logging.getLogger(__name__)

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name
-from tfoperator.api.replica_pods import replica_phase
+from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME, replica_name
+from tfoperator.api.replicas.replica_pods import replica_phase
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.base.clock import Clock, SystemClock
-from tfoperator.kube.errors import ForbiddenError, KubeError
-from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.kube.protocol.errors import ForbiddenError, KubeError
+from tfoperator.kube.views.objects import ObjectMeta, Pod
 from tfoperator.logs.stacks import STACKS_COMMAND, PodStacks, stacks_printed, stacks_refused
 from tfoperator.operator.witnesses.witness_pool import WitnessPool
 

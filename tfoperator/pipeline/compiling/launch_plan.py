@@ -13,7 +13,7 @@ import msgspec
 
 from tfoperator.base.files import local_path
 from tfoperator.base.urls import shown_url
-from tfoperator.kube.pod_spec import verbatim
+from tfoperator.kube.views.pod_spec import verbatim
 from tfoperator.launcher import ComponentError
 from tfoperator.launcher.core.component import Json
 from tfoperator.launcher.core.metadata import fingerprint

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from tfoperator.kube.errors import UNDECODABLE
-from tfoperator.kube.nesting import reaches
+from tfoperator.kube.http.nesting import reaches
+from tfoperator.kube.protocol.errors import UNDECODABLE
 
 
 class ArtifactType:

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from tfoperator.kube.errors import UNDECODABLE
-from tfoperator.kube.pod_spec import verbatim
+from tfoperator.kube.protocol.errors import UNDECODABLE
+from tfoperator.kube.views.pod_spec import verbatim
 from tfoperator.launcher import (
     Artifact,
     ComponentError,

@@ -13,7 +13,7 @@ import msgspec
 from tfoperator.base.files import local_path
 from tfoperator.base.urls import shown_url
 from tfoperator.base.yamldata.reader import MAX_BYTES, YamlError, read_documents
-from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.launcher import ComponentError, ExecutorSpec, PlatformConfig
 from tfoperator.launcher.component_file import parameter_values
 from tfoperator.launcher.core.component import Json

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.quantity import parse_quantity
+from tfoperator.api.fields.quantity import parse_quantity
 from tfoperator.launcher import (
     ComponentError,
     DockerPlatformConfig,

@@ -11,7 +11,7 @@ from functools import partial
 import msgspec
 
 from tfoperator.base.files import local_path
-from tfoperator.kube.errors import ConfigError, KubeError
+from tfoperator.kube.protocol.errors import ConfigError, KubeError
 from tfoperator.launcher import LaunchContext, LauncherError
 from tfoperator.launcher.core.context import connect
 from tfoperator.launcher.core.record import recorded_execution

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name
-from tfoperator.kube.objects import Pod
+from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME, replica_name
+from tfoperator.kube.views.objects import Pod
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod
 from tfoperator.logs.archive.reader import read_archived
 from tfoperator.sdk.logs.pod_logs import LogOptions

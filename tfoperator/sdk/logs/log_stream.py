@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 
-from tfoperator.api.job_conditions import final_condition
-from tfoperator.api.names import job_selector, replica_name
-from tfoperator.api.replica_pods import replica_phase
+from tfoperator.api.replicas.names import job_selector, replica_name
+from tfoperator.api.replicas.replica_pods import replica_phase
+from tfoperator.api.v1.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.kube import ListOptions, Selection, by_name
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.following import Follower
-from tfoperator.kube.objects import Pod, decode_pod
-from tfoperator.kube.resources import PODS
-from tfoperator.kube.verbs import WatchEventType
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import PODS
+from tfoperator.kube.protocol.verbs import WatchEventType
+from tfoperator.kube.views.objects import Pod, decode_pod
+from tfoperator.kube.watching.following import Follower
 from tfoperator.sdk.logs.pod_logs import LogLine, LogOptions
 from tfoperator.sdk.logs.run_log import ContainerRun, RunLogReader, is_running, present_run
 from tfoperator.sdk.states import ReplicaFilter, pod_order, waiting_reason

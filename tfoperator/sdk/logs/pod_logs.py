@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import BadRequestError, NotFoundError
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.protocol.errors import BadRequestError, NotFoundError
+from tfoperator.kube.views.objects import Pod
 from tfoperator.sdk.states import container_status, has_started
 
 logger = logging.getLogger(__name__)

@@ -8,12 +8,12 @@ from enum import Enum
 
 import msgspec
 
-from tfoperator.api.names import replica_name
+from tfoperator.api.replicas.names import replica_name
 from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import ClientClosed, KubeError, NotFoundError, ServerError, TransportError
-from tfoperator.kube.objects import Pod, decode_pod
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.errors import ClientClosed, KubeError, NotFoundError, ServerError, TransportError
+from tfoperator.kube.protocol.resources import PODS
+from tfoperator.kube.views.objects import Pod, decode_pod
 from tfoperator.logs.lines.pods import open_pod_log
 from tfoperator.logs.lines.reader import LogConnection, LogCut, LogNotYet, LogReader, NoLog
 from tfoperator.sdk.logs.pod_logs import LogLine, LogOptions

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from tfoperator.api.names import replica_name
+from tfoperator.api.replicas.names import replica_name
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.controlchars import without_controls
 from tfoperator.kube.client import Client
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 from tfoperator.logs.archive.layout import ArchivedPod
 from tfoperator.report.blame import first_failure, suspects
 from tfoperator.sdk.reports.job_report import job_facts

@@ -14,22 +14,22 @@ from typing import Protocol
 
 import msgspec
 
-from tfoperator.api.job_conditions import final_condition
-from tfoperator.api.names import (
+from tfoperator.api.kueue.queues import is_multikueue
+from tfoperator.api.replicas.names import (
     ANNOTATION_STOPPED,
     DEFAULT_CONTAINER_NAME,
     STOPPED_WITH_RUN,
     replica_name,
     replica_of,
 )
-from tfoperator.api.queues import is_multikueue
-from tfoperator.api.replica_pods import replica_phase, stopped_with_replica
+from tfoperator.api.replicas.replica_pods import replica_phase, stopped_with_replica
+from tfoperator.api.v1.job_conditions import final_condition
 from tfoperator.api.v1.status import parse_indexes
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.controlchars import shown_lines
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.views.objects import ContainerStateTerminated, ContainerStatus, Pod
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod
 from tfoperator.logs.archive.reader import read_archived
 from tfoperator.logs.archive.runs import runs_of_container

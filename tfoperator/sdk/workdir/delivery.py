@@ -17,15 +17,15 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME, LABEL_WORKDIR, WORKDIR_SOURCE_VOLUME, WORKDIR_VOLUME
+from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME, LABEL_WORKDIR, WORKDIR_SOURCE_VOLUME, WORKDIR_VOLUME
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import Selection, list_all
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import ConflictError, KubeError, NotFoundError
-from tfoperator.kube.objects import ObjectMeta
-from tfoperator.kube.pod_spec import verbatim
-from tfoperator.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS
-from tfoperator.kube.verbs import PatchType, decode_metadata
+from tfoperator.kube.protocol.errors import ConflictError, KubeError, NotFoundError
+from tfoperator.kube.protocol.resources import CONFIG_MAPS, NAMESPACES, SECRETS
+from tfoperator.kube.protocol.verbs import PatchType, decode_metadata
+from tfoperator.kube.views.objects import ObjectMeta
+from tfoperator.kube.views.pod_spec import verbatim
 from tfoperator.object_store import Objects
 from tfoperator.sdk.errors import WorkdirError
 from tfoperator.sdk.workdir import in_replica

@@ -22,9 +22,9 @@ from cachetools import LRUCache, TLRUCache, TTLCache
 
 from tfoperator.base.clock import Clock
 from tfoperator.base.token_bucket import TokenBucket
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS
+from tfoperator.kube.protocol.verbs import ApiClient
 
 logger = logging.getLogger(__name__)
 

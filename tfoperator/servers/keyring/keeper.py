@@ -12,7 +12,7 @@ from datetime import timedelta
 from urllib.parse import urlsplit
 
 from tfoperator.base.clock import Clock, Repetition
-from tfoperator.kube.errors import KubeError
+from tfoperator.kube.protocol.errors import KubeError
 from tfoperator.servers.certificates.pem import CertificateError
 from tfoperator.servers.keyring.keyring import Keyring
 from tfoperator.servers.keyring.secret import ForeignSecret, KeyringSecret

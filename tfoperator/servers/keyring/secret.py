@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from tfoperator.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
-from tfoperator.kube.objects import ObjectMeta
-from tfoperator.kube.resources import SECRETS
-from tfoperator.kube.verbs import ApiClient, decoder
+from tfoperator.kube.protocol.errors import AlreadyExistsError, ConflictError, NotFoundError
+from tfoperator.kube.protocol.resources import SECRETS
+from tfoperator.kube.protocol.verbs import ApiClient, decoder
+from tfoperator.kube.views.objects import ObjectMeta
 from tfoperator.servers.certificates.pem import CertificateError
 from tfoperator.servers.keyring.keyring import Keyring, decode_keyring, encode_keyring, is_due, new_keyring, renewed
 

@@ -11,12 +11,13 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from tfoperator.api.job_conditions import final_condition
-from tfoperator.api.limits import MAX_BEHIND, MAX_SHOWN_METRICS
-from tfoperator.api.losses import loss_is_a_number
-from tfoperator.api.names import parse_replica_name, parse_replica_type
+from tfoperator.api.fields.limits import MAX_BEHIND, MAX_SHOWN_METRICS
+from tfoperator.api.replicas.names import parse_replica_name, parse_replica_type
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.job_conditions import final_condition
+from tfoperator.api.v1.losses import loss_is_a_number
 from tfoperator.api.v1.status import Metric, ReplicaProgress, TrainingProgress, parse_indexes
-from tfoperator.api.v1.types import ReplicaType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.base.durations import human_duration
 from tfoperator.servers.progress.paces import slow_replicas
 from tfoperator.servers.progress.reports import ProgressReport

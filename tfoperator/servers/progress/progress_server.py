@@ -8,14 +8,14 @@ from datetime import timedelta
 
 import msgspec
 
-from tfoperator.api.job_conditions import final_condition
-from tfoperator.api.names import replica_name
+from tfoperator.api.replicas.names import replica_name
+from tfoperator.api.v1.job_conditions import final_condition
 from tfoperator.api.v1.status import JobUsage
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.informers import Callbacks, InformerGroup
-from tfoperator.kube.objects import ObjectMeta, Pod, object_key
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.verbs import ApiClient
+from tfoperator.kube.views.objects import ObjectMeta, Pod, object_key
 from tfoperator.servers.keyring.keeper import KeyringKeeper, server_names
 from tfoperator.servers.keyring.keyring import Keyring
 from tfoperator.servers.keyring.secret import KeyringSecret

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.limits import MAX_NOT_A_NUMBER
-from tfoperator.api.losses import loss_is_a_number
+from tfoperator.api.fields.limits import MAX_NOT_A_NUMBER
+from tfoperator.api.v1.losses import loss_is_a_number
 from tfoperator.api.v1.status import Metric
-from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.kube.protocol.errors import UNDECODABLE
 
 MAX_BODY = 64 << 10
 MAX_METRICS = 256

@@ -15,12 +15,12 @@ from http import HTTPStatus
 
 import msgspec
 
-from tfoperator.api.names import replica_name
-from tfoperator.api.progress_names import token_audience
+from tfoperator.api.replicas.names import replica_name
+from tfoperator.api.replicas.progress_names import token_audience
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock
 from tfoperator.informers import Lister
-from tfoperator.kube.objects import Pod, object_key
+from tfoperator.kube.views.objects import Pod, object_key
 from tfoperator.servers.certificates.tls import TlsServer
 from tfoperator.servers.http.limits import Limits
 from tfoperator.servers.http.messages import Answer, Refusal, Request

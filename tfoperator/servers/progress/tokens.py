@@ -15,7 +15,7 @@ import jwt
 import msgspec
 
 from tfoperator.base.clock import Clock
-from tfoperator.kube.errors import UNDECODABLE, KubeError
+from tfoperator.kube.protocol.errors import UNDECODABLE, KubeError
 
 logger = logging.getLogger(__name__)
 

@@ -24,10 +24,10 @@ from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.informers import Lister
-from tfoperator.kube.errors import ConflictError, KubeError, NotFoundError
 from tfoperator.kube.http.requests import status_write
-from tfoperator.kube.objects import decode_nothing
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.errors import ConflictError, KubeError, NotFoundError
+from tfoperator.kube.protocol.verbs import ApiClient
+from tfoperator.kube.views.objects import decode_nothing
 from tfoperator.servers.progress.metrics import ProgressMetrics
 from tfoperator.workqueue import QueueMetrics, RateLimitingQueue, Workers
 

@@ -13,13 +13,13 @@ import threading
 from collections.abc import Callable, Collection
 from datetime import timedelta
 
-from tfoperator.api.names import CRD_NAME
+from tfoperator.api.replicas.names import CRD_NAME
 from tfoperator.base.clock import Clock
 from tfoperator.kube import by_name
-from tfoperator.kube.errors import ConflictError
-from tfoperator.kube.reflector import Listed, News, Reflector
-from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
-from tfoperator.kube.verbs import ApiClient, WatchEventType
+from tfoperator.kube.protocol.errors import ConflictError
+from tfoperator.kube.protocol.resources import CUSTOM_RESOURCE_DEFINITIONS
+from tfoperator.kube.protocol.verbs import ApiClient, WatchEventType
+from tfoperator.kube.watching.reflector import Listed, News, Reflector
 from tfoperator.servers.certificates.pem import split
 from tfoperator.servers.keyring.keeper import LOOK_SECONDS, KeyringKeeper
 from tfoperator.servers.keyring.keyring import Keyring

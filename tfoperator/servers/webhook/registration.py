@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import CONVERSION_PATH
+from tfoperator.api.replicas.names import CONVERSION_PATH
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.objects import HasMetadata
-from tfoperator.kube.verbs import decoder
+from tfoperator.kube.protocol.verbs import decoder
+from tfoperator.kube.views.objects import HasMetadata
 
 
 class Target(msgspec.Struct, frozen=True):

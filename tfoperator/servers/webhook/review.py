@@ -14,8 +14,8 @@ import msgspec
 
 from tfoperator.api.conversion import ConversionError, checked_v1alpha2_to_v1, v1_to_v1alpha2
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.errors import UNDECODABLE
-from tfoperator.kube.nesting import LEVELS, cut_off, reaches
+from tfoperator.kube.http.nesting import LEVELS, cut_off, reaches
+from tfoperator.kube.protocol.errors import UNDECODABLE
 
 _API_VERSION = "apiextensions.k8s.io/v1"
 _KIND = "ConversionReview"

@@ -12,7 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 
-from tfoperator.api.names import CONVERSION_PATH
+from tfoperator.api.replicas.names import CONVERSION_PATH
 from tfoperator.servers.certificates.tls import TlsServer
 from tfoperator.servers.http.limits import Limits
 from tfoperator.servers.http.messages import Answer, Refusal, Request

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from tfoperator.base.clock import Clock, SystemClock
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.verbs import ApiClient
 from tfoperator.servers.certificates.files import CertificateFiles
 from tfoperator.servers.keyring.keeper import server_names
 from tfoperator.servers.keyring.keyring import Keyring

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tfoperator.api.names import LABEL_JOB_NAME, LABEL_TENSORBOARD, MANAGED_SELECTOR, replica_name
+from tfoperator.api.replicas.names import LABEL_JOB_NAME, LABEL_TENSORBOARD, MANAGED_SELECTOR, replica_name
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.base.clock import SystemClock
 from tfoperator.informers import (
@@ -23,9 +23,9 @@ from tfoperator.informers import (
 )
 from tfoperator.kube import EVERYTHING, PODS, Selection
 from tfoperator.kube.client import Client
-from tfoperator.kube.event import Event, decode_event
-from tfoperator.kube.resources import EVENTS
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.resources import EVENTS
+from tfoperator.kube.protocol.verbs import ApiClient
+from tfoperator.kube.views.event import Event, decode_event
 from tfoperator.sdk.events import events_of, job_named
 from tfoperator.ui.jobs.history import History
 from tfoperator.ui.jobs.objects import SeenPod, decode_pod

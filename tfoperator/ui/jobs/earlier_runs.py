@@ -14,7 +14,7 @@ import msgspec
 
 from tfoperator.base.files import open_regular, tail_offset
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import ClientClosed, KubeError
+from tfoperator.kube.protocol.errors import ClientClosed, KubeError
 from tfoperator.sdk.logs.run_log import ContainerRun
 from tfoperator.ui.jobs.objects import SeenPod
 

@@ -14,7 +14,7 @@ import msgspec
 
 from tfoperator.base.clock import SystemClock
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import KubeError
+from tfoperator.kube.protocol.errors import KubeError
 from tfoperator.sdk.logs.pod_logs import LogLine, LogOptions
 from tfoperator.sdk.logs.run_log import ContainerRun, RunLogReader, present_run
 from tfoperator.ui.jobs.earlier_runs import Attempts, earlier_lines

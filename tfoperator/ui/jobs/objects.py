@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tfoperator.kube.objects import Pod, PodSpec
+from tfoperator.kube.views.objects import Pod, PodSpec
 
 
 class ContainerResources(msgspec.Struct, frozen=True, gc=False):

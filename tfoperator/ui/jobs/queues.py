@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock, Repetition, SystemClock
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.verbs import ApiClient
 from tfoperator.sdk import JobQueue, job_queues
 
 PERIOD = 5.0

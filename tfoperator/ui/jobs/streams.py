@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import replica_name
+from tfoperator.api.replicas.names import replica_name
 from tfoperator.api.v1.types import TFJob
 from tfoperator.sdk.states import pod_order
 from tfoperator.ui.jobs.board import Board, Cluster

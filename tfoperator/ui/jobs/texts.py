@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from tfoperator.api.names import replica_name
+from tfoperator.api.replicas.names import replica_name
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
-from tfoperator.kube.verbs import ApiClient, decode_plain
+from tfoperator.kube.protocol.verbs import ApiClient, decode_plain
 from tfoperator.logs.archive.reader import archived_pods, read_archived
 from tfoperator.report.text import report_lines
 from tfoperator.sdk import TFJobClient

@@ -15,7 +15,7 @@ from cachetools import LRUCache
 
 from tfoperator.base.clock import Repetition, SystemClock
 from tfoperator.kube import ForbiddenError, KubeError, ListWatch, NotFoundError, list_all
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.protocol.verbs import ApiClient
 from tfoperator.sdk.usage import POD_METRICS, PodMetrics, decode_pod_metrics
 
 logger = logging.getLogger(__name__)

@@ -7,14 +7,14 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from tfoperator.api.job_conditions import final_condition, has_condition
-from tfoperator.api.names import replica_name, tensorboard_name
-from tfoperator.api.queues import is_multikueue, queue_name
+from tfoperator.api.kueue.queues import is_multikueue, queue_name
+from tfoperator.api.replicas.names import replica_name, tensorboard_name
 from tfoperator.api.v1.condition_types import Concern, ConditionType
+from tfoperator.api.v1.job_conditions import final_condition, has_condition
 from tfoperator.api.v1.state import JobState
 from tfoperator.api.v1.status import all_conditions
 from tfoperator.api.v1.types import TFJob
-from tfoperator.kube.event import Event
+from tfoperator.kube.views.event import Event
 from tfoperator.sdk.queues import JobQueue
 from tfoperator.sdk.states import (
     container_status,

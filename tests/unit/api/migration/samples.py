@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from tfoperator.api.names import LABEL_REPLICA_INDEX, LABEL_REPLICA_TYPE
-from tfoperator.kube.objects import Pod, decode_pod
+from tfoperator.api.replicas.names import LABEL_REPLICA_INDEX, LABEL_REPLICA_TYPE
+from tfoperator.kube.views.objects import Pod, decode_pod
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 EXAMPLES = Path(__file__).resolve().parents[4] / "examples" / "peer"

@@ -4,10 +4,10 @@ from tfoperator.api.migration.cluster import ClusterFacts, Unread, cluster_findi
 from tfoperator.api.migration.findings import Effort, Finding
 from tfoperator.api.migration.reading import read_cluster
 from tfoperator.api.schema.crd import crd
-from tfoperator.kube.errors import ForbiddenError, Status
-from tfoperator.kube.options import ListOptions
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ListPage
+from tfoperator.kube.protocol.errors import ForbiddenError, Status
+from tfoperator.kube.protocol.options import ListOptions
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import ListPage
 
 
 def deployment(replicas: int = 1, *args: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.api.migration.samples import EXAMPLES, NOW, example, job, pod, standing
 from tfoperator.api.migration.findings import Effort, Finding
 from tfoperator.api.migration.jobs import job_findings, owned
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 POLICY = "spec.runPolicy."
 

@@ -11,17 +11,18 @@ import yaml
 
 from hack import generate
 from hack.fields import field_rows
-from tfoperator.api.field import NotDeclared
-from tfoperator.api.limits import QUANTITY_PATTERN
+from tfoperator.api.fields.field import NotDeclared
+from tfoperator.api.fields.limits import QUANTITY_PATTERN
+from tfoperator.api.fields.structure import members
 from tfoperator.api.pods import types
 from tfoperator.api.schema.crd import crd, open_templates_patch_yaml, openapi_schema, versions_patch_yaml
 from tfoperator.api.schema.fields import TABLE
 from tfoperator.api.schema.pod_schemas import without_descriptions
 from tfoperator.api.schema.structs import struct_schema
 from tfoperator.api.schema.v1alpha2 import v1alpha2_schema
-from tfoperator.api.structure import members
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.api.v1.types import ReplicaSpec, ReplicaType, TFJobSpec
+from tfoperator.api.v1.types import ReplicaSpec, TFJobSpec
 
 
 def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

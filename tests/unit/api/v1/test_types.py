@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.nested import nested
 from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, job_of, tfjob
-from tfoperator.api.field import declared
+from tfoperator.api.fields.field import declared
 from tfoperator.api.v1 import types
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import TFJobSpec, decode_tfjob

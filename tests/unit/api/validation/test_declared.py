@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
-from tfoperator.api.field import Field
-from tfoperator.api.limits import INT32_MAX, Pattern
-from tfoperator.api.problems import Problem
+from tfoperator.api.fields.field import Field
+from tfoperator.api.fields.limits import INT32_MAX, Pattern
+from tfoperator.api.fields.problems import Problem
 from tfoperator.api.schema.structs import Table, struct_schema
 from tfoperator.api.validation.declared import field_problems
 

@@ -14,7 +14,8 @@ from tests.unit.api.samples import tfjob
 from tests.unit.api.validation.complaints import complaints, warnings, with_template
 from tests.unit.controller.builders import OPTIONS, make_job, planned
 from tfoperator.api import errors
-from tfoperator.api.host_lists import (
+from tfoperator.api.kueue.queues import QUEUE_LABEL
+from tfoperator.api.replicas.host_lists import (
     ALWAYS_ACCEPTED,
     MAX_TEXT_LENGTH,
     MAX_TF_CONFIG_LENGTH,
@@ -22,8 +23,7 @@ from tfoperator.api.host_lists import (
     HostList,
     too_long,
 )
-from tfoperator.api.queues import QUEUE_LABEL
-from tfoperator.api.v1.types import ReplicaType
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.validation.job import validate
 from tfoperator.api.validation.manifest import validate_manifest
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.fake_api import api_error
 from tfoperator.api.waiting import Reason, ReasonKind, refused_because_taken, refused_by, same_words
-from tfoperator.kube.errors import KubeError, TransportError
+from tfoperator.kube.protocol.errors import KubeError, TransportError
 
 QUOTA = (
     'pods "big-worker-2" is forbidden: exceeded quota: few, requested: pods=1,requests.cpu=2, used: '

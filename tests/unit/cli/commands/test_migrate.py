@@ -7,7 +7,7 @@ from tests.support.cli import replica, tfjob
 from tests.support.served import ServedWorld
 from tests.unit.cli.conftest import Run, Tell
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.verbs import decode_plain
+from tfoperator.kube.protocol.verbs import decode_plain
 
 PEER = Path(__file__).parents[4] / "examples" / "peer"
 

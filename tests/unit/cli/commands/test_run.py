@@ -10,7 +10,7 @@ import typer
 
 from tests.support.cli import replica, tfjob
 from tests.unit.cli.conftest import Run
-from tfoperator.api.limits import MANAGED_BY_OPERATOR
+from tfoperator.api.fields.limits import MANAGED_BY_OPERATOR
 from tfoperator.api.loading import Manifest
 from tfoperator.cli.commands import run as command
 from tfoperator.cli.manifests import check_runnable

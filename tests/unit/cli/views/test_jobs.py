@@ -6,7 +6,7 @@ from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import TFJob
 from tfoperator.cli.views.jobs import age, job_row
-from tfoperator.kube.objects import ObjectMeta
+from tfoperator.kube.views.objects import ObjectMeta
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
-from tfoperator.api import names
+from tfoperator.api.replicas import names
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.expectations import expectation_key
-from tfoperator.kube.errors import TransportError
-from tfoperator.kube.objects import timestamp
-from tfoperator.kube.resources import PODS, SERVICES
+from tfoperator.kube.protocol.errors import TransportError
+from tfoperator.kube.protocol.resources import PODS, SERVICES
+from tfoperator.kube.views.objects import timestamp
 
 OURS = {names.LABEL_OPERATOR_NAME: names.OPERATOR_NAME, names.LABEL_JOB_NAME: "job"}
 

@@ -9,8 +9,8 @@ from tests.support.eventually import eventually
 from tests.support.fake_api import Call, api_error
 from tests.support.plan_options import controller_options, plan_options
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.errors import TransportError
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.errors import TransportError
+from tfoperator.kube.protocol.resources import PODS
 
 
 def test_a_delete_carries_the_uid_and_a_vanished_object_is_no_error(harness: Harness) -> None:

@@ -7,9 +7,10 @@ import pytest
 from tests.support.controller_harness import Harness
 from tests.support.fake_api import api_error
 from tests.support.plan_options import plan_options
-from tfoperator.api.v1.types import TFJOBS, Network
-from tfoperator.kube.errors import Status, StatusCause, StatusDetails, error_from_status
-from tfoperator.kube.resources import PODS, SERVICES
+from tfoperator.api.v1.choices import Network
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.protocol.errors import Status, StatusCause, StatusDetails, error_from_status
+from tfoperator.kube.protocol.resources import PODS, SERVICES
 
 PER_JOB = {"network": "PerJob"}
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.support.controller_harness import Harness
 from tests.support.fake_api import Call, api_error
-from tfoperator.kube.errors import TransportError
-from tfoperator.kube.resources import PODS, SERVICES
+from tfoperator.kube.protocol.errors import TransportError
+from tfoperator.kube.protocol.resources import PODS, SERVICES
 
 
 def message(harness: Harness) -> str:

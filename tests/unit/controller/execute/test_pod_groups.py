@@ -8,12 +8,12 @@ import pytest
 from tests.support.cluster import tfjob
 from tests.support.controller_harness import Harness, namespaced
 from tests.support.fake_api import FakeApi, api_error
-from tfoperator.api.names import LABEL_JOB_NAME, LABEL_OPERATOR_NAME, OPERATOR_NAME
+from tfoperator.api.replicas.names import LABEL_JOB_NAME, LABEL_OPERATOR_NAME, OPERATOR_NAME
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.controller import ControllerMetrics, gang_scheduler
 from tfoperator.controller.pods.gang import COSCHEDULING_POD_GROUPS, KUBERNETES_POD_GROUPS
-from tfoperator.kube.errors import Status, StatusCause, StatusDetails, error_from_status
-from tfoperator.kube.resources import PODS, PRIORITY_CLASSES
+from tfoperator.kube.protocol.errors import Status, StatusCause, StatusDetails, error_from_status
+from tfoperator.kube.protocol.resources import PODS, PRIORITY_CLASSES
 
 
 def harness(name: str = "mine", api: FakeApi | None = None, metrics: ControllerMetrics | None = None) -> Harness:

@@ -5,8 +5,8 @@ import pytest
 from tests.support.controller_harness import Harness
 from tests.support.fake_api import api_error
 from tfoperator.controller import Comparison
-from tfoperator.kube.errors import Status, StatusCause, StatusDetails, error_from_status
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.errors import Status, StatusCause, StatusDetails, error_from_status
+from tfoperator.kube.protocol.resources import PODS
 
 INVALID = StatusCause(field="spec.containers[0].resources", message="must be less than or equal to cpu limit")
 

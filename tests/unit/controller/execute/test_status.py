@@ -8,8 +8,8 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.controller.execute.report import completion_events
 from tfoperator.controller.ledger import StaleCache
 from tfoperator.controller.plan.invalid import problems_text
-from tfoperator.kube.errors import ConfigError
-from tfoperator.kube.resources import PODS, SERVICES
+from tfoperator.kube.protocol.errors import ConfigError
+from tfoperator.kube.protocol.resources import PODS, SERVICES
 
 
 def test_a_status_that_the_api_server_refuses_is_told_of_once_by_an_event(harness: Harness) -> None:

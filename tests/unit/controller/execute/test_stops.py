@@ -4,8 +4,8 @@ import pytest
 
 from tests.support.controller_harness import Harness
 from tests.support.fake_api import api_error
-from tfoperator.api.names import ANNOTATION_STOPPED
-from tfoperator.kube.resources import PODS
+from tfoperator.api.replicas.names import ANNOTATION_STOPPED
+from tfoperator.kube.protocol.resources import PODS
 
 
 def fail_worker_1(harness: Harness, workers: int = 3) -> None:

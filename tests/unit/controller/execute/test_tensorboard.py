@@ -4,9 +4,9 @@ import pytest
 
 from tests.support.controller_harness import Harness
 from tests.support.fake_api import api_error
-from tfoperator.api import names
+from tfoperator.api.replicas import names
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES
+from tfoperator.kube.protocol.resources import DEPLOYMENTS, PODS, SERVICES
 
 NAME = "job-tensorboard"
 BOARD = {"tensorBoard": {"logDir": "gs://bucket/logs"}}

@@ -9,8 +9,8 @@ import pytest
 from tests.support.fake_api import FakeApi
 from tests.unit.controller.builders import NOW
 from tests.unit.controller.kueue.test_decide import FLAVORS, Api, asked, queued
-from tfoperator.api.queues import ADOPTED, POD_SETS_ANNOTATION
-from tfoperator.api.workloads import WORKLOADS, Workload, decode_workload
+from tfoperator.api.kueue.queues import ADOPTED, POD_SETS_ANNOTATION
+from tfoperator.api.kueue.workloads import WORKLOADS, Workload, decode_workload
 from tfoperator.base.clock import SystemClock
 from tfoperator.controller.kueue.cached import decode_flavor_for_cache, decode_workload_for_cache
 from tfoperator.controller.kueue.decide import Facts, decide

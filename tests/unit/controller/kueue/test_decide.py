@@ -23,18 +23,19 @@ from tests.unit.controller.builders import (
     with_status,
 )
 from tests.unit.controller.plan.test_tensorboard import BOARD, NAME, Objects
-from tfoperator.api.names import ANNOTATION_JOB_RESTARTS, replica_of
-from tfoperator.api.queues import ADOPTED, POD_SETS_ANNOTATION, QUEUE_LABEL
+from tfoperator.api.kueue.queues import ADOPTED, POD_SETS_ANNOTATION, QUEUE_LABEL
+from tfoperator.api.kueue.workloads import WORKLOADS, Workload, decode_workload
+from tfoperator.api.replicas.names import ANNOTATION_JOB_RESTARTS, replica_of
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.api.v1.types import ReplicaType, TFJob
-from tfoperator.api.workloads import WORKLOADS, Workload, decode_workload
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.kueue.decide import Decision, Facts, decide, occupies
 from tfoperator.controller.kueue.objects import IN_USE, Flavor
 from tfoperator.controller.kueue.requests import send
 from tfoperator.controller.kueue.writes import Verb
 from tfoperator.controller.plan.observed import Observed
-from tfoperator.kube.errors import ConflictError
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.protocol.errors import ConflictError
+from tfoperator.kube.views.objects import Pod
 
 FLAVORS = {
     "fast": msgspec.convert(

@@ -5,12 +5,12 @@ import pytest
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
-from tfoperator.api.names import job_labels
-from tfoperator.api.queues import JOB_UID_LABEL, POD_SETS_ANNOTATION
-from tfoperator.api.workloads import WORKLOADS
+from tfoperator.api.kueue.queues import JOB_UID_LABEL, POD_SETS_ANNOTATION
+from tfoperator.api.kueue.workloads import WORKLOADS
+from tfoperator.api.replicas.names import job_labels
 from tfoperator.controller.kueue.objects import IN_USE
 from tfoperator.controller.ledger import StaleCache
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 
 
 def test_the_quota_of_a_job_that_is_gone_is_given_back_after_its_pods_and_asked_for_ever_less_often() -> None:

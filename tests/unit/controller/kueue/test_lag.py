@@ -8,7 +8,7 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.fake_api import FakeApi
 from tests.unit.controller.builders import make_job
-from tfoperator.api.workloads import Workload
+from tfoperator.api.kueue.workloads import Workload
 from tfoperator.controller.kueue.lag import GivenBack, WorkloadLag
 from tfoperator.controller.kueue.writes import NextStatus
 from tfoperator.informers.store import Indexer, Lister

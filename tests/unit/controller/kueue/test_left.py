@@ -13,10 +13,10 @@ from hack.enumeration.world.server import DirectClient
 from hack.enumeration.world.world import NAMESPACE, World
 from hack.faults.plan.steps import Act, Step
 from tests.support.fake_api import api_error
-from tfoperator.api.queues import JOB_UID_LABEL
+from tfoperator.api.kueue.queues import JOB_UID_LABEL
+from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.workloads import WORKLOADS
-from tfoperator.kube.resources import PODS, Resource
+from tfoperator.kube.protocol.resources import PODS, Resource
 
 KINDS = ("TFJob", "Pod", "Workload")
 

@@ -11,7 +11,7 @@ from tests.support.fake_api import api_error
 from tests.unit.controller.builders import make_job
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.kueue.outage import Outage, is_outage
-from tfoperator.kube.errors import TransportError
+from tfoperator.kube.protocol.errors import TransportError
 
 REFUSED = api_error(500, message="failed calling webhook")
 

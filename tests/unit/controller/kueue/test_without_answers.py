@@ -11,9 +11,9 @@ from hack.faults.oracle.history import conditions_in
 from hack.faults.plan.steps import Act, JobShape, Step
 from tests.support.cluster import decode
 from tests.support.fake_api import api_error
+from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.workloads import WORKLOADS
-from tfoperator.kube.resources import PODS, Resource
+from tfoperator.kube.protocol.resources import PODS, Resource
 
 SOON = 1.5
 """Seconds in which the operator does all that it does without Kueue."""

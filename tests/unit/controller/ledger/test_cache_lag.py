@@ -9,8 +9,8 @@ from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller import is_older
 from tfoperator.controller.ledger import CacheLag, StaleCache
 from tfoperator.expectations import Expectations
-from tfoperator.kube.objects import ObjectMeta
-from tfoperator.kube.resources import PODS, SERVICES
+from tfoperator.kube.protocol.resources import PODS, SERVICES
+from tfoperator.kube.views.objects import ObjectMeta
 
 
 def cache_lag() -> CacheLag:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from tfoperator.api.cached_job import without_templates
-from tfoperator.api.templates import is_hash
+from tfoperator.api.replicas.templates import is_hash
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import TFJob, TFJobSpec, decode_tfjob
 from tfoperator.controller import Comparison

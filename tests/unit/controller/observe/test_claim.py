@@ -4,11 +4,12 @@ import pytest
 
 from tests.support.controller_harness import Harness
 from tests.support.fake_api import api_error
-from tfoperator.api import names
-from tfoperator.api.names import LABEL_OPERATOR_NAME, LABEL_REPLICA_INDEX
-from tfoperator.api.v1.types import TFJOBS, ReplicaType
-from tfoperator.kube.errors import ConflictError
-from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
+from tfoperator.api.replicas import names
+from tfoperator.api.replicas.names import LABEL_OPERATOR_NAME, LABEL_REPLICA_INDEX
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.protocol.errors import ConflictError
+from tfoperator.kube.protocol.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 
 LABELS = names.replica_labels("job", ReplicaType.WORKER, 0, is_master=False)
 

@@ -3,13 +3,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from tfoperator.api import names
-from tfoperator.api.v1.types import ReplicaType, TFJob
+from tfoperator.api.replicas import names
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.observe.handlers import JobHandler, OwnedObjectHandler
 from tfoperator.expectations import Expectations, expectation_key
 from tfoperator.informers import Lister
 from tfoperator.informers.store import Indexer
-from tfoperator.kube.objects import ObjectMeta, OwnerReference, Pod, PodStatus
+from tfoperator.kube.views.objects import ObjectMeta, OwnerReference, Pod, PodStatus
 
 replace = msgspec.structs.replace
 LABELS = names.replica_labels("job", ReplicaType.WORKER, 0, is_master=False)

@@ -5,10 +5,10 @@ from typing import Any
 from tests.support.controller_harness import Harness
 from tests.support.manifests import tfjob
 from tfoperator.api.cached_job import MAX_TEMPLATES
-from tfoperator.api.process_variables import PROCESS_VARIABLES
-from tfoperator.api.templates import is_hash
+from tfoperator.api.replicas.process_variables import PROCESS_VARIABLES
+from tfoperator.api.replicas.templates import is_hash
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 
 
 def is_trimmed(harness: Harness) -> bool:

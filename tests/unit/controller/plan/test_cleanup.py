@@ -20,12 +20,12 @@ from tests.unit.controller.builders import (
     waiting,
     with_status,
 )
-from tfoperator.api.names import ANNOTATION_STOPPED
+from tfoperator.api.replicas.names import ANNOTATION_STOPPED
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.controller.plan.actions import Patch
 from tfoperator.controller.plan.observed import PlanOptions
-from tfoperator.kube.objects import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition
+from tfoperator.kube.views.objects import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition
 
 SPECS = {"Chief": 1, "PS": 1, "Worker": 2, "Evaluator": 1}
 RAN = (terminated(0, container="init"),)

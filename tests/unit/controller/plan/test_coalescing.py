@@ -33,8 +33,8 @@ from tfoperator.controller.plan.look import look
 from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.plan.proposal import STATUS_FIRST, Act, LookAgain, SetCondition, Want, event
 from tfoperator.controller.plan.status import only_counts_rise
-from tfoperator.kube.objects import Pod
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
+from tfoperator.kube.views.objects import Pod
 
 BOUND = 1.0
 OPTIONS = plan_options(counts_period=BOUND)

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from tests.unit.controller.builders import NOW, after, make_job, make_pod, planned, started, with_status
-from tfoperator.api.job_conditions import final_condition, has_condition
 from tfoperator.api.v1.condition_types import PEER_CONDITIONS
 from tfoperator.api.v1.condition_types import ConditionType as C
+from tfoperator.api.v1.job_conditions import final_condition, has_condition
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import decode_tfjob
 

@@ -22,7 +22,7 @@ from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import ReplicaStatus
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.observed import PlanOptions
-from tfoperator.kube.objects import (
+from tfoperator.kube.views.objects import (
     ContainerState,
     ContainerStateTerminated,
     ContainerStatus,

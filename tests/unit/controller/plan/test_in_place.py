@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import NOW, after, make_job, make_pod, planned, started, with_status
 from tests.unit.controller.world import PROXY, World
-from tfoperator.api.names import ANNOTATION_RESTART_MODE
+from tfoperator.api.replicas.names import ANNOTATION_RESTART_MODE
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.in_place import RULE_TIMEOUT
 from tfoperator.controller.plan.observed import PlanOptions
-from tfoperator.kube.objects import (
+from tfoperator.kube.views.objects import (
     ContainerState,
     ContainerStateTerminated,
     ContainerStateWaiting,

@@ -9,7 +9,7 @@ from tests.unit.controller.builders import NOW, ReadablePlan, after, make_job, m
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.actions import PlannedEvent
-from tfoperator.kube.objects import (
+from tfoperator.kube.views.objects import (
     ContainerState,
     ContainerStateTerminated,
     ContainerStateWaiting,

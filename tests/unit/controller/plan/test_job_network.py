@@ -16,12 +16,13 @@ from tests.unit.controller.builders import (
     planned,
     with_status,
 )
+from tfoperator.api.v1.choices import Network
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.types import Network, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.actions import PhaseName
 from tfoperator.controller.plan.observed import Observed, Unseen
 from tfoperator.controller.pods.gang import gang_scheduler
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 SHAPE = {"Chief": 1, "PS": 1, "Worker": 2}
 REPLICAS = ["Chief-0", "PS-0", "Worker-0", "Worker-1"]

@@ -17,13 +17,13 @@ from tests.unit.controller.builders import (
     started,
     with_status,
 )
-from tfoperator.api.queues import MULTIKUEUE_ORIGIN_LABEL
+from tfoperator.api.kueue.queues import MULTIKUEUE_ORIGIN_LABEL
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.controller.plan.actions import DeleteReason
 from tfoperator.controller.plan.observed import Observed, QueueGate, UnkeptLogs
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 C = ConditionType
 

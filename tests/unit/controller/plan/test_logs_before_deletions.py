@@ -7,7 +7,7 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
 from tfoperator.api.v1.types import TFJOBS, TFJob
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 
 class Archive:

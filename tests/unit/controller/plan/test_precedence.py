@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from tests.unit.controller.builders import NOW, OPTIONS, after, make_job, make_pod, planned, services_of
+from tfoperator.api.v1.choices import OnStall
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.api.v1.types import OnStall
 from tfoperator.controller.plan.actions import Delete, DeleteReason, PhaseName, Plan, StopReason
 from tfoperator.controller.plan.combine import PRECEDENCE, combine
 from tfoperator.controller.plan.facts import GOES_ON, Facts

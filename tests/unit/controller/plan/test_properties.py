@@ -17,12 +17,12 @@ from hack.random_jobs import random_case
 from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import ReadablePlan, make_job
 from tests.unit.controller.world import View, World
-from tfoperator.api.lost_nodes import node_is_lost
-from tfoperator.api.names import replica_of
-from tfoperator.api.replica_pods import outlives_training
+from tfoperator.api.pods.lost_nodes import node_is_lost
+from tfoperator.api.replicas.names import replica_of
+from tfoperator.api.replicas.replica_pods import outlives_training
+from tfoperator.api.v1.choices import Network, RestartPolicy
 from tfoperator.api.v1.condition_types import PEER_CONDITIONS, ConditionType
 from tfoperator.api.v1.status import TFJobStatus, parse_indexes
-from tfoperator.api.v1.types import Network, RestartPolicy
 from tfoperator.controller.plan.actions import Create, Delete, DeleteReason
 from tfoperator.controller.plan.conditions import is_finished
 from tfoperator.controller.plan.progress import STACKS_TIMEOUT

@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import NOW, after, make_pod, terminated, waiting
-from tfoperator.api.names import ANNOTATION_RESTARTS, MAX_RESTARTS
-from tfoperator.api.v1.types import RestartPolicy
+from tfoperator.api.replicas.names import ANNOTATION_RESTARTS, MAX_RESTARTS
+from tfoperator.api.v1.choices import RestartPolicy
 from tfoperator.controller.plan.restart import (
     ended_by_deletion,
     ending_of,
@@ -19,7 +19,7 @@ from tfoperator.controller.plan.restart import (
     restarts_before,
     restarts_in_place,
 )
-from tfoperator.kube.objects import ContainerStatus, Pod, PodCondition
+from tfoperator.kube.views.objects import ContainerStatus, Pod, PodCondition
 
 OPTIONS = plan_options(restart_delay_base=1.0, restart_delay_cap=300.0)
 TAINTED = PodCondition("DisruptionTarget", "True", "DeletionByTaintManager")

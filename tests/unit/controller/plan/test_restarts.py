@@ -22,7 +22,7 @@ from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import ReplicaStatus
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.actions import Create, Delete, DeleteReason
-from tfoperator.kube.objects import Pod, PodCondition
+from tfoperator.kube.views.objects import Pod, PodCondition
 
 C = ConditionType
 EVERY_POLICY = pytest.mark.parametrize("policy", ["Never", "OnFailure", "Always", "ExitCode"])

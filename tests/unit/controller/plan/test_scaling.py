@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from tests.unit.controller.builders import NOW, after, make_job, make_pod, make_service, planned, services_of, started
-from tfoperator.api import names
+from tfoperator.api.replicas import names
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import ReplicaStatus
-from tfoperator.api.v1.types import ReplicaType
 from tfoperator.controller.plan.actions import DeleteReason
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 C = ConditionType
 

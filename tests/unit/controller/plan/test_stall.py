@@ -24,7 +24,7 @@ from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.observed import LogLines, NewestLine, Observed
 from tfoperator.controller.plan.progress import STACKS_TIMEOUT
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 from tfoperator.operator.witnesses.log_looks import new_line
 
 C = ConditionType

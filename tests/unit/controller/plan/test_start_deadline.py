@@ -18,12 +18,13 @@ from tests.unit.controller.builders import (
     waiting,
     with_status,
 )
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import JobUsage, ReplicaStatus
-from tfoperator.api.v1.types import ReplicaType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import Reason, ReasonKind
 from tfoperator.controller.plan.observed import Observed, Refusals
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 DEADLINE = 600
 PULLS = (waiting("ErrImagePull", "not found"),)

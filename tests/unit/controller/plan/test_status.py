@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from tests.unit.controller.builders import NOW, after, make_job, make_pod, planned, pods_by_letter, started
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus
-from tfoperator.api.v1.types import ReplicaType
 from tfoperator.controller.plan.conditions import Conditions, conditions_of
 from tfoperator.controller.plan.status import is_worth_writing
 

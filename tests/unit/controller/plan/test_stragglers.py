@@ -19,7 +19,7 @@ from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.observed import Observed
-from tfoperator.kube.objects import (
+from tfoperator.kube.views.objects import (
     ContainerState,
     ContainerStateRunning,
     ContainerStateTerminated,

@@ -23,17 +23,17 @@ from tests.unit.controller.builders import (
     started,
     with_status,
 )
-from tfoperator.api import names
-from tfoperator.api.queues import QUEUE_LABEL
+from tfoperator.api.kueue.queues import QUEUE_LABEL
+from tfoperator.api.replicas import names
 from tfoperator.api.v1.status import JobCondition
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller import PlanOptions
 from tfoperator.controller.plan.actions import Action, Create, Patch
 from tfoperator.controller.plan.observed import Observed
 from tfoperator.kube import apply_merge_patch
-from tfoperator.kube.deployments import Deployment, DeploymentStatus
-from tfoperator.kube.objects import ObjectMeta, Service
 from tfoperator.kube.patches.strategic_merge import strategic_merge
+from tfoperator.kube.views.deployments import Deployment, DeploymentStatus
+from tfoperator.kube.views.objects import ObjectMeta, Service
 
 BOARD: dict[str, Any] = {
     "logDir": "/logs/$run",

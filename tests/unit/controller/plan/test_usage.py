@@ -14,7 +14,7 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.held_resources import resources_until
 from tfoperator.controller.plan.observed import Observed, QueueGate
-from tfoperator.kube.objects import (
+from tfoperator.kube.views.objects import (
     ContainerState,
     ContainerStateRunning,
     ContainerStateTerminated,

@@ -16,15 +16,15 @@ from tests.unit.controller.builders import (
     waiting,
     with_status,
 )
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import JobCondition, ReplicaStatus
-from tfoperator.api.v1.types import ReplicaType
 from tfoperator.api.waiting import Reason, ReasonKind
 from tfoperator.api.waiting import summary as reasons_text
 from tfoperator.controller.plan.observed import Observed, Refusals
 from tfoperator.controller.plan.replica_states import observe_replicas
 from tfoperator.controller.plan.replicas import waiting_reasons
-from tfoperator.kube.objects import Pod, PodCondition
+from tfoperator.kube.views.objects import Pod, PodCondition
 
 NOT_PULLED = "ImagePullBackOff: image example.com/train:1 can't be pulled"
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import TEMPLATE, ReadablePlan, make_job, planned
-from tfoperator.api.process_variables import PROCESS_VARIABLES
-from tfoperator.api.progress_names import ANNOTATION_PROGRESS_CA, PROGRESS_MOUNT_PATH, token_audience
+from tfoperator.api.replicas.process_variables import PROCESS_VARIABLES
+from tfoperator.api.replicas.progress_names import ANNOTATION_PROGRESS_CA, PROGRESS_MOUNT_PATH, token_audience
 from tfoperator.controller import Accelerator, ProgressAccess
 from tfoperator.controller.plan.actions import Create
 

@@ -15,10 +15,10 @@ from tests.unit.controller.builders import (
     started,
     with_status,
 )
-from tfoperator.api.process_variables import PROCESS_VARIABLES
-from tfoperator.api.progress_names import PROGRESS_MOUNT_PATH
+from tfoperator.api.replicas.process_variables import PROCESS_VARIABLES
+from tfoperator.api.replicas.progress_names import PROGRESS_MOUNT_PATH
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.types import ReplicaType
 from tfoperator.controller import Accelerator, ProgressAccess
 from tfoperator.controller.pods.bodies import away_from
 

@@ -14,11 +14,12 @@ from tests.unit.controller.builders import (
     planned,
     with_status,
 )
+from tfoperator.api.v1.choices import Network, ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.api.v1.types import Network, ReplicaType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.pods.naming import PLAIN_NAMES, UNIQUE_NAMES, naming_in_use, network_in_use
-from tfoperator.kube.objects import Pod, Service
+from tfoperator.kube.views.objects import Pod, Service
 
 UID = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
 PIECE = "1b4e28ba"

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.unit.controller.builders import make_job
-from tfoperator.api.names import job_labels
+from tfoperator.api.replicas.names import job_labels
 from tfoperator.api.v1.types import SchedulingPolicy
 from tfoperator.controller.pods.bodies import owner_reference
 from tfoperator.controller.pods.gang import GangScheduler, gang_scheduler

@@ -6,7 +6,7 @@ import pytest
 
 from hack.pod_environment import variables
 from tests.unit.controller.builders import label, make_job, planned
-from tfoperator.api.process_variables import PROCESS_VARIABLES
+from tfoperator.api.replicas.process_variables import PROCESS_VARIABLES
 
 
 def of_pods(replicas: dict[str, Any], **spec: Any) -> dict[str, dict[str, str]]:

@@ -10,7 +10,7 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.threads import InThread
 from tfoperator.kube.config.credentials import IssuedCredential, IssuedCredentials, StaticCredentials, TokenFile, bearer
-from tfoperator.kube.errors import ConfigError
+from tfoperator.kube.protocol.errors import ConfigError
 
 
 def issued(lifetime: timedelta | None = None) -> tuple[FakeClock, Issuer, IssuedCredentials]:

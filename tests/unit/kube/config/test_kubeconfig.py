@@ -9,7 +9,7 @@ from tests.unit.kube.config.kubeconfigs import kubeconfig, write
 from tests.unit.kube.conftest import Certificates, Serve
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.kubeconfig import read_kubeconfig
-from tfoperator.kube.errors import ConfigError, TransportError
+from tfoperator.kube.protocol.errors import ConfigError, TransportError
 
 SECRET = "s3cret-t0ken"
 

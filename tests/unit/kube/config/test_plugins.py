@@ -15,7 +15,7 @@ from tests.unit.kube.conftest import Certificates, Serve
 from tests.unit.kube.server import Exchange
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.errors import ConfigError
+from tfoperator.kube.protocol.errors import ConfigError
 
 API_VERSION = "client.authentication.k8s.io/v1"
 

@@ -7,9 +7,9 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.unit.kube.conftest import Certificates, Serve
 from tfoperator.kube.config.tls import ClientCertificate, TlsContexts, TlsOptions
-from tfoperator.kube.errors import ConfigError
 from tfoperator.kube.http.destination import find_destination
 from tfoperator.kube.http.transport import Transport
+from tfoperator.kube.protocol.errors import ConfigError
 
 
 def test_files_are_looked_at_once_a_second_for_old_connections(certificates: Certificates, tmp_path: Path) -> None:

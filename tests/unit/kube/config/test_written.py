@@ -13,7 +13,7 @@ from tests.unit.kube.server import Exchange
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.kubeconfig import read_kubeconfig
-from tfoperator.kube.errors import ApiError
+from tfoperator.kube.protocol.errors import ApiError
 
 
 class File:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 
 from tests.unit.kube.server import Exchange
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import KubeError
 from tfoperator.kube.http.multiplexer import Multiplexer
 from tfoperator.kube.http.requests import call_of
-from tfoperator.kube.resources import PODS
-from tfoperator.kube.verbs import Creation
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import PODS
+from tfoperator.kube.protocol.verbs import Creation
 
 
 class Creator:

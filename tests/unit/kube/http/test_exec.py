@@ -18,8 +18,8 @@ from tests.unit.kube.server import Exchange, drips
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.credentials import StaticCredentials
-from tfoperator.kube.errors import ForbiddenError, TransportError
 from tfoperator.kube.http.exec import Executed
+from tfoperator.kube.protocol.errors import ForbiddenError, TransportError
 
 COMMAND = ("echo", "a b&c")
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"

@@ -12,15 +12,15 @@ from tests.unit.kube.http.conftest import Creating
 from tests.unit.kube.http.creations import chain, created, name_of, warm
 from tests.unit.kube.http.test_session import Recorder
 from tests.unit.kube.server import Exchange, Handler, chunks, drips, silent
-from tfoperator.kube import errors
 from tfoperator.kube.client import RateLimit
 from tfoperator.kube.config.credentials import IssuedCredential, IssuedCredentials
 from tfoperator.kube.http.pool import MAX_IDLE_CONNECTIONS
 from tfoperator.kube.http.requests import Call
 from tfoperator.kube.http.wire import readable
-from tfoperator.kube.objects import decode_nothing
-from tfoperator.kube.resources import PODS, SERVICES
-from tfoperator.kube.verbs import Creation
+from tfoperator.kube.protocol import errors
+from tfoperator.kube.protocol.resources import PODS, SERVICES
+from tfoperator.kube.protocol.verbs import Creation
+from tfoperator.kube.views.objects import decode_nothing
 
 
 def test_the_next_of_a_chain_is_sent_when_the_one_before_was_answered(creating: Creating) -> None:

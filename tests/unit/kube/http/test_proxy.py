@@ -6,8 +6,8 @@ import pytest
 from tests.support.threads import InThread
 from tests.unit.kube.conftest import Certificates, MakeClient, Serve
 from tests.unit.kube.server import Exchange, ScriptedServer
-from tfoperator.kube.errors import ConfigError, ConnectionRefused, TransportError
 from tfoperator.kube.http.proxy import Proxy, bypasses_proxy, choose_proxy
+from tfoperator.kube.protocol.errors import ConfigError, ConnectionRefused, TransportError
 
 
 def tunnel(exchange: Exchange) -> None:

@@ -10,11 +10,17 @@ from tests.unit.kube.conftest import MakeClient, Serve
 from tests.unit.kube.server import Exchange, lists_and_watches
 from tfoperator.kube.client import Client, RateLimit
 from tfoperator.kube.config.credentials import IssuedCredential, IssuedCredentials
-from tfoperator.kube.errors import ClientClosed, ConnectionRefused, ServerError, TooManyRequestsError, UnauthorizedError
-from tfoperator.kube.objects import PartialObject
-from tfoperator.kube.observer import RequestObserver
-from tfoperator.kube.resources import PODS
-from tfoperator.kube.verbs import decoder
+from tfoperator.kube.protocol.errors import (
+    ClientClosed,
+    ConnectionRefused,
+    ServerError,
+    TooManyRequestsError,
+    UnauthorizedError,
+)
+from tfoperator.kube.protocol.observer import RequestObserver
+from tfoperator.kube.protocol.resources import PODS
+from tfoperator.kube.protocol.verbs import decoder
+from tfoperator.kube.views.objects import PartialObject
 
 DECODE = decoder(PartialObject)
 

@@ -14,11 +14,11 @@ from tests.support.threads import InThread
 from tests.unit.kube.conftest import Certificates, Serve
 from tests.unit.kube.server import Exchange, Handler, drips, silent
 from tfoperator.base.clock import Clock, SystemClock
-from tfoperator.kube import errors
 from tfoperator.kube.config.tls import TlsOptions
 from tfoperator.kube.http.destination import find_destination
 from tfoperator.kube.http.pool import MAX_IDLE_SECONDS
 from tfoperator.kube.http.transport import Transport
+from tfoperator.kube.protocol import errors
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from tests.support.threads import InThread
 from tests.unit.kube.conftest import MakeClient, Serve
 from tests.unit.kube.http.test_session import Recorder
 from tests.unit.kube.server import Exchange
-from tfoperator.kube.errors import ClientClosed, ConflictError, MalformedResponse, NotFoundError
-from tfoperator.kube.objects import ObjectMeta, decode_nothing
-from tfoperator.kube.resources import PODS, SERVICES
-from tfoperator.kube.verbs import Creation, Deletion, Lookup, Modification, PatchType, Warned
+from tfoperator.kube.protocol.errors import ClientClosed, ConflictError, MalformedResponse, NotFoundError
+from tfoperator.kube.protocol.resources import PODS, SERVICES
+from tfoperator.kube.protocol.verbs import Creation, Deletion, Lookup, Modification, PatchType, Warned
+from tfoperator.kube.views.objects import ObjectMeta, decode_nothing
 
 BODY = {"metadata": {"name": "a"}}
 

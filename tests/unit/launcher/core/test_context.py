@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.clock import FakeClock
 from tests.support.threads import InThread
 from tfoperator.base.clock import StopSignal, SystemClock
-from tfoperator.kube.errors import ConfigError
+from tfoperator.kube.protocol.errors import ConfigError
 from tfoperator.launcher import LaunchCancelled, LaunchContext, RetryableFailure, RetryPolicy
 from tfoperator.launcher.container.launcher import pinned_digest
 from tfoperator.launcher.core.context import find_cluster

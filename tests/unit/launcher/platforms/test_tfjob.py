@@ -11,11 +11,12 @@ from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi
 from tests.unit.launcher.container.test_backend import Source
 from tests.unit.logs.lines.test_lines import stamp
-from tfoperator.api.names import replica_labels
-from tfoperator.api.v1.types import TFJOBS, ReplicaType, decode_tfjob
+from tfoperator.api.replicas.names import replica_labels
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.base.clock import StopSignal
 from tfoperator.kube.client import Client
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 from tfoperator.launcher import LaunchContext, PermanentFailure
 from tfoperator.launcher.container.backend import Launch, Mailbox
 from tfoperator.launcher.core.record import WorkDirectory

@@ -22,8 +22,8 @@ from tests.unit.local.apiserver.samples import widgets
 from tfoperator.kube import WatchOptions
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.resources import NAMESPACES, PODS, Resource
-from tfoperator.kube.verbs import WatchEventType
+from tfoperator.kube.protocol.resources import NAMESPACES, PODS, Resource
+from tfoperator.kube.protocol.verbs import WatchEventType
 from tfoperator.local.apiserver import server as apiserver
 from tfoperator.local.apiserver.endpoint import Endpoint
 from tfoperator.local.apiserver.http import resource_requests

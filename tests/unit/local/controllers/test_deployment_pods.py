@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from tests.unit.controller.builders import make_job, planned
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 from tfoperator.local.controllers.deployment_pods import (
     HASH_LABEL,
     LocalDeployment,

@@ -8,9 +8,9 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi
 from tests.unit.local.node.pods import container, manifest, python, view
-from tfoperator.api.names import LABEL_REPLICA_TYPE
-from tfoperator.kube.errors import TransportError
-from tfoperator.kube.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Resource
+from tfoperator.api.replicas.names import LABEL_REPLICA_TYPE
+from tfoperator.kube.protocol.errors import TransportError
+from tfoperator.kube.protocol.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Resource
 from tfoperator.local.identity import identify
 from tfoperator.local.node.agent import NodeAgent, Notices
 from tfoperator.local.runtime.log_files import LogRequest

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from tfoperator.kube.pod_spec import Container, ExitCodes, RestartRule
+from tfoperator.kube.views.pod_spec import Container, ExitCodes, RestartRule
 from tfoperator.local.node.container_record import (
     DEFAULT_PATH,
     ContainerRecord,

@@ -3,7 +3,7 @@ from typing import Any
 from tests.support.clock import FakeClock
 from tests.support.fake_api import FakeApi
 from tests.unit.local.node.pods import container, manifest, view
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 from tfoperator.local.node.node_api import NodeApi
 
 SCHEDULED = {"type": "PodScheduled", "status": "True"}

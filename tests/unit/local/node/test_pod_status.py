@@ -5,8 +5,13 @@ import msgspec
 
 from tests.support.clock import FakeClock
 from tests.unit.local.node.pods import container, manifest, view
-from tfoperator.kube.objects import ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, PodStatus
-from tfoperator.kube.pod_spec import Container
+from tfoperator.kube.views.objects import (
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    PodStatus,
+)
+from tfoperator.kube.views.pod_spec import Container
 from tfoperator.local.node.container_record import ContainerRecord
 from tfoperator.local.node.pod_status import PodReporter
 

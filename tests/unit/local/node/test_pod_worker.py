@@ -10,7 +10,7 @@ from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.nvml import FakeNvml, uuids
 from tests.unit.local.node.pods import container, manifest, view
-from tfoperator.kube.pod_spec import Container
+from tfoperator.kube.views.pod_spec import Container
 from tfoperator.local.gpus.manager import GpuManager
 from tfoperator.local.gpus.nvml import Nvml
 from tfoperator.local.node.container_launcher import NodeParts

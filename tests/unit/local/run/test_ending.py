@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tfoperator.api.v1.types import TFJob, decode_tfjob
-from tfoperator.kube.objects import Pod, decode_pod
+from tfoperator.kube.views.objects import Pod, decode_pod
 from tfoperator.local.run.ending import DIED, RunEnd, ended_objects
 from tfoperator.report.facts import FinalState
 from tfoperator.sdk.states import ready_text, replica_state, was_stopped

@@ -10,8 +10,8 @@ import pytest
 from tests.support.cli import replica, tfjob
 from tests.support.eventually import eventually
 from tfoperator.api.v1.types import TensorBoard, TFJob, TFJobSpec
-from tfoperator.kube.event import Event
-from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.kube.views.event import Event
+from tfoperator.kube.views.objects import ObjectMeta, Pod
 from tfoperator.local.run.container_output import LogChunk, RunListener
 from tfoperator.local.run.job_run import JobRun, tensorboard_log_dir
 from tfoperator.local.run.lifecycle import ControlPlaneFailed, JobLifecycle

@@ -11,8 +11,8 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tfoperator.base.files import hold_lock
-from tfoperator.kube.objects import decode_pod
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
+from tfoperator.kube.views.objects import decode_pod
 from tfoperator.local.run.journal import RunJournal
 from tfoperator.local.run.kept import LOG, RECORDS, RESULT, read_run
 from tfoperator.local.run.recorded_run import RecordedRun

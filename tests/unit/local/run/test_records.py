@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tfoperator.api.names import ANNOTATION_PARAMETERS
+from tfoperator.api.replicas.names import ANNOTATION_PARAMETERS
 from tfoperator.cli.program_job import ProgramJob
 from tfoperator.local.run.records import RunRecords, parameters_of
 

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from tfoperator.api.names import replica_labels
-from tfoperator.api.v1.types import ReplicaType
-from tfoperator.kube.objects import (
+from tfoperator.api.replicas.names import replica_labels
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.kube.views.objects import (
     ContainerState,
     ContainerStateTerminated,
     ContainerStateWaiting,

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from tests.unit.logs.archive.samples import ended, pod, record, waiting
-from tfoperator.api.names import ANNOTATION_RESTART_MODE
-from tfoperator.kube.objects import ContainerState, ContainerStatus, ObjectMeta, Pod, PodSpec
+from tfoperator.api.replicas.names import ANNOTATION_RESTART_MODE
+from tfoperator.kube.views.objects import ContainerState, ContainerStatus, ObjectMeta, Pod, PodSpec
 from tfoperator.logs.archive.layout import ArchivedContainer
 from tfoperator.logs.archive.runs import kept_runs, ready_runs, runs_of
 

@@ -18,8 +18,8 @@ from tests.support.threads import InThread, run_at_once
 from tests.unit.logs.archive.samples import JOB, JOB_UID, Source, ended, pod, running, waiting
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
-from tfoperator.kube.errors import NotFoundError, StatusDetails
-from tfoperator.kube.objects import ContainerState, ContainerStatus, Pod
+from tfoperator.kube.protocol.errors import NotFoundError, StatusDetails
+from tfoperator.kube.views.objects import ContainerState, ContainerStatus, Pod
 from tfoperator.logs.archive.layout import ArchivedPod
 from tfoperator.logs.archive.opening import open_place
 from tfoperator.logs.archive.pod_logs import ArchiveBounds

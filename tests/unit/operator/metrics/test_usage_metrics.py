@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry
 
 from tfoperator.api.v1.status import JobUsage, ResourceUsage
 from tfoperator.api.v1.types import TFJob
-from tfoperator.kube.objects import ObjectMeta
+from tfoperator.kube.views.objects import ObjectMeta
 from tfoperator.operator.metrics.usage_metrics import UsageMetrics
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -11,8 +11,8 @@ from tests.unit.logs.archive.samples import JOB, pod
 from tfoperator.controller.plan.observed import LogLines
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
-from tfoperator.kube.errors import TransportError
-from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.kube.protocol.errors import TransportError
+from tfoperator.kube.views.objects import ObjectMeta, Pod
 from tfoperator.operator.witnesses.log_looks import LogLooker, Seen, newest_line_from, parse_stamp
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.logs.archive.samples import pod, record, running
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 from tfoperator.logs.archive.layout import ArchivedPod
 from tfoperator.sdk.logs.history import add_archived
 from tfoperator.sdk.logs.pod_logs import LogOptions

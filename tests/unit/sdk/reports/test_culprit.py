@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus
 from tfoperator.api.v1.types import ReplicaSpec, TFJob, TFJobSpec
-from tfoperator.kube.objects import Pod, decode_pod
+from tfoperator.kube.views.objects import Pod, decode_pod
 from tfoperator.report.report import make_report
 from tfoperator.sdk.reports.culprit import MAX_SUSPECTS, find_culprit
 from tfoperator.sdk.reports.job_report import job_facts

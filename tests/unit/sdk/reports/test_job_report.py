@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from tests.unit.logs.archive.samples import record
-from tfoperator.api.names import ANNOTATION_STOPPED
+from tfoperator.api.replicas.names import ANNOTATION_STOPPED
 from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus
 from tfoperator.api.v1.types import ReplicaSpec, TFJob, TFJobSpec
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, pod_record
 from tfoperator.report.facts import FinalState, ReplicaFacts
 from tfoperator.sdk.reports.job_report import job_facts

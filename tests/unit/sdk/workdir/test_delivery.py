@@ -14,8 +14,8 @@ from tests.support.eventually import eventually
 from tests.support.served import ServedWorld
 from tests.support.services import s3, s3_variables
 from tfoperator.kube import ForbiddenError
-from tfoperator.kube.errors import NotFoundError, Status
-from tfoperator.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS
+from tfoperator.kube.protocol.errors import NotFoundError, Status
+from tfoperator.kube.protocol.resources import CONFIG_MAPS, NAMESPACES, SECRETS
 from tfoperator.object_store import Objects
 from tfoperator.sdk import WorkdirError
 from tfoperator.sdk.workdir.delivery import STORE_VARIABLE, Folder, sweep

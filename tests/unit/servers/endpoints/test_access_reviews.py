@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.fake_api import api_error
-from tfoperator.kube.errors import TransportError
-from tfoperator.kube.resources import TOKEN_REVIEWS, Resource
+from tfoperator.kube.protocol.errors import TransportError
+from tfoperator.kube.protocol.resources import TOKEN_REVIEWS, Resource
 from tfoperator.servers.endpoints import access_reviews
 from tfoperator.servers.endpoints.access_reviews import Access, AccessReviews, bearer_token
 

@@ -13,7 +13,7 @@ from cryptography import x509
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.unit.servers.endpoints.test_access_reviews import Server
-from tfoperator.kube.errors import ClientClosed
+from tfoperator.kube.protocol.errors import ClientClosed
 from tfoperator.servers.certificates.pem import KeyPair, make_authority, make_certificate
 from tfoperator.servers.endpoints.secure_metrics import OWN_VALIDITY, SecureEndpoint
 from tfoperator.servers.http.limits import Address

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.servers.progress.samples import NOW, job, report
-from tfoperator.api.limits import MAX_BEHIND, MAX_SHOWN_METRICS
+from tfoperator.api.fields.limits import MAX_BEHIND, MAX_SHOWN_METRICS
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import JobCondition, ReplicaProgress, ReplicaStatus, TrainingProgress
 from tfoperator.api.v1.types import TFJob

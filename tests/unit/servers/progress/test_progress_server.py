@@ -16,13 +16,14 @@ from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi, api_error
 from tests.support.threads import run_at_once
 from tests.unit.servers.progress.samples import Cluster, forged
-from tfoperator.api.names import replica_labels
-from tfoperator.api.progress_names import status_path, token_audience
-from tfoperator.api.v1.types import TFJOBS, ReplicaType, decode_tfjob
+from tfoperator.api.replicas.names import replica_labels
+from tfoperator.api.replicas.progress_names import status_path, token_audience
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.base.clock import SystemClock
 from tfoperator.informers import SharedInformerFactory
-from tfoperator.kube.objects import decode_pod
-from tfoperator.kube.resources import PODS, SECRETS
+from tfoperator.kube.protocol.resources import PODS, SECRETS
+from tfoperator.kube.views.objects import decode_pod
 from tfoperator.servers.certificates.pem import split
 from tfoperator.servers.progress.metrics import ProgressMetrics
 from tfoperator.servers.progress.progress_server import ProgressConfig, ProgressServer, Surroundings

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.api.limits import MAX_NOT_A_NUMBER
+from tfoperator.api.fields.limits import MAX_NOT_A_NUMBER
 from tfoperator.servers.progress.reports import (
     MAX_METRICS,
     InvalidReport,

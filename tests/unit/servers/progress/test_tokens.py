@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import serialization
 
 from tests.support.clock import FakeClock
 from tests.unit.servers.progress.samples import ISSUER, Cluster, forged
-from tfoperator.kube.errors import TransportError
+from tfoperator.kube.protocol.errors import TransportError
 from tfoperator.servers.progress.tokens import (
     KeysUnavailable,
     PodIdentity,

@@ -8,9 +8,9 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, api_error
-from tfoperator.api.names import CRD_NAME
+from tfoperator.api.replicas.names import CRD_NAME
 from tfoperator.api.schema.crd import crd
-from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
+from tfoperator.kube.protocol.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from tfoperator.servers.certificates.pem import KeyPair, is_issued_by, split
 from tfoperator.servers.keyring.secret import KeyringSecret
 from tfoperator.servers.webhook.keeper import CertificateKeeper

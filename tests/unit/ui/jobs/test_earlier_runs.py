@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.stage import Stage
-from tfoperator.kube.objects import ObjectMeta
+from tfoperator.kube.views.objects import ObjectMeta
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.runtime.log_files import LogFile
 from tfoperator.sdk.logs.run_log import ContainerRun

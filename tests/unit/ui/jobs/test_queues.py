@@ -10,10 +10,10 @@ from tests.support.fake_api import FakeApi
 from tests.support.kueue_objects import no_quota, workload
 from tests.support.stage import Stage, condition
 from tests.unit.controller.builders import NOW
-from tfoperator.api.limits import MANAGED_BY_MULTIKUEUE
-from tfoperator.api.queues import QUEUE_LABEL
+from tfoperator.api.fields.limits import MANAGED_BY_MULTIKUEUE
+from tfoperator.api.kueue.queues import QUEUE_LABEL
+from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.api.v1.types import TFJob, decode_tfjob
-from tfoperator.api.workloads import WORKLOADS
 from tfoperator.sdk import JobQueue, QueueState
 from tfoperator.ui.jobs.queues import PERIOD, Queues
 from tfoperator.ui.jobs.views import job_detail, job_row, replica_rows

@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.api.names import ANNOTATION_STOPPED
+from tfoperator.api.replicas.names import ANNOTATION_STOPPED
 from tfoperator.ui.jobs.objects import SeenPod, decode_pod
 from tfoperator.ui.jobs.timeline import PodRecord, observe, spans
 

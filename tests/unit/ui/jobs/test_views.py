@@ -8,7 +8,7 @@ import pytest
 from tests.support.stage import Stage, condition, train
 from tests.unit.controller.builders import NOW
 from tfoperator.api.v1.types import TFJob, decode_tfjob
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 from tfoperator.ui.jobs.objects import decode_pod
 from tfoperator.ui.jobs.views import job_detail, job_row, replica_rows
 from tfoperator.ui.streaming import MAX_TEXT

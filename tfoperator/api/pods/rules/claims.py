@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tfoperator.api.fields.quantity import parse_signed_quantity
 from tfoperator.api.pods import name_rules
 from tfoperator.api.pods.rules.faults import (
     Faults,
@@ -18,7 +19,6 @@ from tfoperator.api.pods.rules.faults import (
     texts,
 )
 from tfoperator.api.pods.rules.labels import annotation_faults, label_faults, selector
-from tfoperator.api.quantity import parse_signed_quantity
 
 _MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _ALONE = "ReadWriteOncePod"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection
 from fractions import Fraction
 
+from tfoperator.api.fields.quantity import parse_signed_quantity
 from tfoperator.api.pods import name_rules
 from tfoperator.api.pods.rules.faults import (
     Faults,
@@ -21,7 +22,6 @@ from tfoperator.api.pods.rules.faults import (
     text,
 )
 from tfoperator.api.pods.rules.paths import no_backsteps
-from tfoperator.api.quantity import parse_signed_quantity
 
 VARIABLE_FIELDS = (
     "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName", "status.hostIP",

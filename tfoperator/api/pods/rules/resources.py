@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from fractions import Fraction
 
+from tfoperator.api.fields.quantity import format_quantity, parse_signed_quantity
 from tfoperator.api.pods import name_rules
 from tfoperator.api.pods.rules.faults import (
     Faults,
@@ -20,7 +21,6 @@ from tfoperator.api.pods.rules.faults import (
     required,
     text,
 )
-from tfoperator.api.quantity import format_quantity, parse_signed_quantity
 
 HUGE_PAGES = "hugepages-"
 _OF_CONTAINERS = frozenset({"cpu", "memory", "ephemeral-storage"})

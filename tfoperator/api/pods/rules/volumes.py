@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Mapping
 
+from tfoperator.api.fields.quantity import parse_signed_quantity
 from tfoperator.api.pods import name_rules
 from tfoperator.api.pods.rules.claims import claim_template_faults
 from tfoperator.api.pods.rules.environment import FILE_FIELDS, field_faults, resource_field_faults
@@ -25,7 +26,6 @@ from tfoperator.api.pods.rules.faults import (
     within,
 )
 from tfoperator.api.pods.rules.paths import file_path, mode, no_backsteps
-from tfoperator.api.quantity import parse_signed_quantity
 
 _ORDER = (
     "emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi",

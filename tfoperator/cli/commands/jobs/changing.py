@@ -8,8 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from tfoperator.api.loading import load_manifests
-from tfoperator.api.names import parse_replica_type
-from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJob
+from tfoperator.api.replicas.names import parse_replica_type
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.cli.cluster import ClusterOptions, JobName
 from tfoperator.cli.manifests import in_namespace, is_tfjob, title
 from tfoperator.cli.terminal.complaints import complain
@@ -26,7 +27,7 @@ from tfoperator.cli.terminal.output import (
     without_noise,
 )
 from tfoperator.cli.waiting import await_deletion, optional_deadline
-from tfoperator.kube.verbs import decode_plain
+from tfoperator.kube.protocol.verbs import decode_plain
 from tfoperator.sdk import JobNotFound, TFJobClient, TFJobError
 
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from tfoperator.api.names import parse_replica_index, parse_replica_type, replica_name
-from tfoperator.api.v1.types import ReplicaType
+from tfoperator.api.replicas.names import parse_replica_index, parse_replica_type, replica_name
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.base.controlchars import json_text, shown_line, without_controls
 from tfoperator.cli.cluster import ArchiveDir, ClusterOptions, JobName, Replica
 from tfoperator.cli.recorded import client_of
@@ -18,7 +18,7 @@ from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import REPLICA_COLOURS, ReportFormat, ReportOutput, note, paint, uses_colour
 from tfoperator.cli.terminal.progress import StatusLine
 from tfoperator.cli.waiting import timeout_seconds
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 from tfoperator.sdk import LogLine, ReplicaLog
 from tfoperator.sdk.states import ReplicaFilter, waiting_reason
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from tfoperator.api.names import job_selector
+from tfoperator.api.replicas.names import job_selector
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import SystemClock
 from tfoperator.base.controlchars import json_text
@@ -30,11 +30,11 @@ from tfoperator.cli.terminal.output import (
 from tfoperator.cli.terminal.progress import StatusLine
 from tfoperator.cli.views.jobs import EVENT_HEADER, event_row, event_summary
 from tfoperator.kube import ListOptions
-from tfoperator.kube.errors import KubeError
-from tfoperator.kube.event import decode_event
-from tfoperator.kube.objects import Pod
-from tfoperator.kube.resources import EVENTS, PODS
-from tfoperator.kube.verbs import WatchEventType, decode_plain
+from tfoperator.kube.protocol.errors import KubeError
+from tfoperator.kube.protocol.resources import EVENTS, PODS
+from tfoperator.kube.protocol.verbs import WatchEventType, decode_plain
+from tfoperator.kube.views.event import decode_event
+from tfoperator.kube.views.objects import Pod
 from tfoperator.sdk import Follower, JobEvent, JobQueue, PodUsage, TFJobClient, job_queues
 from tfoperator.sdk.events import concerns
 

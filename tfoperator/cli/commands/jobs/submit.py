@@ -33,10 +33,10 @@ from tfoperator.cli.terminal.output import (
 )
 from tfoperator.cli.terminal.progress import StatusLine
 from tfoperator.cli.waiting import Deadline, await_conditions, optional_deadline
-from tfoperator.kube.errors import AlreadyExistsError, NoClusterConfigured, NotFoundError
-from tfoperator.kube.objects import ObjectMeta
-from tfoperator.kube.resources import NAMESPACES
-from tfoperator.kube.verbs import decode_plain
+from tfoperator.kube.protocol.errors import AlreadyExistsError, NoClusterConfigured, NotFoundError
+from tfoperator.kube.protocol.resources import NAMESPACES
+from tfoperator.kube.protocol.verbs import decode_plain
+from tfoperator.kube.views.objects import ObjectMeta
 from tfoperator.sdk import DEFAULT_BASE_IMAGE, TFJobClient, TFJobError
 from tfoperator.sdk.errors import job_errors
 from tfoperator.sdk.workdir.delivery import Folder

@@ -14,7 +14,7 @@ from tfoperator.cli.recorded import client_of, of_run
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, print_object, say, without_noise
 from tfoperator.cli.waiting import Deadline, await_conditions, await_deletion, timeout_seconds
-from tfoperator.kube.verbs import decode_plain
+from tfoperator.kube.protocol.verbs import decode_plain
 
 _DELETED = "deleted"
 

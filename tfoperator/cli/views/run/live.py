@@ -14,7 +14,7 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from tfoperator.api.names import TENSORBOARD_REPLICA
+from tfoperator.api.replicas.names import TENSORBOARD_REPLICA
 from tfoperator.base.controlchars import without_controls
 from tfoperator.cli.terminal.output import REPLICA_COLOURS
 from tfoperator.cli.views.replica_rows import ReplicaRow, usage_by_pod, usage_cells, usage_header

@@ -14,15 +14,21 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tfoperator.api.names import ANNOTATION_RESTARTS, LABEL_JOB_NAME, LABEL_TENSORBOARD, annotated_count, replica_name
+from tfoperator.api.replicas.names import (
+    ANNOTATION_RESTARTS,
+    LABEL_JOB_NAME,
+    LABEL_TENSORBOARD,
+    annotated_count,
+    replica_name,
+)
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import TensorBoardStatus, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.cli.views.replica_rows import ReplicaRow, replica_row
 from tfoperator.cli.views.run.folding import Folding
-from tfoperator.kube.event import Event
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.event import Event
+from tfoperator.kube.views.objects import Pod
 from tfoperator.local.run.container_output import LogChunk, RunListener
 from tfoperator.local.run.results import RunOutcome
 from tfoperator.sdk.states import container_status

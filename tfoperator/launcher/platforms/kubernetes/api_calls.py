@@ -9,7 +9,7 @@ from typing import TypeVar
 from tfoperator.base.clock import StopSignal
 from tfoperator.kube import ListOptions
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import (
+from tfoperator.kube.protocol.errors import (
     AlreadyExistsError,
     BadRequestError,
     ClientClosed,
@@ -22,8 +22,8 @@ from tfoperator.kube.errors import (
     TransportError,
     UnauthorizedError,
 )
-from tfoperator.kube.event import Event, decode_event
-from tfoperator.kube.resources import EVENTS, Resource
+from tfoperator.kube.protocol.resources import EVENTS, Resource
+from tfoperator.kube.views.event import Event, decode_event
 from tfoperator.launcher.container.backend import Launch
 from tfoperator.launcher.core.context import CLEAN_UP_POLICY, RetryPolicy
 from tfoperator.launcher.core.errors import PermanentFailure, PlatformUnavailable

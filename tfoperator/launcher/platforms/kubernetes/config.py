@@ -10,7 +10,7 @@ from typing import Any, Self
 import msgspec
 
 from tfoperator.kube.patches.strategic_merge import strategic_merge
-from tfoperator.kube.pod_spec import GPU
+from tfoperator.kube.views.pod_spec import GPU
 from tfoperator.launcher.core.component import Json, PlatformConfig
 from tfoperator.launcher.core.errors import PlatformConfigError
 

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import yaml
 
-from tfoperator.kube.errors import ConfigError
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.errors import ConfigError
+from tfoperator.kube.protocol.resources import PODS
 from tfoperator.launcher.container.backend import Backend, Launch, LogForwarder, NeverStarted, object_name
 from tfoperator.launcher.container.launcher import ContainerComponentLauncher
 from tfoperator.launcher.core.component import ExecutorContainerSpec, ExecutorSpec, Json, PlatformConfig

@@ -14,12 +14,12 @@ import msgspec
 
 from tfoperator.kube import by_name
 from tfoperator.kube.client import Client
-from tfoperator.kube.errors import AlreadyExistsError, KubeError, NotFoundError, UnauthorizedError
-from tfoperator.kube.following import Follower
-from tfoperator.kube.objects import HasMetadata, PartialObject
-from tfoperator.kube.pod_spec import DEFAULT_GRACE_SECONDS
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import WatchEventType, decoder
+from tfoperator.kube.protocol.errors import AlreadyExistsError, KubeError, NotFoundError, UnauthorizedError
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import WatchEventType, decoder
+from tfoperator.kube.views.objects import HasMetadata, PartialObject
+from tfoperator.kube.views.pod_spec import DEFAULT_GRACE_SECONDS
+from tfoperator.kube.watching.following import Follower
 from tfoperator.launcher.container.backend import LAUNCH_LABEL, Launch, NeverStarted
 from tfoperator.launcher.core.component import Json
 from tfoperator.launcher.core.errors import LaunchCancelled, PermanentFailure, PlatformUnavailable

@@ -12,8 +12,9 @@ from datetime import datetime
 import msgspec
 
 from tfoperator.base.clock import seconds_between
-from tfoperator.kube.event import Event
-from tfoperator.kube.objects import (
+from tfoperator.kube.protocol.verbs import decoder
+from tfoperator.kube.views.event import Event
+from tfoperator.kube.views.objects import (
     ContainerState,
     ContainerStateTerminated,
     ContainerStatus,
@@ -22,7 +23,6 @@ from tfoperator.kube.objects import (
     PodSpec,
     PodStatus,
 )
-from tfoperator.kube.verbs import decoder
 from tfoperator.launcher.core.output import ContainerEnd
 from tfoperator.launcher.core.output_document import OUTPUT_FILE
 from tfoperator.launcher.platforms.kubernetes.config import MAIN

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tfoperator.api.names import EMBEDDED_VERSION
+from tfoperator.api.replicas.names import EMBEDDED_VERSION
 from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.resource_types import ResourceType
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tfoperator.base.yamldata.reader import YamlError, read_value
-from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.local.apiserver.errors import StatusError, bad_request, details_of, unsupported_media_type
 from tfoperator.local.apiserver.http import protobuf
 from tfoperator.local.apiserver.http.api_request import ApiRequest

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import msgspec
 
-from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.local.runtime.protocol import Beside
 
 STDOUT, STDERR = 1, 2

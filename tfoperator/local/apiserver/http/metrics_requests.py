@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tfoperator.kube.objects import timestamp
+from tfoperator.kube.views.objects import timestamp
 from tfoperator.local.apiserver import errors
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.http.api_request import ApiRequest

@@ -8,8 +8,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
+from tfoperator.api.fields.quantity import format_quantity, parse_signed_quantity
 from tfoperator.api.pods.rules.resources import HUGE_PAGES, container_sums
-from tfoperator.api.quantity import format_quantity, parse_signed_quantity
 from tfoperator.local.apiserver.members import Json
 
 _POD_RESOURCES = ("cpu", "memory")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from tfoperator.kube.objects import timestamp
+from tfoperator.kube.views.objects import timestamp
 from tfoperator.local.apiserver.errors import bad_request, conflict, invalid, not_supported
 from tfoperator.local.apiserver.members import Json, put_list
 from tfoperator.local.apiserver.resource_types import NAMESPACES, ResourceType

@@ -16,9 +16,9 @@ import jsonpatch
 import msgspec
 
 from tfoperator.kube import apply_merge_patch
-from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.kube.patches.strategic_merge import StrategicMergeError
 from tfoperator.kube.patches.strategic_merge import strategic_merge as merge_strategically
+from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.local.apiserver import errors
 from tfoperator.local.apiserver.errors import StatusError, bad_request, unprocessable, unsupported_media_type
 from tfoperator.local.apiserver.members import Json

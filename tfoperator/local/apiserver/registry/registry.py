@@ -14,7 +14,7 @@ import msgspec
 
 from tfoperator.api.pods import name_rules
 from tfoperator.base.clock import Clock
-from tfoperator.kube.objects import timestamp
+from tfoperator.kube.views.objects import timestamp
 from tfoperator.local.apiserver import errors
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.members import Json, content_of

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.kube.objects import timestamp
+from tfoperator.kube.views.objects import timestamp
 from tfoperator.local.apiserver.errors import (
     StatusError,
     bad_request,

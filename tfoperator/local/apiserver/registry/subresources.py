@@ -11,7 +11,7 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.kube.objects import timestamp
+from tfoperator.kube.views.objects import timestamp
 from tfoperator.local.apiserver.errors import StatusError, bad_request, conflict, invalid, invalid_value, required
 from tfoperator.local.apiserver.members import Json, member_at
 from tfoperator.local.apiserver.objects.metadata import check_identity

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.local.apiserver.errors import FieldProblem, StatusError, bad_request, expired, forbidden, not_supported
 from tfoperator.local.apiserver.members import parse_int64, query_flag
 from tfoperator.local.apiserver.resource_types import ResourceType

@@ -20,7 +20,7 @@ from tenacity import (
     wait_fixed,
 )
 
-from tfoperator.kube.retry import failure_of
+from tfoperator.kube.protocol.retry import failure_of
 from tfoperator.local.runtime.docker.engine import ENGINE_ERRORS, explain, remove_container
 from tfoperator.local.runtime.protocol import OnExit
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.progress_names import CA_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
+from tfoperator.api.replicas.progress_names import CA_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
 from tfoperator.local.runtime.docker.engine import ENGINE_ERRORS, explain
 from tfoperator.local.runtime.loopback_network import LOOPBACK
 from tfoperator.local.runtime.protocol import HostService, LocalPod

@@ -15,7 +15,7 @@ from docker.errors import ImageNotFound
 from docker.utils import parse_repository_tag
 
 from tfoperator.base.clock import Clock
-from tfoperator.kube.pod_spec import Container
+from tfoperator.kube.views.pod_spec import Container
 from tfoperator.local.runtime.docker.engine import ENGINE_ERRORS, explain
 from tfoperator.local.runtime.protocol import LaunchError, StartLater
 

@@ -12,7 +12,7 @@ import msgspec
 from docker.errors import APIError
 
 from tfoperator.base.clock import Clock, SystemClock
-from tfoperator.kube.pod_spec import Container
+from tfoperator.kube.views.pod_spec import Container
 from tfoperator.local.runtime.docker.container import DockerContainer
 from tfoperator.local.runtime.docker.engine import (
     ENGINE_ERRORS,

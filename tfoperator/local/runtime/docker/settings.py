@@ -12,8 +12,8 @@ from typing import Any
 
 from docker.types import DeviceRequest, LogConfig, Mount
 
-from tfoperator.api.quantity import parse_quantity
-from tfoperator.kube.pod_spec import GPU, Container, ResourceRequirements, SecurityContext
+from tfoperator.api.fields.quantity import parse_quantity
+from tfoperator.kube.views.pod_spec import GPU, Container, ResourceRequirements, SecurityContext
 from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, LocalPod
 
 PIDS = 4096

@@ -7,21 +7,21 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tfoperator.api.names import (
+from tfoperator.api.replicas.names import (
     CHECKPOINT_VARIABLE,
     CHECKPOINT_VOLUME,
     TF_CONFIG,
     WORKDIR_SOURCE_VOLUME,
     WORKDIR_VOLUME,
 )
-from tfoperator.api.process_variables import (
+from tfoperator.api.replicas.process_variables import (
     COORDINATOR_HOST,
     COORDINATOR_PORT,
     JAX_BIND_ADDRESS,
     JAX_COORDINATOR,
     PROCESS_VARIABLES,
 )
-from tfoperator.api.progress_names import CA_VARIABLE, PROGRESS_VOLUME, TOKEN_VARIABLE
+from tfoperator.api.replicas.progress_names import CA_VARIABLE, PROGRESS_VOLUME, TOKEN_VARIABLE
 from tfoperator.local.runtime.loopback_network import LOOPBACK, LoopbackNetwork
 from tfoperator.local.runtime.process import container_main
 from tfoperator.local.runtime.process.stacks import stacks_folder

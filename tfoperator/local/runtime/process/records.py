@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.local.identity import ProcessIdentity, identify, is_alive, signal_process
 from tfoperator.local.runtime.process.guardian import kill_stragglers
 from tfoperator.local.runtime.process.guardian_main import remove_recorded

@@ -19,10 +19,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tfoperator.api.names import LABEL_TENSORBOARD
-from tfoperator.api.quantity import parse_quantity
+from tfoperator.api.fields.quantity import parse_quantity
+from tfoperator.api.replicas.names import LABEL_TENSORBOARD
 from tfoperator.base.private_files import private_folder
-from tfoperator.kube.pod_spec import Container
+from tfoperator.kube.views.pod_spec import Container
 from tfoperator.local.runtime.guardian import CONTAINER_VARIABLE
 from tfoperator.local.runtime.loopback_network import LOOPBACK, LoopbackNetwork, NoFreePort
 from tfoperator.local.runtime.measurements import ContainerName, Measurement, PeakMemory

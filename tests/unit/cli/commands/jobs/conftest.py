@@ -8,7 +8,7 @@ import pytest
 from tests.support.cluster import Json, decode
 from tests.support.kueue_objects import QueueWorld, queue_world
 from tests.unit.cli.conftest import Run, Said
-from tfoperator.api.limits import MANAGED_BY_MULTIKUEUE
+from tfoperator.api.fields.limits import MANAGED_BY_MULTIKUEUE
 from tfoperator.api.v1.types import TFJOBS
 
 

@@ -11,8 +11,8 @@ from tests.support.served import ServedWorld
 from tests.unit.cli.conftest import Tell
 from tests.unit.controller.builders import NOW, make_job, make_pod
 from tfoperator.cli.views.description import print_description
-from tfoperator.kube.objects import decode_nothing
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
+from tfoperator.kube.views.objects import decode_nothing
 
 
 def test_it_tells_everything_that_helps_to_understand_a_job(tell: Tell, world: ServedWorld) -> None:

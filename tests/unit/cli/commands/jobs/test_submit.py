@@ -10,7 +10,7 @@ from tests.support.eventually import eventually
 from tests.support.jobs import soon, submitted_manifest
 from tests.support.served import ServedWorld
 from tests.unit.cli.conftest import Run, Tell
-from tfoperator.kube.resources import CONFIG_MAPS
+from tfoperator.kube.protocol.resources import CONFIG_MAPS
 
 
 @pytest.fixture

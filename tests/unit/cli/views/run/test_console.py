@@ -8,16 +8,17 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from tfoperator.api.names import ANNOTATION_STOPPED, LABEL_TENSORBOARD, replica_labels
+from tfoperator.api.replicas.names import ANNOTATION_STOPPED, LABEL_TENSORBOARD, replica_labels
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.status import JobCondition, TensorBoardStatus, TFJobStatus
-from tfoperator.api.v1.types import ReplicaType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.cli.views.replica_rows import ReplicaRow, replica_row
 from tfoperator.cli.views.run.choice import make_view
 from tfoperator.cli.views.run.folding import Folding
 from tfoperator.cli.views.run.live import LiveView
 from tfoperator.cli.views.run.plain import PlainView
-from tfoperator.kube.event import Event
-from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.kube.views.event import Event
+from tfoperator.kube.views.objects import ObjectMeta, Pod
 from tfoperator.local.run.container_output import LogChunk
 from tfoperator.local.run.results import RunOutcome
 from tfoperator.local.runtime.measurements import ContainerName

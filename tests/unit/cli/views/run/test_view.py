@@ -2,9 +2,9 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import ANNOTATION_RESTARTS
+from tfoperator.api.replicas.names import ANNOTATION_RESTARTS
 from tfoperator.cli.views.run.view import KnownRestarts, after
-from tfoperator.kube.objects import Pod
+from tfoperator.kube.views.objects import Pod
 
 
 def pod(*, before: str = "", **container: Any) -> Pod:

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from tfoperator.kube.event import Event, decode_event
+from tfoperator.kube.views.event import Event, decode_event
 from tfoperator.launcher.core.output import ContainerEnd
 from tfoperator.launcher.platforms.kubernetes.pod_status import (
     PodView,

@@ -9,7 +9,7 @@ from tests.support.jobs import write_kubeconfig
 from tests.support.measured import Measured
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.resources import PODS
+from tfoperator.kube.protocol.resources import PODS
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.local.gpus.manager import GpuUse
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.local.node.pods import container, manifest, view
-from tfoperator.api.progress_names import CA_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
+from tfoperator.api.replicas.progress_names import CA_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
 from tfoperator.local.runtime.docker.host_access import (
     Bridge,
     HostAccess,

@@ -10,7 +10,7 @@ from docker.errors import DockerException, ImageNotFound
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.unit.local.node.pods import container, manifest, view
-from tfoperator.kube.pod_spec import Container
+from tfoperator.kube.views.pod_spec import Container
 from tfoperator.local.runtime.docker.images import PULL_BACKOFF_BASE, PULL_BACKOFF_CAP, Images, pull_policy
 from tfoperator.local.runtime.protocol import LaunchError, StartLater
 

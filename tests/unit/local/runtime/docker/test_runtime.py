@@ -14,7 +14,7 @@ from tests.support.eventually import eventually
 from tests.support.threads import run_at_once
 from tests.unit.local.node.pods import container, manifest, view
 from tests.unit.local.runtime.docker.fakes import PlainSettings
-from tfoperator.api.progress_names import PROGRESS_SERVICE, URL_VARIABLE
+from tfoperator.api.replicas.progress_names import PROGRESS_SERVICE, URL_VARIABLE
 from tfoperator.local.runtime.docker import runtime
 from tfoperator.local.runtime.docker.engine import Engine
 from tfoperator.local.runtime.docker.runtime import DockerRuntime

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.unit.local.node.pods import container, manifest, python, view
-from tfoperator.api.process_variables import ProcessVariables
+from tfoperator.api.replicas.process_variables import ProcessVariables
 from tfoperator.local.identity import identify
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.runtime.log_files import LogRequest

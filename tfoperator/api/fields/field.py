@@ -1,0 +1,118 @@
+"""The declaration of a field of a TFJob: meaning, bounds, allowed values and age, beside its type.
+
+    backoff_limit: Annotated[int | None, Field("Number of restarts ...", ge=0)] = None
+
+Decoding takes no notice of it: a job that breaks a bound must be read, for it may be older than the bound, and its
+status has to say what is wrong. From the declaration follow the CRD (`tfoperator.api.schema`), which `kubectl explain`
+reads, the messages of `tfoperator.api.validation`, and docs/fields.md.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.fields.limits import Pattern
+
+FIRST_RELEASE = "0.1.0"
+
+GO_OPERATOR = "v1"
+"""The age of a field that `kubeflow.org/v1` has in the Go operator, too."""
+
+
+class Field(msgspec.Struct, frozen=True):
+    """The declaration of one field, besides its type and its default.
+
+    - `description`: the meaning, in sentences.
+    - `ge` and `le`: the bounds of a whole number. The one that is not given is an int32's.
+    - `choices`: the allowed values of a text. An empty text means that the field is unset, as in the Go operator.
+    - `one_of`: the allowed values of a text, where an empty text is none of them.
+    - `pattern`: the form of a text. Of a map, it is the form of each value.
+    - `max_length`: of a text. `max_items`: of a list.
+    - `required`: whether a job without the field is refused. `hint` is added to the message about its absence.
+    - `default`: the value that an API server fills in.
+    - `int64`: whether a number, or each number of a map, may need more than 32 bits.
+    - `unchangeable`: whether a value that is there stays as it is.
+    - `since`: the release that brought the field.
+    - `kubernetes`: the name of the type in Kubernetes, such as `[]EnvVar`, of a value that goes into a pod as it is.
+    - `brief`: whether the CRD describes only the members of a value of Kubernetes, and not what is within them.
+    - `schema`: further members of the field's schema, which API servers alone check.
+    """
+
+    description: str
+    ge: int | None = None
+    le: int | None = None
+    choices: type[StrEnum] | None = None
+    one_of: tuple[str, ...] = ()
+    pattern: Pattern | None = None
+    max_length: int | None = None
+    max_items: int | None = None
+    required: bool = False
+    hint: str = ""
+    default: object = None
+    int64: bool = False
+    unchangeable: bool = False
+    since: str = FIRST_RELEASE
+    kubernetes: str = ""
+    brief: bool = False
+    schema: Mapping[str, Any] = {}
+
+
+def named_items(of: str, max_length: int, **texts: str) -> Mapping[str, Any]:
+    """Return the schema of a list of which each item has a name, that of its volume for example, and these texts.
+
+    `texts` are the further required members of an item, with their meaning.
+    """
+    name = {"type": "string", "minLength": 1, "maxLength": max_length, "description": f"Name of the {of}."}
+    others = {text: {"type": "string", "minLength": 1, "description": meaning} for text, meaning in texts.items()}
+    return {"items": {"required": [*others, "name"], "properties": {**others, "name": name}}}
+
+
+class NotDeclared(Exception):
+    """A field of a struct has no declaration: the message names the file and the line to write."""
+
+    def __init__(self, struct: type, attribute: str) -> None:
+        file = struct.__module__.replace(".", "/") + ".py"
+        super().__init__(
+            f"{struct.__name__}.{attribute} has no declaration: in {file}, give it the type "
+            f'Annotated[..., Field("Its meaning.")] with a Field of tfoperator/api/fields/field.py'
+        )
+
+
+class Declared(typing.NamedTuple):
+    """A field of a struct: the attribute that has its value, its declaration, and whether that demands something."""
+
+    attribute: str
+    field: Field
+    demanding: bool
+
+
+@cache
+def declared(struct: type[msgspec.Struct]) -> Mapping[str, Declared]:
+    """Return the fields of a struct by their names in JSON, in the order of the struct. Raises NotDeclared."""
+    hints = typing.get_type_hints(struct, include_extras=True)
+    found = {}
+    for member in msgspec.structs.fields(struct):
+        notes = (
+            typing.get_args(hints[member.name])[1:] if typing.get_origin(hints[member.name]) is typing.Annotated else ()
+        )
+        declarations = [note for note in notes if isinstance(note, Field)]
+        if not declarations:
+            raise NotDeclared(struct, member.name)
+        found[member.encode_name] = Declared(member.name, declarations[0], _is_demanding(declarations[0]))
+    return found
+
+
+def _is_demanding(field: Field) -> bool:
+    bounds = (field.ge, field.le, field.max_length, field.max_items, field.choices, field.pattern)
+    return bool(field.required or field.one_of) or any(bound is not None for bound in bounds)
+
+
+def written_by_others(struct: type) -> Mapping[str, Field]:
+    """Return the fields that only other operators write: API servers store them, and no code here reads them."""
+    return getattr(struct, "WRITTEN_BY_OTHERS", {})

@@ -1,0 +1,39 @@
+"""A number of replicas, or a percentage of them: `3` or `"80%"`, as Kubernetes writes them in its own policies. Pure.
+
+A percentage is of the current number of replicas, which may change while the job runs. A required number is rounded up,
+and an allowed number is rounded down, so that neither is weaker than the user's value.
+"""
+
+from __future__ import annotations
+
+from tfoperator.api.fields.limits import Pattern
+
+IntOrPercent = int | str
+"""A number or a percentage as in a spec."""
+
+NUMBER_OR_PERCENT = Pattern(
+    "^(100|[1-9]?[0-9])%$", 'must be a number from 0 or a percentage from "0%" to "100%", but is {}'
+)
+POSITIVE_NUMBER_OR_PERCENT = Pattern(
+    "^(100|[1-9][0-9]?)%$", 'must be a number from 1 or a percentage from "1%" to "100%", but is {}'
+)
+"""The forms of the texts, for the fields whose numbers begin at 0 and at 1."""
+
+
+def required(value: IntOrPercent, total: int) -> int:
+    """Return the required number of `total`: rounded up, from one to all. An unreadable value means all."""
+    hundredths = _hundredths(value, total)
+    wanted = total if hundredths is None else -(-hundredths // 100)
+    return min(max(wanted, 1), total)
+
+
+def allowed(value: IntOrPercent, total: int) -> int:
+    """Return the allowed number of `total`: rounded down, at most all. An unreadable value means none."""
+    hundredths = _hundredths(value, total)
+    return 0 if hundredths is None else min(max(hundredths // 100, 0), total)
+
+
+def _hundredths(value: IntOrPercent, total: int) -> int | None:
+    if isinstance(value, int):
+        return value * 100
+    return int(value[:-1]) * total if NUMBER_OR_PERCENT.fits(value) else None

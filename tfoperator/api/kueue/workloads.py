@@ -1,0 +1,171 @@
+"""Kueue's Workloads, its records of jobs, and those of other clusters, reduced to the fields in use."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.kueue.queues import ADOPTED, POD_SETS_ANNOTATION
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import decoder
+from tfoperator.kube.views.objects import HasMetadata
+
+_VERSIONS = ("v1beta2", "v1beta1")
+"""The newest first. Kueue before 0.15 has only the second one."""
+
+WORKLOAD_VERSIONS = tuple(Resource("kueue.x-k8s.io", version, "Workload", "workloads") for version in _VERSIONS)
+"""Kueue's records of jobs, in each of its versions."""
+
+WORKLOADS = WORKLOAD_VERSIONS[0]  # which the operator itself needs
+
+CLUSTER_VERSIONS = tuple(
+    Resource("kueue.x-k8s.io", version, "MultiKueueCluster", "multikueueclusters", namespaced=False)
+    for version in _VERSIONS
+)
+"""Kueue's records of the clusters on which MultiKueue runs jobs."""
+
+
+class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """One condition, with all its members: a merge patch replaces the whole list."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+    observed_generation: int = 0
+
+
+class PodSet(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """What quota was asked for: pods of one replica type, without their template. Fewer may do: then `min_count`."""
+
+    name: str = ""
+    count: int = 1
+    min_count: int | None = None
+
+
+class PriorityClassRef(msgspec.Struct, frozen=True, gc=False):
+    """The class that a Workload's priority comes from."""
+
+    group: str = ""
+    name: str = ""
+
+
+class WorkloadSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """The request to Kueue. If inactive, Kueue evicts the job, and ignores it."""
+
+    queue_name: str = ""
+    active: bool | None = None
+    pod_sets: tuple[PodSet, ...] = ()
+    priority_class_ref: PriorityClassRef | None = None
+    maximum_execution_time_seconds: int | None = None
+
+
+class Assignment(msgspec.Struct, frozen=True, rename="camel"):
+    """What was admitted of one pod set: a flavor for each resource, the number of pods, places in a topology."""
+
+    name: str = ""
+    flavors: dict[str, str] = {}
+    count: int | None = None
+    topology_assignment: Any = None
+
+
+class Admission(msgspec.Struct, frozen=True, rename="camel"):
+    """The quota that a Workload has."""
+
+    cluster_queue: str = ""
+    pod_set_assignments: tuple[Assignment, ...] = ()
+
+
+class PodSetUpdate(msgspec.Struct, frozen=True, rename="camel"):
+    """What an admission check wants of the pods of one pod set."""
+
+    name: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[dict[str, Any], ...] = ()
+
+
+class AdmissionCheck(msgspec.Struct, frozen=True, rename="camel"):
+    """A check that must pass before a Workload with quota is admitted."""
+
+    name: str = ""
+    state: str = ""
+    message: str = ""
+    pod_set_updates: tuple[PodSetUpdate, ...] = ()
+
+
+class ReclaimablePod(msgspec.Struct, frozen=True, gc=False):
+    """How many pods of a pod set need no quota any more."""
+
+    name: str = ""
+    count: int = 0
+
+
+class RequeueState(msgspec.Struct, frozen=True, rename="camel"):
+    """When Kueue reconsiders a job that it evicted."""
+
+    requeue_at: datetime | None = None
+
+
+class WorkloadStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """Kueue's answer; the names of clusters are MultiKueue's."""
+
+    conditions: tuple[Condition, ...] = ()
+    admission: Admission | None = None
+    admission_checks: tuple[AdmissionCheck, ...] = ()
+    reclaimable_pods: tuple[ReclaimablePod, ...] = ()
+    accumulated_past_execution_time_seconds: int = 0
+    requeue_state: RequeueState | None = None
+    cluster_name: str = ""
+    nominated_cluster_names: tuple[str, ...] = ()
+
+
+class Workload(HasMetadata, frozen=True):
+    """One job's request for quota, and the answer; without pod templates."""
+
+    spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)
+    status: WorkloadStatus = msgspec.field(default_factory=WorkloadStatus)
+
+    def condition(self, kind: str) -> Condition:
+        """Return the condition of this type; one without a status if there is none."""
+        return next((condition for condition in self.status.conditions if condition.type == kind), _NO_CONDITION)
+
+    def is_true(self, kind: str) -> bool:
+        """Return whether the condition of this type is true."""
+        return self.condition(kind).status == "True"
+
+    @property
+    def mark(self) -> str:
+        """What the operator has noted in a Workload that it drives; empty in one that Kueue's own framework drives."""
+        return self.metadata.annotations.get(POD_SETS_ANNOTATION, "")
+
+    @property
+    def is_adopted(self) -> bool:
+        """Whether Kueue's own framework has made it, and an administrator has given it to the operator."""
+        return self.mark.partition("-")[0] == ADOPTED
+
+
+_NO_CONDITION = Condition()
+
+decode_workload = decoder(Workload)
+"""Decodes one Workload. Raises msgspec.DecodeError."""
+
+
+class ClusterStatus(msgspec.Struct, frozen=True):
+    """Whether Kueue reaches a cluster."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class MultiKueueCluster(HasMetadata, frozen=True):
+    """Kueue's record of another cluster."""
+
+    status: ClusterStatus = msgspec.field(default_factory=ClusterStatus)
+
+
+decode_cluster = decoder(MultiKueueCluster)
+"""Decodes one MultiKueueCluster. Raises msgspec.DecodeError."""

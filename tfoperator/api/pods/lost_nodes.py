@@ -1,0 +1,37 @@
+"""Recognizes pods whose node is lost: no kubelet will end them, nor report how they end."""
+
+from __future__ import annotations
+
+from tfoperator.kube.views.objects import Pod, PodStatus
+
+GC_REASON = "DeletionByPodGC"
+TAINT_REASON = "DeletionByTaintManager"
+_GATE_REASON = "ReadinessGatesNotReady"
+
+
+def node_is_lost(pod: Pod) -> bool:
+    """Return whether the cluster reports the pod's node as gone, so no kubelet will finish the pod's deletion.
+
+    A deletion by taint is not enough, since a live node may have any taint: the node controller must have given the
+    node up, too, or no container may run in the pod.
+    """
+    status = pod.status
+    if status.phase == "Unknown" or status.reason == "NodeLost":
+        return True
+    disruptions = {c.reason for c in status.conditions if c.type == "DisruptionTarget" and c.status == "True"}
+    return GC_REASON in disruptions or (TAINT_REASON in disruptions and (node_is_silent(status) or not _runs(status)))
+
+
+def node_is_silent(status: PodStatus) -> bool:
+    """Return whether the pod is marked as not ready, although its kubelet last reported all containers as ready.
+
+    A kubelet itself marks a pod like that only where a readiness gate is closed.
+    """
+    marked = any(c.type == "Ready" and c.status == "False" and c.reason != _GATE_REASON for c in status.conditions)
+    return marked and all(container.ready for container in status.container_statuses)
+
+
+def _runs(status: PodStatus) -> bool:
+    """Return whether a container runs, by its kubelet's last report."""
+    states = (container.state for container in (*status.init_container_statuses, *status.container_statuses))
+    return any(state is None or (state.waiting is None and state.terminated is None) for state in states)

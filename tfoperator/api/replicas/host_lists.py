@@ -1,0 +1,77 @@
+"""The length of the lists of hosts that a job's processes get at their start, and the remedy if they are too long.
+
+Each process gets the hosts of the others in the variable TF_CONFIG, and in arguments if the job asks for them. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tfoperator.api.v1.choices import ReplicaType
+
+MAX_TEXT_LENGTH = 131_071
+"""Bytes. Linux takes 32 pages of 4 KiB (MAX_ARG_STRLEN) for a variable with its name, or an argument, and the zero
+at its end."""
+
+MAX_TF_CONFIG_LENGTH = MAX_TEXT_LENGTH - len("TF_CONFIG=")
+
+_TASK_LENGTH = 120
+"""The length of TF_CONFIG without its hosts, rounded up."""
+
+_OPTION_LENGTH = len("--evaluator_hosts=")
+
+PER_HOST = len('"",')
+"""The number of characters per host besides its own."""
+
+ALWAYS_ACCEPTED = MAX_TF_CONFIG_LENGTH - _TASK_LENGTH
+"""The length of all hosts, with PER_HOST for each, up to which `too_long` accepts any job."""
+
+
+class HostList(NamedTuple):
+    """The hosts (`host:port`) of one replica type: their number, and their total number of characters."""
+
+    size: int
+    characters: int
+
+
+def too_long(hosts: Mapping[ReplicaType, HostList], *, dynamic: bool, arguments: bool) -> str:
+    """Return the message for a job whose processes can't be started; empty if they can."""
+    total = sum(of_type.size for of_type in hosts.values())
+    in_tf_config = 0
+    if total != 1:
+        in_tf_config = _dynamic_tf_config(hosts) if dynamic else _tf_config(hosts)
+    in_arguments = max((_argument(of_type) for of_type in hosts.values()), default=0) if arguments else 0
+    advice = []
+    if in_tf_config > MAX_TF_CONFIG_LENGTH:
+        helps = not dynamic and _dynamic_tf_config(hosts) <= MAX_TF_CONFIG_LENGTH
+        advice.append("enableDynamicWorker: true lists parameter servers only" if helps else "take fewer replicas")
+    if in_arguments > MAX_TEXT_LENGTH:
+        advice.append("clusterArguments: false leaves the hosts out of the arguments")
+    if not advice:
+        return ""
+    return (
+        f"has so many replicas that the list of their hosts has about {max(in_tf_config, in_arguments):,} characters, "
+        f"and Linux starts no program with more than {MAX_TF_CONFIG_LENGTH:,} in one variable or argument; "
+        f"{', and '.join(advice)}"
+    )
+
+
+def _tf_config(hosts: Mapping[ReplicaType, HostList]) -> int:
+    return _TASK_LENGTH + sum(map(_quoted, hosts.values()))
+
+
+def _dynamic_tf_config(hosts: Mapping[ReplicaType, HostList]) -> int:
+    """Return the length for a worker, which gets itself, the chief and every PS; the others get only themselves."""
+    if not set(hosts) - {ReplicaType.PS}:
+        return 0
+    named = {ReplicaType.PS, ReplicaType.CHIEF, ReplicaType.MASTER}
+    return _TASK_LENGTH + sum(_quoted(of_type) for replica_type, of_type in hosts.items() if replica_type in named)
+
+
+def _quoted(hosts: HostList) -> int:
+    return hosts.characters + hosts.size * PER_HOST
+
+
+def _argument(hosts: HostList) -> int:
+    return _OPTION_LENGTH + hosts.characters + hosts.size

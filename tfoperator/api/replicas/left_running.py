@@ -1,0 +1,31 @@
+"""Names the pods that still run after their job has succeeded, and says how to end them. Pure.
+
+Without a `cleanPodPolicy` workers and evaluators may finish. Those that never end, such as an evaluator that waits for
+checkpoints, hold their machines until someone ends them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfoperator.api.replicas.names import replica_name
+from tfoperator.api.replicas.replica_pods import ENDED_PHASES, is_ending, replica_phase
+from tfoperator.kube.views.objects import Pod
+
+_MAX_NAMES = 5
+
+
+def left_running(pods: Sequence[Pod]) -> list[Pod]:
+    """Return the pods that still run, and that nothing ends, in order of their names."""
+    running = [pod for pod in pods if replica_phase(pod) not in ENDED_PHASES and not is_ending(pod)]
+    return sorted(running, key=lambda pod: pod.metadata.name)
+
+
+def left_running_text(pods: Sequence[Pod]) -> str:
+    """Return the names of these pods, and how to end them."""
+    names = ", ".join(map(replica_name, pods[:_MAX_NAMES])) + (", ..." if len(pods) > _MAX_NAMES else "")
+    count = "1 pod still runs" if len(pods) == 1 else f"{len(pods)} pods still run"
+    return (
+        f"{count} ({names}) and may finish, but nothing ends what never finishes. "
+        "To end all of them, set spec.runPolicy.cleanPodPolicy to Running, or delete the job"
+    )

@@ -1,0 +1,239 @@
+"""Names and labels of all objects of a TFJob: pure functions, no I/O.
+
+They are the Go operator's, character by character, because other programs read them: queueing systems select by label,
+users type `{job}-worker-0` into `kubectl logs`, and we must find a job that the Go operator started. Reading is
+tolerant, since any client may write a label: an invalid one gives None, never an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.kube.views.objects import HasMetadata
+
+LABEL_PREFIX = "training.kubeflow.org/"
+LABEL_OPERATOR_NAME = LABEL_PREFIX + "operator-name"
+LABEL_JOB_NAME = LABEL_PREFIX + "job-name"
+LABEL_REPLICA_TYPE = LABEL_PREFIX + "replica-type"
+LABEL_REPLICA_INDEX = LABEL_PREFIX + "replica-index"
+LABEL_JOB_ROLE = LABEL_PREFIX + "job-role"
+JOB_ROLE_MASTER = "master"
+"""Value of `LABEL_JOB_ROLE` on the pod that leads the job (Chief or Master, else worker 0); others lack the label."""
+
+ANNOTATION_RESTARTS = LABEL_PREFIX + "restarts"
+"""On a pod: the number of restarts of its replica before this pod was created."""
+
+ANNOTATION_STOPPED = LABEL_PREFIX + "stopped"
+"""On a pod that was stopped: how its job has ended, `job-succeeded` or `job-failed`, or `STOPPED_WITH_REPLICA`."""
+STOPPED_WITH_REPLICA = "replica-ended"
+"""Value of `ANNOTATION_STOPPED` on a pod whose container `tensorflow` had ended, while others ran on."""
+STOPPED_WITH_RUN = "run-ended"
+"""Value of `ANNOTATION_STOPPED` on a pod in the records of a run (`tfoperator run`) whose end stopped the pod."""
+
+ANNOTATION_JOB_RESTARTS = LABEL_PREFIX + "job-restarts"
+"""On a pod: the number of restarts of all replicas of its job together before this pod was created."""
+
+ANNOTATION_DISRUPTIONS = LABEL_PREFIX + "disruptions"
+"""On a pod: how many of the restarts of its replica before this pod followed on a disruption and not on a failure."""
+ANNOTATION_JOB_DISRUPTIONS = LABEL_PREFIX + "job-disruptions"
+"""On a pod: how many of the restarts of all replicas together before this pod followed on a disruption."""
+
+
+ANNOTATION_RESTART_MODE = LABEL_PREFIX + "restart-mode"
+"""On a pod whose kubelet starts its container `tensorflow` again by a rule that the operator gave it: `InPlace`."""
+
+MAX_RESTARTS = 1_000_000
+"""The maximum count: larger numbers in an annotation or a status are not true, and 2**n must stay finite."""
+
+LABEL_TENSORBOARD = LABEL_PREFIX + "tensorboard"
+"""On a TensorBoard's deployment, service and pod: the name of its job. The pod has this label and none of those that
+select a job's replicas: listing or deleting those must not include it."""
+
+ANNOTATION_SPEC_HASH = LABEL_PREFIX + "spec-hash"
+"""On a TensorBoard's deployment and service: a hash of their source, so that a change is noticed."""
+
+ANNOTATION_TENSORBOARD_URL = LABEL_PREFIX + "tensorboard-url"
+"""On a TensorBoard's service, set by its publisher (an ingress, the local control plane): its address for people."""
+
+GANG_TOPOLOGY_ANNOTATION = LABEL_PREFIX + "gang-topology"
+"""On a TFJob: the label of nodes, such as `topology.kubernetes.io/zone`, whose value all nodes of its gang share, where
+Kubernetes' own scheduler places gangs."""
+
+ANNOTATION_PARAMETERS = LABEL_PREFIX + "parameters"
+"""On a TFJob made from a Python function: what the function is called with, as a JSON object."""
+
+EMBEDDED_VERSION = "+tfoperator.embedded"
+"""The end of the version by which clients know the control plane of their own machine."""
+
+TENSORBOARD_SUFFIX = "-tensorboard"
+TENSORBOARD_CONTAINER = "tensorboard"
+TENSORBOARD_HOST_VARIABLE = "TENSORBOARD_HOST"
+TENSORBOARD_PORT_VARIABLE = "TENSORBOARD_PORT"
+"""A TensorBoard's address, as variables of its container: the local control plane uses another one."""
+
+TENSORBOARD_REPLICA = "tensorboard"
+"""The name of the pod of a job's TensorBoard among its replicas."""
+
+OPERATOR_NAME = "tfjob-controller"
+"""Value of `LABEL_OPERATOR_NAME`, and the source of our events."""
+
+MANAGED_SELECTOR = f"{LABEL_OPERATOR_NAME}={OPERATOR_NAME}"
+"""The label selector that picks the pods and services of every TFJob."""
+
+DEFAULT_CONTAINER_NAME = "tensorflow"
+TF_CONFIG = "TF_CONFIG"
+"""The variable in which each process finds the hosts of the others, and its own place among them."""
+DEFAULT_PORT_NAME = "tfjob-port"
+DEFAULT_PORT = 2222
+
+CHECKPOINT_VOLUME = "tfoperator-checkpoint"
+"""The name of the volume that `spec.checkpoint` adds to every pod."""
+CHECKPOINT_VARIABLE = "TFOPERATOR_CHECKPOINT_DIR"
+"""The environment variable that names the job's directory in it."""
+
+LABEL_WORKDIR = LABEL_PREFIX + "workdir"
+"""On a TFJob whose replicas run in a folder of its sender: the name of the ConfigMap or Secret that brings it."""
+WORKDIR_VOLUME, WORKDIR_SOURCE_VOLUME = "tfoperator-workdir", "tfoperator-workdir-source"
+"""The volumes of its pods: where the folder is unpacked, and where it comes from."""
+
+_UID_PART_LENGTH = 8
+
+MAX_REPLICA_INDEX = 2**31 - 2
+"""The largest index that an int32 `replicas` can produce; an object whose label is beyond it belongs to no replica."""
+
+_TYPE_BY_LOWER = {replica_type.lower(): replica_type for replica_type in ReplicaType}
+_LOWER_BY_TYPE = {replica_type: lower for lower, replica_type in _TYPE_BY_LOWER.items()}
+
+
+def annotated_count(annotations: Mapping[str, str], key: str) -> int:
+    """Return the number in an annotation, at most MAX_RESTARTS; 0 if there is none, or an invalid one."""
+    if key not in annotations:
+        return 0
+    text = annotations[key]
+    if not (text.isascii() and text.isdigit()) or len(text) > 7:
+        return 0
+    return min(int(text), MAX_RESTARTS)
+
+
+LONGEST_SUFFIX = len("-evaluator-2147483647")
+"""Characters: the most that `object_name` and `tensorboard_name` add to a job's name, for any number of replicas."""
+
+
+def object_name(job_name: str, replica_type: ReplicaType, index: int) -> str:
+    """Return the name of a replica's pod and of its service: `{job}-{type lower}-{index}`."""
+    return f"{job_name}-{_LOWER_BY_TYPE[replica_type]}-{index}"
+
+
+def unique_object_name(job_name: str, replica_type: ReplicaType, index: int, uid: str) -> str:
+    """Return the name with a part of the job's UID at its end: `{job}-{type lower}-{index}-{first 8 digits}`.
+
+    UIDs are random UUIDs, so that the piece has 32 random bits: enough among the jobs that share a name.
+    """
+    return f"{job_name}-{_LOWER_BY_TYPE[replica_type]}-{index}-{uid[:_UID_PART_LENGTH]}"
+
+
+def unique_name(job_name: str, uid: str) -> str:
+    """Return the name of the one service of a job's replicas, with a part of the job's UID: `{job}-{8 digits}`."""
+    return f"{job_name}-{uid[:_UID_PART_LENGTH]}"
+
+
+def job_labels(job_name: str) -> dict[str, str]:
+    """Return the labels common to all replicas' pods; the one service of a job has them, and selects by them."""
+    return {LABEL_OPERATOR_NAME: OPERATOR_NAME, LABEL_JOB_NAME: job_name}
+
+
+def has_job_labels(labels: Mapping[str, str], job_name: str) -> bool:
+    """Return whether an object with these labels belongs to the job of this name (in the same namespace)."""
+    try:
+        return labels[LABEL_JOB_NAME] == job_name and labels[LABEL_OPERATOR_NAME] == OPERATOR_NAME
+    except KeyError:
+        return False
+
+
+def replica_labels(job_name: str, replica_type: ReplicaType, index: int, *, is_master: bool) -> dict[str, str]:
+    """Return the labels of a replica's pod; its service has the same without the role (`is_master=False`)."""
+    of_replica = {LABEL_REPLICA_TYPE: _LOWER_BY_TYPE[replica_type], LABEL_REPLICA_INDEX: str(index)}
+    labels = job_labels(job_name) | of_replica
+    if is_master:
+        labels[LABEL_JOB_ROLE] = JOB_ROLE_MASTER
+    return labels
+
+
+def tensorboard_name(job_name: str) -> str:
+    """Return the name of a job's TensorBoard: its deployment, its service, and so its DNS name."""
+    return job_name + TENSORBOARD_SUFFIX
+
+
+def tensorboard_labels(job_name: str) -> dict[str, str]:
+    """Return the labels of a TensorBoard's deployment and service."""
+    return job_labels(job_name) | {LABEL_TENSORBOARD: job_name}
+
+
+def job_selector(job_name: str) -> str:
+    """Return the label selector that picks the pods and services of the jobs of one name (in a namespace: one job)."""
+    return f"{MANAGED_SELECTOR},{LABEL_JOB_NAME}={job_name}"
+
+
+def replicas_selector(job_name: str, replica_type: ReplicaType) -> str:
+    """Return the label selector that picks the pods and services of one type's replicas."""
+    return f"{job_selector(job_name)},{LABEL_REPLICA_TYPE}={replica_type.lower()}"
+
+
+def parse_replica_type(text: str) -> ReplicaType | None:
+    """Return the replica type that `text` spells in any case (`worker`, `WORKER`, `Worker`), else None."""
+    return _TYPE_BY_LOWER.get(text.lower())
+
+
+def parse_replica_index(text: str) -> int | None:
+    """Return the index that a label spells, else None.
+
+    Only the canonical spelling counts (`7`, not `07`, `+7` or another script's digits): an object whose label
+    reads differently would not be selected by the service of that index either.
+    """
+    if not (text.isascii() and text.isdigit()) or len(text) > 10 or (text[0] == "0" and text != "0"):
+        return None
+    index = int(text)
+    return index if index <= MAX_REPLICA_INDEX else None
+
+
+def replica_of(labels: Mapping[str, str]) -> tuple[ReplicaType, int] | None:
+    """Return the replica of an object with these labels; None if they don't name one."""
+    try:
+        return _replica(labels[LABEL_REPLICA_TYPE], labels[LABEL_REPLICA_INDEX])
+    except KeyError:
+        return None
+
+
+@lru_cache(1 << 14)  # called for each object in each sync; jobs have the same indexes, and at most 10,000 of a type
+def _replica(type_label: str, index_label: str) -> tuple[ReplicaType, int] | None:
+    replica_type, index = parse_replica_type(type_label), parse_replica_index(index_label)
+    return None if replica_type is None or index is None else (replica_type, index)
+
+
+def is_parameter_server(labels: Mapping[str, str]) -> bool:
+    """Return whether an object with these labels belongs to a parameter server."""
+    replica = replica_of(labels)
+    return replica is not None and replica[0] is ReplicaType.PS
+
+
+def parse_replica_name(name: str) -> tuple[ReplicaType | None, int | None]:
+    """Return the type and the index that `worker-0` names; None for each part that can't be read."""
+    kind, _, index = name.rpartition("-")
+    return parse_replica_type(kind), parse_replica_index(index)
+
+
+def replica_name(pod: HasMetadata) -> str:
+    """Return `worker-0` for the pod of a replica, `tensorboard` for a TensorBoard's, the pod's name for any other."""
+    if LABEL_TENSORBOARD in pod.metadata.labels:
+        return TENSORBOARD_REPLICA
+    replica = replica_of(pod.metadata.labels)
+    return f"{replica[0].lower()}-{replica[1]}" if replica is not None else pod.metadata.name
+
+
+CRD_NAME = "tfjobs.kubeflow.org"
+SYSTEM_NAMESPACE = "tfoperator-system"
+WEBHOOK_SERVICE = "tfoperator-webhook"
+WEBHOOK_SECRET = "tfoperator-webhook-cert"
+CONVERSION_PATH = "/convert"

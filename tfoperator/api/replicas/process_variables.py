@@ -1,0 +1,76 @@
+"""The variables by which Keras 3 and JAX find the processes of a job, beside TF_CONFIG. Pure.
+
+| variables | read by |
+|---|---|
+| `KERAS_DISTRIBUTION_JOB_ADDRESSES`, `_NUM_PROCESSES`, `_PROCESS_ID` | `keras.distribution.initialize()` of Keras 3 |
+| `JAX_COORDINATOR_ADDRESS` | `jax.distributed.initialize()`, also in Keras |
+| `JAX_NUM_PROCESSES`, `JAX_PROCESS_ID` | programs for Kubeflow Trainer's JAX runtime |
+| `COORDINATOR_ADDRESS`, `COORDINATOR_PORT`, `NUM_PROCESSES`, `PROCESS_ID` | programs for JAXJob (training operator) |
+
+Read in Keras 3.15 and JAX 0.10. JAX itself takes the number of processes and the own number as arguments only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tfoperator.api.v1.choices import ReplicaType
+
+PROCESS_TYPES = (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER)
+"""The types whose replicas are processes of Keras and JAX, in the order of their numbers."""
+
+KERAS_ADDRESSES = "KERAS_DISTRIBUTION_JOB_ADDRESSES"
+KERAS_COUNT = "KERAS_DISTRIBUTION_NUM_PROCESSES"
+KERAS_INDEX = "KERAS_DISTRIBUTION_PROCESS_ID"
+JAX_COORDINATOR = "JAX_COORDINATOR_ADDRESS"
+JAX_COUNT = "JAX_NUM_PROCESSES"
+JAX_INDEX = "JAX_PROCESS_ID"
+COORDINATOR_HOST = "COORDINATOR_ADDRESS"
+COORDINATOR_PORT = "COORDINATOR_PORT"
+COUNT = "NUM_PROCESSES"
+INDEX = "PROCESS_ID"
+
+JAX_BIND_ADDRESS = "JAX_COORDINATOR_BIND_ADDRESS"
+"""The address at which JAX's coordinator listens; by default, at its port on every interface."""
+
+PROCESS_VARIABLES = (
+    KERAS_ADDRESSES,
+    KERAS_COUNT,
+    KERAS_INDEX,
+    JAX_COORDINATOR,
+    JAX_COUNT,
+    JAX_INDEX,
+    COORDINATOR_HOST,
+    COORDINATOR_PORT,
+    COUNT,
+    INDEX,
+)
+"""The variables that each process of a job gets."""
+
+_MAX_ADDRESSES_LENGTH = 4096
+"""Characters of the longest list of addresses. In place of a longer one stands the coordinator's address, which is all
+that Keras takes from the list: else the pods of a job would grow with the square of its processes."""
+
+
+class ProcessVariables:
+    """The variables of the processes of one job. Immutable, thread-safe."""
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        """Initialize; `addresses` are the `host:port` of all processes, process 0, the coordinator, first."""
+        joined = ",".join(addresses)
+        coordinator, count = addresses[0], str(len(addresses))
+        host, _, port = coordinator.rpartition(":")
+        self._common: Mapping[str, str] = {
+            KERAS_ADDRESSES: joined if len(joined) <= _MAX_ADDRESSES_LENGTH else coordinator,
+            KERAS_COUNT: count,
+            JAX_COORDINATOR: coordinator,
+            JAX_COUNT: count,
+            COORDINATOR_HOST: host,
+            COORDINATOR_PORT: port,
+            COUNT: count,
+        }
+
+    def of_process(self, number: int) -> dict[str, str]:
+        """Return the variables of the process with this number, from 0."""
+        found = {**self._common, KERAS_INDEX: str(number), JAX_INDEX: str(number), INDEX: str(number)}
+        return {name: found[name] for name in PROCESS_VARIABLES}

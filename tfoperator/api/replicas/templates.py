@@ -1,0 +1,190 @@
+"""A replica's pod template, two ways: a small typed view for reading, and plain data for making pods.
+
+A cached TFJob keeps its templates as undecoded JSON (see `v1.types`). Decode one when it is needed and drop it
+afterwards. The view describes the members that are read here; with open templates the CRD's schema has only these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Any
+
+import msgspec
+
+from tfoperator.api.fields.field import Field
+from tfoperator.api.fields.limits import MAX_NAME_LENGTH
+from tfoperator.api.fields.structure import drop_nulls
+from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME
+
+
+class TemplatePort(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A port that a container listens on."""
+
+    name: Annotated[str, Field("Name of the port.")] = ""
+    container_port: Annotated[int, Field("Number of the port.", ge=1, le=65535)] = 0
+
+
+class TemplateContainer(msgspec.Struct, frozen=True, gc=False):
+    """A container of the pods."""
+
+    name: Annotated[str, Field("Name of the container.", schema={"minLength": 1, "maxLength": MAX_NAME_LENGTH})] = ""
+    image: Annotated[str, Field("Container image, such as tensorflow/tensorflow:2.20.0.", schema={"minLength": 1})] = ""
+    ports: Annotated[
+        tuple[TemplatePort, ...],
+        Field("Its ports; tfjob-port (2222 if there is none) is TensorFlow's."),
+    ] = ()
+
+
+class PodTemplateMetadata(msgspec.Struct, frozen=True, gc=False):
+    """What every pod of the template carries besides our own labels."""
+
+    labels: Annotated[dict[str, str], Field("Labels of the pods.")] = {}
+    annotations: Annotated[dict[str, str], Field("Annotations of the pods.")] = {}
+
+
+class PodTemplateSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The part of the pod's spec that somebody here reads."""
+
+    containers: Annotated[
+        tuple[TemplateContainer, ...],
+        Field(
+            f"The pod's containers; the container named {DEFAULT_CONTAINER_NAME} trains.",
+            schema={
+                "nullable": True,  # Kueue's webhook writes null where a parameter server has no template
+                "minItems": 1,
+                "maxItems": 64,
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
+            },
+        ),
+    ] = ()
+    init_containers: Annotated[
+        tuple[TemplateContainer, ...], Field("Containers that run before the others, one by one.")
+    ] = ()
+    restart_policy: Annotated[
+        str, Field("It has no effect in a template: the restartPolicy of the replica type holds.")
+    ] = ""
+    scheduler_name: Annotated[str, Field("The scheduler of the pods.")] = ""
+
+
+class PodTemplate(msgspec.Struct, frozen=True, gc=False):
+    """A pod template, trimmed."""
+
+    metadata: Annotated[PodTemplateMetadata, Field("Labels and annotations of the pods, besides the operator's.")] = (
+        msgspec.field(default_factory=PodTemplateMetadata)
+    )
+    spec: Annotated[PodTemplateSpec, Field("The pod's spec.")] = msgspec.field(default_factory=PodTemplateSpec)
+
+
+class NotKept(Exception):
+    """A template is needed of which a cache keeps only a hash: read the job again."""
+
+
+def hash_of(raw: msgspec.Raw) -> msgspec.Raw:
+    """Return what a cache keeps instead of a template: equal for equal text. A hash, or no template, stays as it is."""
+    return raw if is_hash(raw) or is_absent(raw) else msgspec.Raw(b"\0" + hashlib.sha256(raw).hexdigest().encode())
+
+
+def is_hash(raw: msgspec.Raw) -> bool:
+    """Return whether it is a hash, and not a template."""
+    return bytes(memoryview(raw)[:1]) == b"\0"
+
+
+class VolumeSource(msgspec.Struct, frozen=True, gc=False):
+    """Where a volume's content comes from: one member of a pod's volume, besides its name. Nothing here reads it."""
+
+
+_MAX_EMPTY_SIZE = 256
+"""Bytes. A webhook's version of no template is far shorter; a longer template need not be checked."""
+
+_decode_view = msgspec.json.Decoder(PodTemplate).decode
+_decode_any = msgspec.json.Decoder().decode
+
+
+def is_absent(raw: msgspec.Raw) -> bool:
+    """Return whether a replica has no template: none at all, an explicit null, or one without any content.
+
+    Go programs write the last. Kueue's webhook turns a replica without a template into
+    `{"metadata": {}, "spec": {"containers": null}}`, in every job of a cluster.
+    """
+    data = bytes(raw)
+    if not data or data == b"null":
+        return True
+    return len(data) <= _MAX_EMPTY_SIZE and b"null" in data and _says_nothing(_decode_any(data))
+
+
+def _says_nothing(template: object) -> bool:
+    """Return whether a template has null for its containers, and nothing else at all."""
+    if not isinstance(template, dict) or not template.keys() <= {"metadata", "spec"}:
+        return False
+    metadata, spec = template.get("metadata") or {}, template.get("spec")
+    if not isinstance(metadata, dict) or not isinstance(spec, dict):
+        return False
+    return "containers" in spec and all(value is None for value in (*metadata.values(), *spec.values()))
+
+
+def decode_template(raw: msgspec.Raw) -> PodTemplate:
+    """Return the typed view of a template; an absent one is empty. Explicit nulls count as absent.
+
+    Raises msgspec.ValidationError if a member has the wrong type.
+    """
+    return PodTemplate() if is_absent(raw) else decode_present_template(raw)
+
+
+def decode_present_template(raw: msgspec.Raw) -> PodTemplate:
+    """Return the typed view of a template that is there. Explicit nulls count as absent, and it raises as above."""
+    try:
+        return _decode_view(raw)
+    except msgspec.ValidationError:
+        value = drop_nulls(_decode_any(raw), PodTemplate)
+        return msgspec.convert(value, PodTemplate)
+
+
+def own_host_names(raw: msgspec.Raw) -> list[str]:
+    """Return those of `hostname` and `subdomain` that a template sets itself; none if it can't be read."""
+    data = bytes(raw)
+    if b"hostname" not in data and b"subdomain" not in data and not is_hash(raw):
+        return []
+    spec = readable_spec(raw)
+    return [name for name in ("hostname", "subdomain") if spec.get(name)]
+
+
+def readable_spec(raw: msgspec.Raw) -> dict[str, Any]:
+    """Return the spec of a template's pods as plain data; empty if it can't be read. Raises NotKept for a hash."""
+    try:
+        spec = template_dict(raw).get("spec")
+    except msgspec.DecodeError:
+        return {}
+    return spec if isinstance(spec, dict) else {}
+
+
+def restarts_in_pod(raw: msgspec.Raw) -> bool:
+    """Return whether the container `tensorflow` has a restart policy of its own, beside that of its pod.
+
+    With `restartPolicyRules` (Kubernetes 1.35) its kubelet may start it again under the pod's policy Never.
+    """
+    spec = template_dict(raw).get("spec")
+    containers = spec.get("containers") if isinstance(spec, dict) else None
+    for container in containers if isinstance(containers, list) else ():
+        if isinstance(container, dict) and container.get("name") == DEFAULT_CONTAINER_NAME:
+            return bool(container.get("restartPolicyRules")) or container.get("restartPolicy") not in (
+                None,
+                "",
+                "Never",
+            )
+    return False
+
+
+def template_dict(raw: msgspec.Raw) -> dict[str, Any]:
+    """Return the whole template as plain data, new at each call: the caller may change it. An absent one is empty.
+
+    Raises msgspec.ValidationError if the template is not an object, NotKept for a hash.
+    """
+    if is_absent(raw):
+        return {}
+    if is_hash(raw):
+        raise NotKept
+    value = _decode_any(raw)
+    if not isinstance(value, dict):
+        raise msgspec.ValidationError("the pod template must be an object")
+    return value

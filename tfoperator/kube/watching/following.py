@@ -1,0 +1,142 @@
+"""List, then watch, until a deadline: the base of everything in this package that waits.
+
+A follower reports each state of an object once, even if its reflector reads it again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Generator, Iterator, Sequence
+from typing import Generic, TypeVar
+
+import msgspec
+
+from tfoperator.base.clock import Clock, SystemClock
+from tfoperator.kube.protocol.errors import (
+    ApiError,
+    ClientClosed,
+    KubeError,
+    TooManyRequestsError,
+    is_expired,
+    is_outage,
+)
+from tfoperator.kube.protocol.options import EVERYTHING, Selection
+from tfoperator.kube.protocol.resources import Resource
+from tfoperator.kube.protocol.verbs import ApiClient, Decoder, ListWatch, WatchEvent, WatchEventType
+from tfoperator.kube.views.objects import HasMetadata
+from tfoperator.kube.watching.reflector import Listed, Reflector
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=HasMetadata)
+
+
+class Change(msgspec.Struct, Generic[T], frozen=True):
+    """ADDED, MODIFIED or DELETED with the object; BOOKMARK, without one, after the first list."""
+
+    type: WatchEventType
+    object: T | None = None
+
+
+class Follower(Generic[T]):
+    """Iterate over it in one thread, once; `close()` ends it from any.
+
+    Iteration ends normally at `deadline` (on the clock's `monotonic()`; None: never) or when closed. It raises
+    KubeError if the first list fails, and later only if the server refuses for good: broken connections, server errors
+    and expired versions are retried, with backoff. A caller that leaves the iteration early closes the iterator.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        resource: Resource,
+        namespace: str,
+        decode: Decoder[T],
+        selection: Selection = EVERYTHING,
+        *,
+        deadline: float | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._deadline = deadline
+        self._clock = clock or SystemClock()
+        self._reflector = Reflector(
+            ListWatch(client, resource, namespace, decode, selection),
+            name=resource.plural,
+            newest=True,
+            on_failure=self._judge,
+            clock=clock,
+        )
+        self._known: dict[str, T] = {}  # by uid
+        self._synced = False
+        self._closed = False
+        self._what = resource.plural
+
+    def close(self) -> None:
+        """End the iteration, waking it. Idempotent, thread-safe, does not block."""
+        self._closed = True
+        self._reflector.stop()
+
+    def __iter__(self) -> Generator[Change[T], None, None]:
+        """Yield the existing objects, then the changes."""
+        timer: threading.Timer | None = None
+        try:
+            for news in self._reflector:
+                if isinstance(news, Listed):
+                    yield from self._listed(news.objects)
+                else:
+                    yield from self._happened(news)
+                # The deadline holds only after the first list: a wait of zero seconds reports the present state.
+                if timer is None and self._deadline is not None:
+                    timer = self._closing_timer(self._deadline)
+        finally:
+            self.close()
+            if timer is not None:
+                timer.cancel()
+                timer.join()
+
+    def _closing_timer(self, deadline: float) -> threading.Timer:
+        # A watch timeout has a resolution of whole seconds.
+        left = min(max(0.0, deadline - self._clock.monotonic()), threading.TIMEOUT_MAX)
+        timer = threading.Timer(left, self.close)
+        timer.name, timer.daemon = "follower-deadline", True
+        timer.start()
+        return timer
+
+    def _listed(self, items: Sequence[T]) -> Iterator[Change[T]]:
+        present = {item.metadata.uid for item in items}
+        for gone in [item for uid, item in self._known.items() if uid not in present]:
+            yield self._gone(gone)
+        for item in items:
+            yield from self._seen(item)
+        if not self._synced:
+            self._synced = True
+            yield Change(WatchEventType.BOOKMARK)
+
+    def _happened(self, events: Sequence[WatchEvent[T]]) -> Iterator[Change[T]]:
+        for event in events:
+            if self._closed:
+                return
+            if event.type is WatchEventType.DELETED and event.object is not None:
+                yield self._gone(event.object)
+            elif event.object is not None:
+                yield from self._seen(event.object)
+
+    def _gone(self, item: T) -> Change[T]:
+        self._known.pop(item.metadata.uid, None)
+        return Change(WatchEventType.DELETED, item)
+
+    def _seen(self, item: T) -> Iterator[Change[T]]:
+        before = self._known.get(item.metadata.uid)
+        if before is not None and before.metadata.resource_version == item.metadata.resource_version:
+            return
+        self._known[item.metadata.uid] = item
+        yield Change(WatchEventType.ADDED if before is None else WatchEventType.MODIFIED, item)
+
+    def _judge(self, error: Exception, delay: float) -> None:
+        """Retry after this many seconds, or raise an error that no waiting resolves."""
+        passes = is_outage(error) or is_expired(error) or isinstance(error, TooManyRequestsError)
+        refused = isinstance(error, ApiError) and not passes
+        if refused or not self._synced or isinstance(error, ClientClosed) or not isinstance(error, KubeError):
+            raise error
+        logger.debug("following %s is interrupted for %.1f s: %s", self._what, delay, error)

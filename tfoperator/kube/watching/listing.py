@@ -1,0 +1,70 @@
+"""Whole lists of one selection, read in pages, to bound the size of a response.
+
+All pages of a snapshot have the version of the first one, and a watch continues from it: from an older
+version it would repeat events, from a newer one than the data lose some. A continue token dies with etcd's compaction
+(5 minutes by default). So a list that expires half-way is requested again as a whole, as client-go's pager does,
+instead of from the start in pages, which could fail for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from tfoperator.kube.protocol.errors import AnswerTooLarge, ApiError, ObjectTooLarge, is_expired
+from tfoperator.kube.protocol.options import ListOptions
+from tfoperator.kube.protocol.verbs import ListPage, ListWatch
+
+T = TypeVar("T")
+
+PAGE_SIZE: Final = 500
+"""Objects per list request, as client-go's pager has it."""
+
+
+class Listing(msgspec.Struct, Generic[T], frozen=True):
+    """A whole collection at `resource_version`; `paged` if the server needed more than one page."""
+
+    items: list[T]
+    resource_version: str
+    paged: bool
+
+
+def list_pages(source: ListWatch[T], *, resource_version: str = "", limit: int | None = None) -> Iterator[ListPage[T]]:
+    """Yield every page of one snapshot, at least one, each with the snapshot's version.
+
+    `limit` objects a page (None: PAGE_SIZE, 0: all at once); half as many from where an answer is too large. Raises
+    KubeError: 410 if the snapshot has expired, ObjectTooLarge for an object that no answer may hold.
+    """
+    limit = PAGE_SIZE if limit is None else limit
+    token = snapshot = ""
+    while True:
+        # The token fixes the snapshot; a server refuses a resourceVersion beside it.
+        version = "" if token else resource_version
+        try:
+            page = source.list(ListOptions(resource_version=version, limit=limit, continue_token=token))
+        except AnswerTooLarge as error:
+            if version or not limit:  # at a version the server may answer in one piece, whatever the limit
+                raise
+            if limit == 1:
+                raise ObjectTooLarge(f"a single object can't be read: {error}") from error
+            limit //= 2
+            continue
+        snapshot, token = snapshot or page.resource_version, page.continue_token
+        yield msgspec.structs.replace(page, resource_version=snapshot)
+        if not token:
+            return
+
+
+def list_all(source: ListWatch[T], *, resource_version: str = "", limit: int | None = None) -> Listing[T]:
+    """List everything, `limit` objects a page as in `list_pages`. Raises KubeError."""
+    pages: list[ListPage[T]] = []
+    try:
+        pages.extend(list_pages(source, resource_version=resource_version, limit=limit))
+    except ApiError as error:
+        if not (pages and is_expired(error)):
+            raise
+        page = source.list(ListOptions(resource_version=resource_version))
+        return Listing([*page.items], page.resource_version, paged=True)
+    return Listing([item for page in pages for item in page.items], pages[0].resource_version, paged=len(pages) > 1)

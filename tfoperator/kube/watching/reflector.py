@@ -1,0 +1,307 @@
+"""Lists a collection of the API server, then watches it, for ever: the base of every cache and every wait.
+
+Like client-go's reflector it misses no change: every watch starts at the version its reader has reached, and whenever
+continuity is lost (expired version, unknown error) the whole state is read again. Every failure ends in a
+jittered wait, so that many reflectors can't overload a server that is just starting.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Generic, TypeVar
+
+import msgspec
+
+from tfoperator.base.clock import Clock, StopSignal, SystemClock
+from tfoperator.kube.protocol.errors import (
+    AnswerTooLarge,
+    ConnectionRefused,
+    KubeError,
+    TooManyRequestsError,
+    TransportError,
+    is_expired,
+    is_unavailable_version,
+)
+from tfoperator.kube.protocol.options import WatchOptions
+from tfoperator.kube.protocol.retry import FailureBackoff
+from tfoperator.kube.protocol.verbs import ListWatch, WatchEvent
+from tfoperator.kube.views.objects import HasMetadata
+from tfoperator.kube.watching.listing import list_all
+from tfoperator.kube.watching.measured_watch import MeasuredWatch, ReflectorMetrics, reason_of
+
+T = TypeVar("T", bound=HasMetadata)
+logger = logging.getLogger(__name__)
+
+MIN_WATCH_TIMEOUT = 300
+"""Seconds; a watch is asked to last between this and twice this, so that watches don't all end at once."""
+
+_HEALTHY_WATCH_SECONDS = 10.0
+"""Seconds. A watch that lasted longer shows that there is no outage, however it ended: load balancers cut idle
+watches, often within a minute, and a cache that is stale for 8 s after each is late for every change."""
+
+_OVERLOAD_ERRORS = (ConnectionRefused, TooManyRequestsError)
+"""Errors of an overloaded or starting server: the same request is repeated."""
+
+
+class Listed(msgspec.Struct, Generic[T], frozen=True):
+    """The server has exactly these objects, at this version of the collection."""
+
+    objects: Sequence[T]
+    version: str
+
+
+News = Listed[T] | Sequence[WatchEvent[T]]
+"""The whole state, or events (bookmarks included) of one batch, in order."""
+
+
+def version_after(events: Sequence[WatchEvent[T]]) -> str:
+    """Return the version of the collection after these events; at least one."""
+    last = events[-1]
+    return last.resource_version if last.object is None else last.object.metadata.resource_version
+
+
+class _FruitlessWatch(KubeError):
+    """A watch ended at once without events; without a wait it would be repeated in a tight loop."""
+
+
+class Reflector(Generic[T]):
+    """Iterate over it in one thread, once, to get a `Listed`, then changes; a `Listed` closes each gap.
+
+    `stop()` ends it from any thread; no behaviour of a server does, unless `on_failure` raises.
+    """
+
+    def __init__(
+        self,
+        list_watch: ListWatch[T],
+        *,
+        name: str,
+        newest: bool = False,
+        use_watch_list: bool = True,
+        on_failure: Callable[[Exception, float], None] | None = None,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        metrics: ReflectorMetrics | None = None,
+    ) -> None:
+        """`name` is used in logs and metrics. `use_watch_list` False goes straight to LIST, and so does `newest`.
+
+        With `newest` a list is never older than the server's state at that moment, which costs the server more.
+        `on_failure` gets the error and the seconds until the next attempt (by default both are logged).
+        """
+        self._list_watch = list_watch
+        self._name = name
+        self._newest = newest
+        self._use_watch_list = use_watch_list and not newest
+        self._on_failure = on_failure or self._log
+        self._clock = clock or SystemClock()
+        self._rng = rng or random.Random()
+        self._metrics = metrics or ReflectorMetrics()
+        self._backoff = FailureBackoff(clock=self._clock, rng=self._rng)
+        self._last_version = ""  # up to which the iterating thread has read everything; empty before the first list
+        self._version_unavailable = False
+        self._server_pages_from_cache = False
+        self._stop = StopSignal()
+        # Guards the fields below: a watch that is opened just as stop() or relist() comes must not live on.
+        self._watch_lock = threading.Lock()
+        self._watch: MeasuredWatch[T] | None = None
+        self._relist_wanted = False
+        self._reads_newest = False  # whether a list, or initial events, of the newest state are being read
+
+    def stop(self) -> None:
+        """End the iteration soon: close the watch's socket, cut waits short. Idempotent, thread-safe, never blocks."""
+        self._stop.set()
+        self._close_watch()
+        self._list_watch.cancel()
+
+    def relist(self) -> None:
+        """Read the newest state soon, since the watch has missed a change. Thread-safe, does not block.
+
+        While the newest state is being read that goes on: begun anew at each request, a list that takes longer than the
+        time between two requests would never end.
+        """
+        with self._watch_lock:
+            if self._reads_newest:
+                return
+            self._relist_wanted = True
+        self._close_watch()
+
+    def __iter__(self) -> Iterator[News[T]]:
+        """Yield the whole state, then the changes."""
+        while not self._stop.is_set():
+            try:
+                yield from self._list_and_watch()
+            except KubeError as error:
+                self._pause(error)
+            except Exception as error:  # no error may end what keeps a cache current
+                logger.exception("%s: unexpected error while following the server", self._name)
+                self._pause(error)
+
+    def _list_and_watch(self) -> Generator[News[T], None, None]:
+        """Do one cycle. Return when stopped or asked to relist; raise errors that need another cycle after a wait."""
+        try:
+            watch = (yield from self._initial_events()) if self._use_watch_list else None
+            if watch is None and not self._stop.is_set():
+                yield from self._list()
+            yield from self._follow(watch)
+        finally:
+            self._read(newest=False)
+            self._forget_watch()
+
+    def _read(self, *, newest: bool) -> None:
+        with self._watch_lock:
+            self._reads_newest = newest
+
+    def _follow(self, watch: MeasuredWatch[T] | None) -> Generator[News[T], None, None]:
+        while not self._interrupted():
+            ended: KubeError | None = None
+            try:
+                if watch is None:
+                    watch = self._open_watch(self._last_version)
+                for events in watch.batches:
+                    yield from self._reach(events)
+            except KubeError as error:
+                ended = error
+            fruitless = watch is None or watch.fruitless
+            if watch is not None and watch.age >= _HEALTHY_WATCH_SECONDS:
+                self._backoff.forget_outage()
+            watch = None
+            self._forget_watch()
+            if self._interrupted():
+                return
+            if ended is None:
+                if fruitless:
+                    raise _FruitlessWatch(f"watch of {self._name} ended at once without an event")
+                continue
+            if not isinstance(ended, _OVERLOAD_ERRORS) and (fruitless or not isinstance(ended, TransportError)):
+                # An undecodable event may break a watch at its start, and the next one too.
+                raise ended
+            # No event was missed yet: the same version still works, and a list may overload the server.
+            self._pause(ended)
+
+    def _reach(self, events: Sequence[WatchEvent[T]]) -> Iterator[Sequence[WatchEvent[T]]]:
+        if not events:
+            return
+        yield events
+        self._last_version = version_after(events) or self._last_version
+
+    def _interrupted(self) -> bool:
+        return self._stop.is_set() or self._relist_wanted
+
+    def _take_relist_request(self) -> None:
+        with self._watch_lock:
+            if self._relist_wanted and self._last_version:
+                # Not at the last version: the server may answer that from the watch cache that missed an event.
+                self._version_unavailable = True
+            self._relist_wanted = False
+
+    def _list(self) -> Generator[News[T], None, None]:
+        while True:
+            self._take_relist_request()
+            version = "" if self._version_unavailable or self._newest else self._last_version or "0"
+            self._read(newest=not version)
+            # A limit would make a server read etcd instead of its watch cache, except at versions "0" and "".
+            limit = None if self._server_pages_from_cache or version in ("", "0") else 0
+            started = self._clock.monotonic()
+            try:
+                listing = list_all(self._list_watch, resource_version=version, limit=limit)
+                break
+            except KubeError as error:
+                self._metrics.list_failed(self._name, reason_of(error))
+                if not version or not (is_unavailable_version(error) or isinstance(error, AnswerTooLarge)):
+                    raise
+                # "" asks for the newest state, which is always available, and is paged: at a version the server
+                # answers in one piece, from its watch cache.
+                logger.info("%s: no list at version %s (%s), listing the newest state", self._name, version, error)
+                self._version_unavailable = True
+        if listing.paged and version == "0":
+            # Only a server without watch cache pages at version 0: there, lists may as well be paged always.
+            self._server_pages_from_cache = True
+        yield from self._fill(listing.items, listing.resource_version, started)
+
+    def _initial_events(self) -> Generator[News[T], None, MeasuredWatch[T] | None]:
+        """Fill from a watch's initial events. Return that watch, to continue with; None to use LIST instead."""
+        broken = False  # a watch before its initial events were complete
+        while not self._stop.is_set():
+            self._take_relist_request()
+            version = "" if self._version_unavailable else self._last_version
+            self._read(newest=not version)
+            started = self._clock.monotonic()
+            try:
+                watch = self._open_watch(version, initial_events=True)
+                initial = watch.initial_state()
+                if initial is not None:
+                    yield from self._fill(initial.objects, initial.resource_version, started)
+                    yield from self._reach(initial.rest)
+                    return watch
+                error: KubeError = TransportError(f"watch of {self._name} ended before its initial events did")
+            except KubeError as failure:
+                error = failure
+            self._forget_watch()
+            if self._interrupted():
+                continue
+            if isinstance(error, _OVERLOAD_ERRORS):
+                self._pause(error)
+            elif version and is_unavailable_version(error):
+                self._version_unavailable = True
+            elif isinstance(error, TransportError) and not broken:
+                broken = True
+                self._pause(error)
+            else:
+                # A list always works. The next cycle tries again: by then the server may have been upgraded.
+                logger.info("%s: no initial events by watch (%s), using LIST", self._name, error)
+                return None
+        return None
+
+    def _fill(self, objects: list[T], version: str, started: float) -> Iterator[Listed[T]]:
+        yield Listed(objects, version)
+        self._last_version = version
+        self._version_unavailable = False
+        self._read(newest=False)
+        self._metrics.list_finished(self._name, self._clock.monotonic() - started, len(objects))
+        logger.debug("%s: %d objects at version %s", self._name, len(objects), version)
+
+    def _open_watch(self, version: str, *, initial_events: bool = False) -> MeasuredWatch[T]:
+        try:
+            stream = self._list_watch.watch(
+                WatchOptions(
+                    resource_version=version,
+                    resource_version_match="NotOlderThan" if initial_events else "",
+                    timeout_seconds=int(MIN_WATCH_TIMEOUT * (1.0 + self._rng.random())),
+                    send_initial_events=True if initial_events else None,
+                )
+            )
+        except KubeError as error:
+            self._metrics.watch_failed(self._name, reason_of(error))
+            raise
+        watch = MeasuredWatch(stream, name=self._name, clock=self._clock, metrics=self._metrics)
+        with self._watch_lock:
+            self._watch = watch
+        if self._interrupted():
+            watch.close()  # stop() or relist() may have looked before there was a watch to close
+        return watch
+
+    def _close_watch(self) -> None:
+        with self._watch_lock:
+            watch = self._watch
+        if watch is not None:
+            watch.close()
+
+    def _forget_watch(self) -> None:
+        with self._watch_lock:
+            watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.finish()
+
+    def _pause(self, error: Exception) -> None:
+        """Wait before the next attempt, as long as the kind of failure (and the server) requires; stop() ends it."""
+        if self._stop.is_set():
+            return
+        delay = self._backoff.after(error)
+        self._on_failure(error, delay)
+        self._stop.wait(self._clock, delay)
+
+    def _log(self, error: Exception, delay: float) -> None:
+        level = logging.INFO if is_expired(error) else logging.WARNING
+        logger.log(level, "%s: %s; next attempt in %.1f s", self._name, error, delay)
