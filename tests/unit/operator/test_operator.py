@@ -15,8 +15,10 @@ from tests.support.operator_process import ask, free_port
 from tfoperator.api.kueue.queues import QUEUE_LABEL
 from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.protocol.observer import RequestObserver
 from tfoperator.kube.protocol.resources import LEASES, PODS
 from tfoperator.operator import Operator, Options, process
+from tfoperator.operator.refusals import Refusals
 from tfoperator.servers.http.limits import Address
 
 TIMES = {"lease_duration": 1.5, "renew_deadline": 1.0, "retry_period": 0.1}
@@ -182,7 +184,7 @@ def test_an_operator_that_has_failed_is_not_healthy(api: FakeApi) -> None:
     options = Options(health_probe_bind_address=Address("127.0.0.1", port), metrics_bind_address=None)
     operator = Operator(api, options)
     with ExitStack() as cleanup:
-        process._serve(options, operator, cleanup)
+        process._serve(options, operator, Refusals(RequestObserver()), cleanup)
         assert ask(port, "/healthz") == (200, "ok\n")
         operator._fail("the lease was lost")
         assert ask(port, "/healthz") == (503, "the lease was lost\n")
