@@ -55,6 +55,7 @@ from tfoperator.controller.plan.proposal import (
 from tfoperator.controller.plan.status import build_status, is_worth_writing, seconds_until_due
 from tfoperator.kube.views.objects import Pod
 
+_PHASES = tuple(PhaseName)
 _NEEDED_BY_PODS = frozenset({PhaseName.POD_GROUP, PhaseName.NETWORK})
 
 
@@ -294,7 +295,7 @@ def _phases(wanted: Wanted) -> tuple[Phase, ...]:
         else:
             others.setdefault(act.phase, []).append(act.action)
     phases = []
-    for name in PhaseName:
+    for name in _PHASES:
         if name is PhaseName.REPLICAS and replicas:
             phases.append(Phase(name, tuple(replicas.values()), slow_start=True, needs=_NEEDED_BY_PODS))
         elif name is PhaseName.DELETIONS and deletions:
