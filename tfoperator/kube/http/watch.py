@@ -20,6 +20,7 @@ from tfoperator.kube.protocol.errors import (
     DeadlineExceeded,
     KubeError,
     MalformedResponse,
+    SilentWatch,
     Status,
     TransportError,
     error_from_status,
@@ -100,9 +101,10 @@ class LineSplitter:
 class HttpWatch(Generic[T]):
     """A `tfoperator.kube.protocol.verbs.WatchStream` over HTTP; also a context manager.
 
-    Iteration raises DeadlineExceeded after `read_deadline` seconds (None: no such limit) without an event and
-    when the watch outlives `total_deadline` seconds; MalformedResponse for a line that can't be decoded; other
-    TransportErrors when the connection breaks; the ApiError that an ERROR event holds. Each closes the watch.
+    Iteration raises SilentWatch after `read_deadline` seconds (None: no such limit) without an event or a bookmark;
+    DeadlineExceeded when the watch outlives `total_deadline` seconds; MalformedResponse for a line that can't be
+    decoded; other TransportErrors when the connection breaks; the ApiError that an ERROR event holds. Each closes the
+    watch.
     """
 
     def __init__(
@@ -185,7 +187,7 @@ class HttpWatch(Generic[T]):
         try:
             data = self._stream.read(timeout, _BATCH_BYTES if self._batch_period else 0)
         except DeadlineExceeded as error:
-            raise DeadlineExceeded(f"no event and no bookmark for {self._read_deadline or left:.0f} s") from error
+            raise SilentWatch(f"no event and no bookmark for {self._read_deadline or left:.0f} s") from error
         if not self._is_initial and len(data) < _BATCH_BYTES:
             self._next_read = self._clock.monotonic() + self._batch_period
         return data

@@ -63,6 +63,14 @@ class DeadlineExceeded(TransportError):
     """The server sent nothing, or a stream lasted, for longer than its limit; the connection itself did not fail."""
 
 
+class SilentWatch(DeadlineExceeded):
+    """A watch brought neither an event nor a bookmark for as long as it may be silent.
+
+    Either nothing has happened, and etcd reports no progress (its default), or the connection is dead without a sign.
+    Nothing is lost: the watch goes on from the version that it has reached.
+    """
+
+
 class MalformedResponse(TransportError):
     """The response is not of the requested form: not JSON, of another shape, or larger than the limit."""
 

@@ -111,7 +111,7 @@ def test_silence_beyond_the_read_deadline_is_an_error_but_without_bookmarks_not_
     client = client_for(stalls(event("ADDED")), watches=WatchPace(0.5))
     watch = iter(client.watch(PODS, "", DECODE))
     next(watch)
-    with pytest.raises(errors.DeadlineExceeded, match="no event and no bookmark"):
+    with pytest.raises(errors.SilentWatch, match="no event and no bookmark"):
         next(watch)
     monkeypatch.setattr(verbs, "WATCH_GRACE", 0.5)
     client = client_for(stalls(event("ADDED")), watches=WatchPace(0.01))

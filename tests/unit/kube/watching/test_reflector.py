@@ -25,7 +25,14 @@ from tests.unit.informers.support import (
     pod,
     synced,
 )
-from tfoperator.kube.protocol.errors import AnswerTooLarge, ConnectionRefused, ForbiddenError, TransportError
+from tfoperator.kube.protocol.errors import (
+    AnswerTooLarge,
+    ConnectionRefused,
+    DeadlineExceeded,
+    ForbiddenError,
+    SilentWatch,
+    TransportError,
+)
 from tfoperator.kube.protocol.options import LIST_ALL, WATCH_FROM_NOW, ListOptions, WatchOptions
 from tfoperator.kube.protocol.verbs import ListPage
 from tfoperator.kube.watching.measured_watch import ReflectorMetrics
@@ -110,6 +117,20 @@ def test_a_watch_that_breaks_goes_on_at_its_version_after_a_wait_but_one_that_br
     assert run.script.watched_versions == ["5", "6", "8", "9"]
     assert run.script.listed_versions == ["0", "6", "8"]
     assert len(run.waits) == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [(SilentWatch("no event"), "INFO"), (DeadlineExceeded("no answer"), "WARNING"), (TransportError("cut"), "WARNING")],
+)
+def test_a_watch_that_nothing_came_of_for_long_is_no_warning(
+    error: Exception, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    clock = ImpatientClock()
+    run = Run(lists=[page(version=5)], watches=[[clock.pass_time(90), error], [added(pod("a", 6))]], clock=clock)
+    assert run.reader.names == ["a"]
+    assert [record.levelname for record in caplog.records if str(error) in record.getMessage()] == [level]
 
 
 def test_refused_watches_are_repeated_without_a_list_ever_more_slowly_up_to_a_cap() -> None:
