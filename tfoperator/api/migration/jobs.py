@@ -16,11 +16,12 @@ from tfoperator.api.fields.problems import Severity
 from tfoperator.api.fields.structure import drop_wrong
 from tfoperator.api.kueue.queues import QUEUE_LABEL, queue_name
 from tfoperator.api.migration.findings import Effort, Finding
-from tfoperator.api.replicas.names import is_parameter_server
+from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME, is_parameter_server
+from tfoperator.api.replicas.templates import readable_spec
 from tfoperator.api.v1.choices import RestartPolicy
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.job_conditions import final_condition, has_condition
-from tfoperator.api.v1.types import TFJob, decode_tfjob
+from tfoperator.api.v1.types import ReplicaSpec, TFJob, decode_tfjob
 from tfoperator.kube.views.objects import Pod
 
 _SYSTEM_CLASS_PREFIX = "system-"
@@ -78,6 +79,7 @@ def _of_job(job: TFJob, pods: Sequence[Pod] | None, now: datetime) -> Iterator[F
     if not ended:
         yield from _restarts(job, pods)
         yield from _deadline(job, now)
+        yield from _sidecars(job)
     yield from _clean_up(job, pods, ended=ended)
     yield from _time_to_live(job, now)
     yield from _gang(job)
@@ -149,6 +151,38 @@ def _deadline(job: TFJob, now: datetime) -> Iterator[Finding]:
         return
     message = f"ends the job after {seconds} s; the Go operator looks at it only when something else happens to the job"
     yield Finding(Effort.CHANGE, field, message)
+
+
+def _sidecars(job: TFJob) -> Iterator[Finding]:
+    """Yield a finding for the first replica type with containers beside `tensorflow`, which names all of them.
+
+    Native sidecars, which are init containers, end with their pod under both operators.
+    """
+    beside = {
+        name: [other for other in map(_name_of, _containers(replica)) if other != DEFAULT_CONTAINER_NAME]
+        for name, replica in job.spec.tf_replica_specs.items()
+        if replica is not None
+    }
+    named = [f"{name}: {', '.join(containers)}" for name, containers in beside.items() if containers]
+    if named:
+        first = next(name for name, containers in beside.items() if containers)
+        message = (
+            f"containers beside {DEFAULT_CONTAINER_NAME} end with it ({'; '.join(named)}), and its exit code decides; "
+            "with the Go operator the replica runs as long as each of them"
+        )
+        field = f"spec.tfReplicaSpecs[{first}].template.spec.containers"
+        yield Finding(
+            Effort.CHANGE, field, message, "a container that has work to finish belongs into a job of its own"
+        )
+
+
+def _containers(replica: ReplicaSpec) -> Sequence[Any]:
+    found = readable_spec(replica.template).get("containers")
+    return found if isinstance(found, list) else ()
+
+
+def _name_of(container: Any) -> str:
+    return str(container.get("name") or "") if isinstance(container, dict) else ""
 
 
 def _clean_up(job: TFJob, pods: Sequence[Pod] | None, *, ended: bool) -> Iterator[Finding]:

@@ -60,6 +60,17 @@ def test_a_field_that_means_something_else_here(
     assert found(obj, *pods)[POLICY + field + below].effort is effort
 
 
+@pytest.mark.parametrize("state", ["", "Running", "Succeeded"])
+def test_plain_sidecars_end_with_the_program_here(state: str) -> None:
+    obj = job()
+    spec = next(iter(obj["spec"]["tfReplicaSpecs"].values()))["template"]["spec"]
+    spec["initContainers"] = [{"name": "native", "image": "x", "restartPolicy": "Always"}]
+    spec["containers"] += [{"name": "proxy", "image": "x"}, {"name": "shipper", "image": "x"}]
+    findings = [one for field, one in found(standing(obj, state) if state else obj).items() if "containers" in field]
+    assert [one.effort for one in findings] == ([] if state == "Succeeded" else [Effort.CHANGE])
+    assert all("proxy, shipper" in one.message and "native" not in one.message for one in findings)
+
+
 @pytest.mark.parametrize(
     "obj",
     [
