@@ -57,8 +57,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   namespace: {{ .Release.Namespace }}
 {{- end }}
 
-{{/* A ClusterRole or Role and its binding: (dict "root" . "name" N "rules" TEXT "namespace" NS), NS empty for a ClusterRole. */}}
+{{/* A ClusterRole or Role and its binding: (dict "root" . "name" N "rules" TEXT "namespace" NS), NS empty for a ClusterRole.
+     Nothing where somebody else grants the rights. */}}
 {{- define "tfoperator.role" -}}
+{{- if .root.Values.rbac.create -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ if .namespace }}Role{{ else }}ClusterRole{{ end }}
 metadata:
@@ -86,6 +88,7 @@ roleRef:
   name: {{ .name }}
 subjects:
 {{ include "tfoperator.subjects" .root }}
+{{- end }}
 {{- end }}
 
 {{/* Not empty if the log archive is in a volume. */}}

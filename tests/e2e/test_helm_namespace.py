@@ -1,0 +1,87 @@
+"""An installation by an administrator of a namespace, who has no rights over the cluster, on a real API server."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hack import gobuild
+from hack.chart import CHART
+from hack.controlplane import ControlPlane
+from tests.support.cluster import Cluster, tfjob
+from tests.support.kubectl import Kubectl
+from tests.support.operator_process import OperatorProcess
+
+pytestmark = pytest.mark.controlplane
+
+Json = dict[str, Any]
+
+WITHOUT_CLUSTER_RIGHTS: Json = {"crds": {"install": False}, "userRoles": False, "rbac": {"create": False}}
+
+
+def token_config(plane: ControlPlane, token: str, path: Path) -> Path:
+    """A kubeconfig of the plane for the owner of a token."""
+    config = json.loads(plane.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token}
+    path.write_text(json.dumps(config))
+    return path
+
+
+def helm(kubeconfig: Path, *arguments: str) -> str:
+    command = [gobuild.find("helm"), *arguments, "--kubeconfig", str(kubeconfig)]
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_an_administrator_of_a_namespace_installs_the_chart_once_the_rights_are_granted(
+    plane: ControlPlane, cluster: Cluster, tmp_path: Path
+) -> None:
+    kubectl, namespace = Kubectl(plane.kubeconfig, cluster.namespace), cluster.namespace
+    kubectl("create", "serviceaccount", "team-admin")
+    kubectl("create", "rolebinding", "team-admin", "--clusterrole=admin", f"--serviceaccount={namespace}:team-admin")
+    admin = token_config(plane, kubectl("create", "token", "team-admin").strip(), tmp_path / "admin")
+    values = tmp_path / "values.yaml"
+    values.write_text(yaml.safe_dump({"namespaces": [namespace], **WITHOUT_CLUSTER_RIGHTS}))
+
+    # The administrator of the cluster grants the rights once: the file that the page names.
+    granted = {"namespaces": [namespace]}
+    (tmp_path / "rights.yaml").write_text(yaml.safe_dump(granted))
+    rights = helm(
+        plane.kubeconfig, "template", "tfoperator", str(CHART), "-n", namespace,
+        "-f", str(tmp_path / "rights.yaml"), "--show-only", "templates/rbac.yaml",
+    )  # fmt: skip
+    (tmp_path / "granted.yaml").write_text(rights)
+    assert {one["kind"] for one in yaml.safe_load_all(rights) if one} == {"Role", "RoleBinding"}
+    kubectl("apply", "-f", str(tmp_path / "granted.yaml"))
+
+    helm(admin, "install", "tfoperator", str(CHART), "-n", namespace, "-f", str(values))
+    deployment = json.loads(kubectl("get", "deployment", "tfoperator", "-o", "json"))
+    pod = deployment["spec"]["template"]["spec"]
+    account = kubectl("create", "token", pod["serviceAccountName"]).strip()
+    options = [one for one in pod["containers"][0]["args"] if not one.startswith(("--health", "--metrics"))]
+    with OperatorProcess(
+        token_config(plane, account, tmp_path / "account"), tmp_path, "operator", *options
+    ) as operator:
+        operator.wait_ready()
+        cluster.submit(tfjob("mnist", Worker=1))
+        cluster.wait_condition("mnist", "Created", 60)
+    helm(admin, "upgrade", "tfoperator", str(CHART), "-n", namespace, "-f", str(values), "--set", "replicas=1")
+    helm(admin, "uninstall", "tfoperator", "-n", namespace)
+    assert cluster.job("mnist")["metadata"]["name"] == "mnist"
+
+
+def test_without_the_values_the_chart_asks_for_rights_over_the_cluster(
+    plane: ControlPlane, cluster: Cluster, tmp_path: Path
+) -> None:
+    kubectl, namespace = Kubectl(plane.kubeconfig, cluster.namespace), cluster.namespace
+    kubectl("create", "serviceaccount", "team-admin")
+    kubectl("create", "rolebinding", "team-admin", "--clusterrole=admin", f"--serviceaccount={namespace}:team-admin")
+    admin = token_config(plane, kubectl("create", "token", "team-admin").strip(), tmp_path / "admin")
+    command = [gobuild.find("helm"), "install", "tfoperator", str(CHART), "-n", namespace, "--kubeconfig", str(admin)]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert refused.returncode == 1
+    assert "forbidden" in refused.stderr
