@@ -76,6 +76,23 @@ HEALTHY = {
     of("tfoperator_usage_seconds_total", JOBS, phase="suspended"): "0+600x180",
 }
 
+
+def steps(every: int, step: int = 1) -> str:
+    """A counter that goes up once in so many minutes, for an hour."""
+    return " ".join(f"{number * step}x{every - 1}" for number in range(60 // every + 1))
+
+
+RESTARTS = {
+    **HEALTHY,
+    of("rest_client_requests_total", code="403", method="GET"): steps(10, 12),
+    of("rest_client_requests_total", code="<error>", method="GET"): steps(10, 90),
+    of("tfoperator_reconcile_failures_total"): steps(10, 4),
+    of("tfoperator_sync_failures_total", reason="TransportError"): steps(10, 20),
+    of("tfoperator_sync_failures_total", reason="ConflictError"): steps(9),
+    of("tfoperator_informer_failures_total", informer="pods", verb="watch", reason="ConnectionRefused"): steps(10, 6),
+}
+"""An hour of healthy load in which the API server restarts each ten minutes, and a write conflicts each nine."""
+
 BUCKET = "workqueue_queue_duration_seconds_bucket"
 THROTTLE = "rest_client_rate_limiter_duration_seconds_bucket"
 
@@ -83,6 +100,16 @@ CASES = (
     Case("TFOperatorDown", {of("up"): "1x9 0x60"}, silent=(9, 14), fires=16),
     Case("TFOperatorDown", {of("up"): "1x9 _x60"}, silent=(9, 14), fires=20),
     Case("TFOperatorDown", {of("up"): "0x60", of("up", STANDBY): "1x60"}, silent=(50,)),
+    Case("TFOperatorDown", {of("up"): "0x60"}, silent=(4,), fires=6),  # it has never answered
+    Case("TFOperatorDown", {}, silent=(4,), fires=6),
+    Case(  # of two installations, one is gone altogether
+        "TFOperatorDown",
+        {of("up"): "1x60", of("up", STANDBY.replace("-system", "-team")): "1x9 stale"},
+        silent=(9, 14),
+        fires=16,
+    ),
+    Case("TFOperatorCrashLoop", {of("process_start_time_seconds"): "1x9 2x3 3x3 4x40"}, silent=(9, 17), fires=19),
+    Case("TFOperatorCrashLoop", {of("process_start_time_seconds"): "1x9 2x30 3x60"}, silent=(20, 50)),
     Case("TFOperatorReplicaDown", {of("up"): "1x9 0x60", of("up", STANDBY): "1x60"}, (24,), 26),
     Case("TFOperatorNoLeader", {of("tfoperator_leader"): "1x9 0x60"}, silent=(12,), fires=14),
     Case("TFOperatorSeveralLeaders", {of("tfoperator_leader", i): "1x60" for i in (TARGET, STANDBY)}, (2,), 4),
@@ -136,7 +163,7 @@ CASES = (
         fires=20,
     ),
     Case("TFOperatorSyncErrors", {of("tfoperator_sync_failures_total", reason="ApiError"): "0+1x60"}, (29,), 35),
-    Case("TFOperatorReconcileErrors", {of("tfoperator_reconcile_failures_total"): "0+0.5x60"}, (5,), 15),
+    Case("TFOperatorReconcileErrors", {of("tfoperator_reconcile_failures_total"): "0+0.5x60"}, (15,), 25),
     Case("TFOperatorEventsLost", {of("tfoperator_reconcile_repairs_total", resource="pods"): "0x9 1x120"}, (9, 80), 15),
     Case(
         "TFOperatorAPIErrors",
@@ -226,6 +253,7 @@ def test_each_alert_fires_when_its_time_has_come_and_not_before(tmp_path: Path) 
         )
         for number, case in enumerate(CASES)
     ]
+    tests.append(as_test("restarts", RESTARTS, [firing_test(".+", minute, fires=False) for minute in range(1, 60, 2)]))
     tests.append(as_test("all is well", HEALTHY, [firing_test(".+", minute, fires=False) for minute in (5, 60, 179)]))
     (tmp_path / "rules.json").write_text(json.dumps(rules()))
     whole = {"rule_files": ["rules.json"], "evaluation_interval": "1m", "tests": tests}
