@@ -25,7 +25,9 @@ def test_a_look_is_told_what_has_happened_since_the_last_one(space: Space, monke
 
     monkeypatch.setattr(space.client, "list", listed)
     looker = Looker(space.client, [space.namespace], whole_every=3600, clock=SystemClock(), news_above=-1)
-    empty: list[Any] = [SimpleNamespace(lister=Lister(Indexer[Any]()), versions=()) for _ in range(2)]
+    empty: list[Any] = [
+        SimpleNamespace(lister=Lister(Indexer[Any]()), versions=(), version_of=lambda namespace: "") for _ in range(2)
+    ]
 
     def look() -> tuple[set[str], set[str]]:
         seen = looker.look(empty[0], {PODS: empty[1]})
