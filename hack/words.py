@@ -128,7 +128,7 @@ _WORD = re.compile(r"[\w'’-]+")
 
 def sentences_of(passage: Passage) -> Iterator[Sentence]:
     """Split a passage into its sentences; texts of fewer than three words are left out."""
-    # No address of a link has a space, so that each line stays a line.
+    # The addresses of links contain no line breaks, so the number of lines stays.
     text = _LINK.sub(r"\1", "\n".join(" ".join(line.split()) for _, line in passage.lines))
     starts = [0, *(found.end() for found in re.finditer("\n", text))]
     text = text.replace("\n", " ")
@@ -464,7 +464,7 @@ def table(reading: Reading) -> str:
 
 
 def files_of(root: Path, only: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
-    """Read the files of a tree that have prose; with `only`, those of these files and folders."""
+    """Read the files of a tree that have prose; `only` limits them to these files and folders."""
     for path in sorted({path for pattern in PATTERNS for path in root.glob(pattern)}):
         name = path.relative_to(root).as_posix()
         if not only or any(name == one or name.startswith(f"{one}/") for one in only):
@@ -499,7 +499,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
         print("\n".join(one.describe() for one in reading.findings))
         return 0
     file = root / ALLOWED.relative_to(ROOT)
-    allowed = parse_allowed(file.read_text(encoding="utf-8")) if file.exists() else dict(reading.numbers())
+    allowed = parse_allowed(file.read_text(encoding="utf-8"))
     problems = check(reading, allowed)
     if problems:
         print("\n".join(problems), file=sys.stderr)

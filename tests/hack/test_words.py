@@ -171,12 +171,11 @@ def test_texts_of_the_page_and_descriptions_of_fields_are_read() -> None:
     assert [one.text for one in read("a.toml", 'name = "A name of words."')] == ["A name of words."]
 
 
-def tree(root: Path, sentences: int, allowed: str | None) -> None:
+def tree(root: Path, sentences: int, allowed: str) -> None:
     """Write a tree with so many sentences of one kind, and this list."""
     (root / "hack").mkdir(exist_ok=True)
     (root / "README.md").write_text("What it does is this.\n\n" * sentences)
-    if allowed is not None:
-        (root / "hack/words.txt").write_text(allowed)
+    (root / "hack/words.txt").write_text(allowed)
 
 
 @pytest.mark.parametrize(("allowed", "exit_code"), [("README.md begins 1\n", 1), ("README.md begins 2\n", 0), ("", 1)])
@@ -200,12 +199,6 @@ def test_accept_writes_no_larger_number(tmp_path: Path) -> None:
     tree(tmp_path, 2, "README.md begins 1\n")
     assert main(["--accept"], tmp_path) == 1
     assert (tmp_path / "hack/words.txt").read_text() == "README.md begins 1\n"
-
-
-def test_the_first_list_has_every_finding(tmp_path: Path) -> None:
-    tree(tmp_path, 2, None)
-    assert main(["--accept"], tmp_path) == 0
-    assert parse_allowed((tmp_path / "hack/words.txt").read_text()) == {("README.md", Kind.BEGINS): 2}
 
 
 def test_findings_of_a_folder_and_the_table_are_printed(tmp_path: Path, capsys: Any) -> None:
