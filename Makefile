@@ -46,9 +46,10 @@ test-python:  ## unit tests under another Python, in an environment of its own: 
 
 check: lint types imports  ## static checks
 
-lint: $(VENV)/dev.stamp  ## ruff: style and format
+lint: $(VENV)/dev.stamp  ## ruff: style and format; sentences that are hard to read (hack/words.py)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m hack.words
 
 types: types-linux types-macos  ## mypy --strict, as on Linux and as on macOS
 
