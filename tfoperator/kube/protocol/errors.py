@@ -67,7 +67,7 @@ class SilentWatch(DeadlineExceeded):
     """A watch brought neither an event nor a bookmark for as long as it may be silent.
 
     Either nothing has happened, and etcd reports no progress (its default), or the connection is dead without a sign.
-    Nothing is lost: the watch goes on from the version that it has reached.
+    The watch goes on from the version that it has reached, and misses no change.
     """
 
 
