@@ -112,7 +112,7 @@ class Collation:
         self._unlisted = set()
 
     def happened(self, item: HasMetadata, *, deleted: bool) -> None:
-        """Add a later change from the server; the newest one counts."""
+        """Add a later change from the server; the newest change counts."""
         meta = item.metadata
         self._odd[meta.key] = Sighting(None if deleted else _version(item), _owner(item), meta.resource_version)
 

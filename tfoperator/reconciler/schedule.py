@@ -29,7 +29,7 @@ _RECORDS_PER_SECOND = 5.0
 class _Job(msgspec.Struct):
     """`recorded` is when the last record was made or ordered: -inf if never, inf for a job that needs none."""
 
-    changed: float  # the first change since `compared`, or else the last one before it
+    changed: float  # the first change since `compared`, or else the last change before it
     compared: float  # -inf if never
     due: float
     recorded: float
@@ -53,7 +53,7 @@ class Schedule:
     """Due times by job UID. Not thread-safe; `now` and all other times are a monotonic clock's readings, in seconds."""
 
     def __init__(self, intervals: Intervals) -> None:
-        """Raises ValueError unless 0 < base <= cap."""
+        """Initialize; raises ValueError unless 0 < base <= cap."""
         base, cap = intervals
         if not 0 < base <= cap:
             raise ValueError(f"need 0 < base <= cap, got base={base} and cap={cap}")
@@ -63,7 +63,7 @@ class Schedule:
         self._taken_at = -math.inf
 
     def track(self, uid: str, now: float, *, records: bool = True) -> None:
-        """Start tracking a job that was never compared; no-op for one that is tracked."""
+        """Start tracking a job that was never compared; do nothing if it is tracked already."""
         if uid not in self._jobs:
             self._jobs[uid] = _Job(now, -math.inf, now + self._base, -math.inf if records else math.inf)
 
@@ -93,7 +93,7 @@ class Schedule:
             job.recorded = job.compared
 
     def changed(self, uid: str, now: float) -> None:
-        """Restart a changed job with the shortest interval. One that is due, or soon will be, stays so."""
+        """Restart a changed job with the shortest interval. A job that is due earlier stays due at that time."""
         job = self._jobs.get(uid)
         if job is not None:
             if job.changed <= job.compared:
@@ -120,8 +120,10 @@ class Schedule:
             job.recorded = math.inf
 
     def compared(self, uid: str, now: float, *, matched: bool) -> None:
-        """Note that the job was compared: the next comparison comes after the shortest interval if it differed, else
-        after about twice the time of the last one.
+        """Note that the job was compared.
+
+        The next comparison comes after the shortest interval if the job differed, else after about twice the last
+        interval.
         """
         job = self._jobs.get(uid)
         if job is not None:
@@ -175,7 +177,7 @@ class Schedule:
             del self._jobs[uid]
 
     def _interval(self, job: _Job, compared: float | None = None) -> float:
-        """Return the seconds from the job's last comparison, or from one at `compared`, to the next one."""
+        """Return the seconds from the job's last comparison, or from a comparison at `compared`, to the next."""
         quiet = (job.compared if compared is None else compared) - job.changed
         return min(max(quiet, 0.0) + self._base, self._cap)
 

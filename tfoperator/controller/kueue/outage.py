@@ -153,7 +153,7 @@ class Outage:
             self._enqueue_after(turn, pause)
 
     def _next_turn(self) -> str:
-        """Return the key of the job that makes the next attempt: the oldest, and every other time the one after this.
+        """Return the key of the job that makes the next attempt: the oldest, and every other time the next in turn.
 
         Call it with the lock.
         """

@@ -36,7 +36,7 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 def is_refused(error: KubeError) -> bool:
-    """Return whether the API server refuses a change of one object, which says nothing about other objects."""
+    """Return whether the API server refuses a change of this object, and would perhaps accept it for others."""
     return isinstance(error, ForbiddenError | InvalidError | BadRequestError) and not namespace_is_ending(error)
 
 
@@ -92,7 +92,7 @@ class Claims:
     def _change_owners(
         self, resource: Resource, meta: ObjectMeta, uid: str, instead: list[dict[str, Any]], decode: Decoder[T]
     ) -> T | None:
-        """Have other references in the place of those with this UID. Caches show no owner but the controller."""
+        """Replace the owner references with this UID by `instead`. Caches show no owner but the controller."""
         try:
             live = self._client.get(resource, meta.namespace, meta.name, decode_metadata).metadata
             others = [msgspec.to_builtins(one) for one in live.owner_references if one.uid != uid]
