@@ -16,9 +16,9 @@ The cost for N idle jobs: one look per `base` (15 s) at most, and one per `cap` 
 for ten minutes. If there was no full list for `cap`, a look is three paged, metadata-only lists, one more with gangs,
 and one more with TensorBoards. Otherwise it is as many short watches, whose cost grows with the changes. Each active
 job's `status.lastReconcileTime` is written with other changes of its status, or else with its first comparison and then
-before it is older than `cap`. These writes alone are five a second at most. Beyond that (1,500 jobs) all records become
-equally older, and above 75 jobs there is a look for each 75 writes. The record of a finished job is not written any
-more.
+before it is older than `cap`. These writes alone are five a second at most. With more than 1,500 jobs, all records
+therefore become equally older, and above 75 jobs there is a look for each 75 writes. The record of a finished job is
+not written any more.
 """
 
 from tfoperator.reconciler.metrics import ReconcilerMetrics

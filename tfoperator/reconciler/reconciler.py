@@ -290,7 +290,7 @@ class Reconciler:
             if record_in is not None:
                 self._schedule.recorded(uid, now)
             seldom = self._schedule.is_slowest(uid)
-        # Recorded with the next status write, if none is made for it. The sync compares the job with its spec.
+        # Recorded with the next status write, unless it gets its own. The sync compares the job with its spec.
         comparison = Comparison(time=self._clock.now(), write=record_in is not None)
         self._controller.note_comparison(uid, comparison)
         if waiting or not right:

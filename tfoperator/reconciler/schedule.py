@@ -1,14 +1,14 @@
 """The times at which to compare each job with the live state, and to record that: a pure state machine.
 
 A job that was just created, changed or repaired is compared after 15 s, then after 30 s, 60 s ... up to every 5 minutes
-(the intervals of the design document). Each interval is the time for which the job had not changed at its last
-comparison, and 15 s: so that it follows from times that the job's status has, too, and another process continues it.
+(the intervals of the design document). Each interval is 15 s and the time for which the job had not changed at its
+last comparison. So it follows from times that the job's status has, too, and another process can continue it.
 Jobs at the longest interval are compared together where that saves a look: one look serves all jobs.
 
 A comparison is recorded in the job's status if the job has no record yet, or if the next comparison would come when the
 record is older than the longest interval. Five records a second are written at most; the oldest are renewed first, and
-jobs whose records have to wait are due at the next look again. So all records become equally older where there are more
-than 1,500 active jobs: 10,000 are recorded every 2,000 s.
+jobs whose records have to wait are due at the next look again. So with more than 1,500 active jobs, all records become
+equally older: 10,000 are recorded every 2,000 s.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class WorkloadLag:
     def given_back(self, workload: Workload) -> dict[str, int]:
         """Return for how many pods of each set this process may have given quota back, which the cache does not show.
 
-        The write was conditional on a version. A later version of the Workload either has it, or the write was refused.
+        The write was conditional on a version. A later version of the Workload has it, or it was refused.
         """
         owner, meta = workload.metadata.controller, workload.metadata
         uid = "" if owner is None else owner.uid

@@ -118,7 +118,7 @@ class NextStatus:
         self._status["conditions"] = True
 
     def report_readiness(self, *, admitted: bool, ready: bool) -> None:
-        """Report whether all replicas do their work: Kueue takes quota back from a job that doesn't start."""
+        """Report whether all replicas do their work: by this, Kueue takes quota back from a job that doesn't start."""
         old = self._workload.condition("PodsReady")
         if admitted and is_reported_by_kueue(self._workload):
             return  # its framework means another thing by it: the two would overwrite each other without end

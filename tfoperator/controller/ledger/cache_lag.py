@@ -264,7 +264,7 @@ class CacheLag:
     def _misses(self, job: TFJob, meta: ObjectMeta, seen: Set[str]) -> bool:
         """Return whether the caches will show this pod, which was found in the cluster. Raises KubeError."""
         if meta.controller is None or meta.controller.uid != job.metadata.uid or meta.uid in seen:
-            # If the cache shows it, then not as this replica: its labels were changed.
+            # The cache may show it, but not as this replica: its labels were changed.
             return False
         if has_job_labels(meta.labels, job.metadata.name):
             return True

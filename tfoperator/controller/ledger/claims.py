@@ -2,9 +2,8 @@
 
 Ownership is a UID in an owner reference, never a name: a job that was deleted and created again under its old name must
 not inherit objects that the garbage collector is about to remove, nor the results of pods that ran another spec
-(`adoption`). Adopting an orphan costs a live read of the job, as
-in Kubernetes' own controllers, for a job seen in a stale cache may be gone, and adopting for it would keep the orphan
-from the next owner.
+(`adoption`). Adopting an orphan costs a live read of the job, as in Kubernetes' own controllers: a job in a stale cache
+may be gone, and adopting for it would keep the orphan from the next owner.
 """
 
 from __future__ import annotations
