@@ -72,7 +72,7 @@ class Outage:
         return bool(self._turn)
 
     def is_shown(self, job: TFJob) -> bool:
-        """Return whether a job that waits for Kueue shows that: not after a failure that may be over in a moment."""
+        """Return whether a job shows that it waits for Kueue: not after a failure that may be over in a moment."""
         return self.is_on or self._failed.get(job.metadata.key, 0) >= _FAILURES_SHOWN
 
     def may_write(self, job: TFJob) -> bool:

@@ -4,8 +4,8 @@
 add the time since then. So it is exact however rarely a status is written. Between two writes this process
 remembers it; a new leader goes on from the status, and times of the changes that it missed are in the pods.
 
-*Without reports* the job trains while the programs of all its replicas but evaluators run (of dynamic workers, of
-any), and is lost from a restart until they do so again.
+*Without reports* the job trains while the programs of all its replicas but evaluators run (with dynamic workers: while
+any of them runs), and is lost from a restart until they do so again.
 
 *With reports* it trains from the first report on. It is lost from a restart on, or from the report of the highest step
 on if the report of an earlier step follows, until a report of a step that was never reached before. The last reports of
@@ -13,7 +13,7 @@ replicas from before the restart don't count: they only show how far the trainin
 time, the time since its programs began counts as their start.
 
 Times come from nodes' clocks, and numbers from programs and from whoever may write a status: each time is cut to the
-span from the last change until now, no sum ever falls, and what is kept is bounded.
+span from the last change until now, sums never fall, and what is kept is bounded.
 """
 
 from __future__ import annotations

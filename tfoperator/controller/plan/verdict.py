@@ -138,7 +138,7 @@ def absent_leaders(job: TFJob, groups: Sequence[ReplicaGroup]) -> tuple[ReplicaT
 
 
 def _has_too_many_failures(facts: Facts) -> bool:
-    """Return whether more restarts followed on failures than `backoffLimit` allows, or a kubelet is to make the next.
+    """Return whether more restarts follow on failures than `backoffLimit` allows, with those that kubelets will make.
 
     A restart by a kubelet, under the pod's own policy, is counted once the container runs again. Restarts after
     disruptions don't count.

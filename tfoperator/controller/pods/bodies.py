@@ -33,7 +33,7 @@ def owner_reference(job: TFJob) -> dict[str, Any]:
 def pod_restart_policy(policy: RestartPolicy, *, together: bool) -> str:
     """Return the pod's restartPolicy. ExitCode becomes Never: the operator itself looks at the exit code.
 
-    So does every policy where all replicas restart together: a kubelet would restart only one container.
+    Every policy becomes Never where all replicas restart together: a kubelet would restart only one container.
     """
     return "Never" if together or policy is RestartPolicy.EXIT_CODE else str(policy)
 

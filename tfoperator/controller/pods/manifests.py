@@ -113,7 +113,7 @@ class _Cluster(NamedTuple):
 
 
 class PodCounts(NamedTuple):
-    """How often a replica was restarted before a pod of it, this start included, and how often after a disruption.
+    """The number of restarts of a replica up to the start of its pod, and how many followed on disruptions.
 
     Besides, all replicas of the job have been restarted together `job_restarts` times.
     """
