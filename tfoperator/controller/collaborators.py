@@ -86,8 +86,8 @@ class PodWitnesses(msgspec.Struct, frozen=True):
 class Collaborators(msgspec.Struct, frozen=True):
     """The dependencies of a controller, the same for all jobs.
 
-    With an `archive`, no pod is deleted before its logs are kept or the archive's timeout is over. `progress_of`
-    returns the progress that a job has reported so far: each status write includes it, above all the last one.
+    With an `archive`, a pod is deleted only when its logs are kept or the archive's timeout is over. `progress_of`
+    returns the progress that a job has reported so far: each status write includes it, above all the last write.
     `witnesses` inspect the pods of jobs that have a progress deadline.
     """
 

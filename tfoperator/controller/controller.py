@@ -102,7 +102,7 @@ class TFJobController:
         """Start the workers. Raises RuntimeError if called twice."""
         if self._leading:
             raise RuntimeError("this controller has been started before")
-        # Set this first: events from now on are queued, and earlier ones are in the cache.
+        # Set this first: events from now on are queued, and the cache has what earlier events changed.
         self._leading = True
         jobs = self._jobs.list()
         self._ledger.cache_lag.inherit(jobs)
@@ -153,7 +153,7 @@ class TFJobController:
         return self._ledger.memory.settled(job.metadata.uid) == self._observer.versions(job)
 
     def newer_usage(self, job: TFJob) -> JobUsage | None:
-        """Return the job's usage if its status has an older one, with the goodput of now. Thread-safe."""
+        """Return the job's usage, with the goodput of now, if it is newer than the status's usage. Thread-safe."""
         usage, written = self._ledger.memory.usage(job.metadata.uid), job.status.usage
         if usage is None or (written is not None and usage.time <= written.time):
             return None
@@ -217,7 +217,7 @@ class TFJobController:
         return versions_of(self._ledger.cache_lag.version(observed.job), owned)
 
     def _planned(self, observed: Observed) -> tuple[Looked, Plan]:
-        """Return the plan, and what it is made from: what its queue lets a job have. Raises NotKept, StaleCache."""
+        """Return the plan and its input, which has what the job's queue allows. Raises NotKept, StaleCache."""
         looked = Looked(observed)
         if self._keeper is not None:
             looked = self._keeper.look(observed, self._plan_options.default_ps_image)
@@ -249,7 +249,7 @@ class TFJobController:
         logger.log(level, "%s; trying again (try %d)", error, self._queue.num_requeues(key) + 2, extra=extra)
 
     def _has_seen(self, job: TFJob) -> bool:
-        """Return whether this state of a job is that in which the last sync left it, to rest: no sync is needed."""
+        """Return whether the last sync left the job at rest in this state, so that it needs no sync."""
         seen = self.is_settled(job)
         if seen:
             self._ledger.cache_lag.shows(job)
@@ -277,7 +277,7 @@ class TFJobController:
             self._queue.add(job.key)
 
     def _release(self, key: str) -> None:
-        """Let go of what a job that is gone, or being deleted, has outside of its namespace. Raises KubeError."""
+        """Release the Workloads, and so the quota, of a job that is gone or being deleted. Raises KubeError."""
         if self._left is not None:
             self._left.release(key)
 

@@ -26,7 +26,7 @@ _BY_CONDITION = (
 
 
 class ControllerMetrics:
-    """What happens to jobs; shown if there is a registry. Thread-safe."""
+    """Counts of jobs, of their objects and syncs, and times of jobs; shown if there is a registry. Thread-safe."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         make = Makers(registry)

@@ -7,17 +7,18 @@ Workloads that have outlived their jobs (`controller/kueue/left.py`) are looked 
 other collections are compared, too: the cache may have missed the end of the pod that such a Workload waits for.
 
 The resync handler decides from `status.lastReconcileTime`, or from a later comparison that was not written, and from
-the job's interval. So a new leader continues where the old one stopped (`last_comparison`): after a restart of the
+the job's interval. So a new leader continues where the old leader stopped (`last_comparison`): after a restart of the
 operator, quiet jobs are compared when they are due, and not all of them after 15 s. Its caches are fresh lists then, so
-nothing was missed before. Those of a standby that has waited for long are not: it compares all jobs after the shortest
-interval, once, and each then continues with its previous interval.
+they have missed nothing. The caches of a standby that has waited for long are old: it compares all jobs after the
+shortest interval, once, and each job then continues with its previous interval.
 
 The cost for N idle jobs: one look per `base` (15 s) at most, and one per `cap` (5 min) once all jobs have been quiet
-for ten minutes. A look is three paged, metadata-only lists, one more with gangs, and one with TensorBoards, if there
-was no full list for `cap`; else as many short watches, whose cost grows with the changes. Each active job's
-`status.lastReconcileTime` is written with other changes of its status, or else with its first comparison and then
-before it is older than `cap`; these writes alone are five a second at most, beyond which (1,500 jobs) all records
-become equally older, and above 75 jobs there is a look for each 75 writes. A finished job's is not written any more.
+for ten minutes. If there was no full list for `cap`, a look is three paged, metadata-only lists, one more with gangs,
+and one more with TensorBoards. Otherwise it is as many short watches, whose cost grows with the changes. Each active
+job's `status.lastReconcileTime` is written with other changes of its status, or else with its first comparison and then
+before it is older than `cap`. These writes alone are five a second at most. With more than 1,500 jobs, all records
+therefore become equally older, and above 75 jobs there is a look for each 75 writes. The record of a finished job is
+not written any more.
 """
 
 from tfoperator.reconciler.metrics import ReconcilerMetrics

@@ -6,8 +6,8 @@ A cache that moves and has not reached the change yet is late, however long that
 more. Where resourceVersions can't be compared, the second look decides alone.
 
 Where they can be compared, a cache that is ahead is recognised at the first look: it shows a version that is younger
-than the whole list, not only than the object in it. For a server that was restored from a backup has objects that are
-older than in the cache, and no watch reports that.
+than the whole list, not only than the object in it. The object's version is not enough: a server that was restored from
+a backup has objects that are older than in the cache, and watches don't report that.
 
 The server's answer comes in pieces (pages of a list, events of a watch). Each is compared with the cache at once, and
 only differences are kept, so that a look at a hundred thousand objects holds one page of them at a time.
@@ -112,7 +112,7 @@ class Collation:
         self._unlisted = set()
 
     def happened(self, item: HasMetadata, *, deleted: bool) -> None:
-        """Add a later change from the server; the newest one counts."""
+        """Add a later change from the server; the newest change counts."""
         meta = item.metadata
         self._odd[meta.key] = Sighting(None if deleted else _version(item), _owner(item), meta.resource_version)
 

@@ -1,8 +1,8 @@
 """The time of a job's last comparison, perhaps by another process, according to the job's status. Pure.
 
-`status.lastReconcileTime` says when the job was last compared, and the status's other times when it last changed. The
-quiet time before that comparison determines its backoff, so no further field is needed: looks at a quiet job come 15,
-45, 105, 225 ... s after its last change, each followed by an interval as long as that and 15 s.
+`status.lastReconcileTime` records when the job was last compared, and the status's other times show when it last
+changed. The quiet time before that comparison determines its backoff; a further field is not needed. Looks at a quiet
+job come 15, 45, 105, 225 ... s after its last change: each is followed by an interval as long as that time and 15 s.
 
 Changes without a recorded time (an edit of the spec, a count) are forgotten: the next look then comes later than it
 would have come in the process before, never later than the longest interval. That is harmless, because a process begins
@@ -70,5 +70,5 @@ def _last_change(job: TFJob) -> datetime | None:
     times = [job.metadata.creation_timestamp, status.start_time, status.completion_time]
     for condition in all_conditions(status):
         times += [condition.last_update_time, condition.last_transition_time]
-    # Times that API servers accept have a zone; older stored ones may not.
+    # API servers accept only times with a zone; older stored times may have none.
     return max((utc(time) for time in times if time is not None), default=None)

@@ -7,10 +7,10 @@ Between whole looks only the changes since the last look are requested, where a 
 watch from that version on, on its own connection, which shares nothing with the cache but the server. The changes are
 compared with the cache like a page of a list. The server ends such a watch soon, with a bookmark before that if there
 is a newer version (a bookmark for a version that the watch has reached is not sent); a server that is behind sends the
-changes at the next look. If the watch can't be opened, ends early or breaks (the version is too old, say), the look is
-a whole one. So the cost of a look grows with the changes, not with the objects, and each state that the server sent is
-compared. It can't find objects that the cache lost without a change on the server, nor changes that a server omits from
-a watch: the whole looks find those.
+changes at the next look. If the watch can't be opened, ends early or breaks (the version is too old, for example), the
+look is a whole look. So the cost of a look grows with the changes, not with the objects, and each state that the server
+sent is compared. It can't find objects that the cache lost without a change on the server, nor changes that a server
+omits from a watch: the whole looks find those.
 
 A list that is older than the cache's version before the request comes from a server that was restored from a backup:
 lists are never older than the events of a watch. The server's history differs from there on, and the watches of the
@@ -43,7 +43,7 @@ from tfoperator.reconciler.compare import NO_DIFFERENCES, Collation, Difference,
 logger = logging.getLogger(__name__)
 
 _SELECTIONS = {TFJOBS: EVERYTHING, WORKLOADS: OF_JOBS}
-"""What is looked at of collections without our label."""
+"""The selections of collections without our label."""
 
 _WATCH_SECONDS = 3
 """Seconds for which the server sends changes. It sends a bookmark 2 s before the end, or none."""
@@ -92,7 +92,7 @@ class _Collection:
         self.listed_at = 0.0
         self.size = 0  # of the last whole list
         self.opened_at = 0.0
-        self.fruitless = 0  # watches in a row that were ended early, or fewer if the last one was long ago
+        self.fruitless = 0  # watches in a row that were ended early; counted anew after a long time without a watch
         self.went_back = False  # whether the last whole list was older than the cache's version
 
     def differences(self) -> Differences:
@@ -112,9 +112,10 @@ class Looker:
         clock: Clock,
         news_above: int = PAGE_SIZE,
     ) -> None:
-        """Initialize; each of `namespaces` is read separately, "" is all. A look `whole_every` seconds after a whole
-        one is whole again; so is each at a collection of no more than `news_above` objects, because a list of them
-        costs less than a connection.
+        """Initialize; each of `namespaces` is read separately, "" is all.
+
+        A look is whole if the last whole look was `whole_every` seconds ago. A look at a collection of no more than
+        `news_above` objects is always whole, because a list of them costs less than a connection.
         """
         self._client = client
         self._namespaces = tuple(namespaces)

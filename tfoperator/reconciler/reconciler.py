@@ -65,7 +65,7 @@ class Reconciler:
         self._expectations = expectations
         self._base, self._cap = intervals
         self._clock = clock or SystemClock()
-        # A little less than the cap, so that each look is a whole one while nothing happens for long.
+        # A little less than the cap, so that each look is a whole look while nothing happens for long.
         self._looker = Looker(client, namespaces, whole_every=self._cap * 0.9, clock=self._clock)
         self._metrics = metrics or ReconcilerMetrics()
         self._lock = threading.Condition()  # guards _schedule and _wanted
@@ -181,9 +181,9 @@ class Reconciler:
             due, records = self._schedule.take(started, slack=self._base / 2)
         if not due:
             return 0
-        # A Workload whose job is gone waits for pods of that job, perhaps for one whose end the cache has missed.
+        # A Workload whose job is gone waits for pods of that job. The cache may have missed the end of such a pod.
         left = self._controller.look_at_left()
-        # When only the set of jobs is due, that costs one list of them, and one of what outlives them.
+        # If only the set of jobs is due, the look costs a list of jobs, and a list of the objects that outlive them.
         all_due = bool(left) or due != {_JOBS_KEY} or _JOBS_KEY in self._suspicions
         owned = self._caches_to_compare() if all_due else self._outliving()
         look = self._looker.look(self._informers.jobs, owned)
@@ -236,13 +236,13 @@ class Reconciler:
                 self._schedule.compared(uid, now, matched=False)
 
     def _caches_to_compare(self) -> dict[Resource, InformerGroup[Any]]:
-        """The caches to compare: that of deployments only where a job has a TensorBoard, or once had."""
+        """Return the caches to compare: the cache of deployments only if a job has a TensorBoard, or once had it."""
         boards = self._informers.deployments
         wanted = any(job.spec.tensor_board is not None for job in self._jobs.list()) or bool(boards.lister.list())
         return {**self._owned, **self._outliving(), **({DEPLOYMENTS: boards} if wanted else {})}
 
     def _outliving(self) -> dict[Resource, InformerGroup[Any]]:
-        """The cache of what outlives jobs, once it has been filled: until then Kueue may not be installed."""
+        """Return the cache of objects that outlive jobs, once it is filled: until then Kueue may not be installed."""
         kueue = self._informers.kueue
         return {} if kueue is None or not kueue.are_complete else {WORKLOADS: kueue.workloads}
 
@@ -290,7 +290,7 @@ class Reconciler:
             if record_in is not None:
                 self._schedule.recorded(uid, now)
             seldom = self._schedule.is_slowest(uid)
-        # Recorded with the next status write, if none is made for it. The sync compares the job with its spec.
+        # Recorded with the next status write, unless it gets its own. The sync compares the job with its spec.
         comparison = Comparison(time=self._clock.now(), write=record_in is not None)
         self._controller.note_comparison(uid, comparison)
         if waiting or not right:

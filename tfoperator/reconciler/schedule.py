@@ -1,14 +1,14 @@
 """The times at which to compare each job with the live state, and to record that: a pure state machine.
 
 A job that was just created, changed or repaired is compared after 15 s, then after 30 s, 60 s ... up to every 5 minutes
-(the intervals of the design document). Each interval is the time for which the job had not changed at its last
-comparison, and 15 s: so that it follows from times that the job's status has, too, and another process continues it.
+(the intervals of the design document). Each interval is 15 s and the time for which the job had not changed at its
+last comparison. So it follows from times that the job's status has, too, and another process can continue it.
 Jobs at the longest interval are compared together where that saves a look: one look serves all jobs.
 
 A comparison is recorded in the job's status if the job has no record yet, or if the next comparison would come when the
 record is older than the longest interval. Five records a second are written at most; the oldest are renewed first, and
-jobs whose records have to wait are due at the next look again. So all records become equally older where there are more
-than 1,500 active jobs: 10,000 are recorded every 2,000 s.
+jobs whose records have to wait are due at the next look again. So with more than 1,500 active jobs, all records become
+equally older: 10,000 are recorded every 2,000 s.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _RECORDS_PER_SECOND = 5.0
 class _Job(msgspec.Struct):
     """`recorded` is when the last record was made or ordered: -inf if never, inf for a job that needs none."""
 
-    changed: float  # the first change since `compared`, or else the last one before it
+    changed: float  # the first change since `compared`, or else the last change before it
     compared: float  # -inf if never
     due: float
     recorded: float
@@ -53,7 +53,7 @@ class Schedule:
     """Due times by job UID. Not thread-safe; `now` and all other times are a monotonic clock's readings, in seconds."""
 
     def __init__(self, intervals: Intervals) -> None:
-        """Raises ValueError unless 0 < base <= cap."""
+        """Initialize; raises ValueError unless 0 < base <= cap."""
         base, cap = intervals
         if not 0 < base <= cap:
             raise ValueError(f"need 0 < base <= cap, got base={base} and cap={cap}")
@@ -63,7 +63,7 @@ class Schedule:
         self._taken_at = -math.inf
 
     def track(self, uid: str, now: float, *, records: bool = True) -> None:
-        """Start tracking a job that was never compared; no-op for one that is tracked."""
+        """Start tracking a job that was never compared; do nothing if it is tracked already."""
         if uid not in self._jobs:
             self._jobs[uid] = _Job(now, -math.inf, now + self._base, -math.inf if records else math.inf)
 
@@ -93,7 +93,7 @@ class Schedule:
             job.recorded = job.compared
 
     def changed(self, uid: str, now: float) -> None:
-        """Restart a changed job with the shortest interval. One that is due, or soon will be, stays so."""
+        """Restart a changed job with the shortest interval. A job that is due earlier stays due at that time."""
         job = self._jobs.get(uid)
         if job is not None:
             if job.changed <= job.compared:
@@ -120,8 +120,10 @@ class Schedule:
             job.recorded = math.inf
 
     def compared(self, uid: str, now: float, *, matched: bool) -> None:
-        """Note that the job was compared: the next comparison comes after the shortest interval if it differed, else
-        after about twice the time of the last one.
+        """Note that the job was compared.
+
+        The next comparison comes after the shortest interval if the job differed, else after about twice the last
+        interval.
         """
         job = self._jobs.get(uid)
         if job is not None:
@@ -175,7 +177,7 @@ class Schedule:
             del self._jobs[uid]
 
     def _interval(self, job: _Job, compared: float | None = None) -> float:
-        """Return the seconds from the job's last comparison, or from one at `compared`, to the next one."""
+        """Return the seconds from the job's last comparison, or from a comparison at `compared`, to the next."""
         quiet = (job.compared if compared is None else compared) - job.changed
         return min(max(quiet, 0.0) + self._base, self._cap)
 

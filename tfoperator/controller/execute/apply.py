@@ -6,7 +6,7 @@ independent of it, and the next sync, which observes the whole state again, repe
 between any two calls is harmless.
 
 All chains of a phase are sent together, each up to its first failure. The lookups after the failures are sent together,
-too, and then the rest of the chains whose failure was none: an object that existed already, or was gone.
+too. Then the rest of a chain is sent if its failure did no harm: the object existed already, or was gone.
 """
 
 from __future__ import annotations

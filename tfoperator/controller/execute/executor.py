@@ -1,7 +1,7 @@
 """Carries a plan out: the status first where it must be durable, then the phases, then the status and the events.
 
-The status is written even if an action failed (it has the observed state), unless the API server refuses the job's
-objects for good: then the plan's status is that of a job that could be started, and the next plan reports the problem.
+The status is written even if an action failed, because it has the observed state. It is not written if the API server
+refuses the job's objects for good: it describes a job that could be started, and the next plan reports the problem.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PlanExecutor:
         ledger: Ledger,
         plan_again: Callable[[str], None],
     ) -> None:
-        """Initialize; `resources` has PodGroups only with a gang scheduler: without one, plans contain none.
+        """Initialize; `resources` has PodGroups only with a gang scheduler: without it, plans contain none.
 
         `plan_again` is called with a job's key, from another thread, when logs have been kept or inspected.
         """

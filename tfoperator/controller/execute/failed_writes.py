@@ -1,8 +1,8 @@
 """Determines the result of a failed write: it may have been carried out, or its object may exist already.
 
-A 5xx or a broken connection says nothing about the effect on the API server. Code that takes it for a refusal trusts a
-cache that still shows the pod, and the pod's end, when the watch delivers it, looks like a loss: a restart would be
-counted for a pod that the operator itself has deleted.
+A 5xx or a broken connection doesn't show whether the API server has carried out the write. If the operator took it for
+a refusal, it would trust a cache that still shows the pod. The pod's end would then look like a loss when the watch
+delivers it: the operator would count a restart for a pod that it has deleted itself.
 
 When a create finds its name taken, the object may be ours, may be adopted, or is in the way. It is ours after a crash
 between a create and the watch event that shows it, or when an answer was lost. A sync reads from the API server only
@@ -42,7 +42,7 @@ _LATE_SECONDS = 30.0
 
 
 def was_refused(error: KubeError) -> bool:
-    """Return whether the API server said that neither this request nor an earlier one has had the requested effect."""
+    """Return whether the error proves that neither this request nor an earlier attempt has had the requested effect."""
     return isinstance(error, ApiError) and not isinstance(error, ConflictError | ServerError)
 
 
@@ -72,11 +72,11 @@ def was_deleted(action: Delete, error: KubeError, found: Answer) -> bool:
 def found_instead(
     claims: Claims, job: TFJob, resource: Resource, wanted: Create, meta: ObjectMeta, now: datetime
 ) -> Applied:
-    """Judge the object that has the name of one to be created; adopt it if it is a matching orphan. Raises KubeError.
+    """Judge the object that has the name of a wanted object; adopt it if it is a matching orphan. Raises KubeError.
 
     An object that is being deleted, mostly a pod of an earlier job of the name, is awaited, and reported if it is late.
-    It is the job's if its labels are those of the wanted object. A PodGroup without our labels gets them (the Go
-    operator gives it none): a job has only one PodGroup, so no other controller can have created it for the job.
+    It is the job's if its labels are the labels of the wanted object. A PodGroup without our labels gets them (the Go
+    operator gives it none): a job has only one PodGroup, so other controllers can't have created it for the job.
     """
     labels = wanted.body["metadata"]["labels"]
     if meta.deletion_timestamp is not None:

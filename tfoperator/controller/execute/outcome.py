@@ -51,7 +51,7 @@ class Result(Enum):
 class Applied(msgspec.Struct, frozen=True):
     """An action and its result. `error` is set for FAILED, `message` (for people) for FOREIGN.
 
-    A LEAVING has a `message` if it takes too long. `warnings` are the API server's about a DONE.
+    A LEAVING has a `message` if it takes too long. A DONE has the `warnings` of the API server.
     """
 
     action: Action
@@ -77,7 +77,7 @@ class Outcome(msgspec.Struct):
 
 
 def is_final(error: object) -> TypeGuard[InvalidError | BadRequestError]:
-    """Return whether the API server says that it will never accept this request, however often it is sent.
+    """Return whether the error means that the API server will never accept this request, however often it is sent.
 
     The server's own validation names the fields that are invalid.
     """
@@ -133,7 +133,7 @@ def requeue_after(plan: Plan, outcome: Outcome) -> Requeue:
 def requeue_after_errors(errors: Sequence[KubeError]) -> Requeue:
     """Return when to sync again after these errors (one or more) kept the sync from completing.
 
-    A namespace that is being deleted takes the job with it, and nothing more is done. A server's `Retry-After` is a
+    In a namespace that is being deleted, the job is deleted, too: it is not synced again. A server's `Retry-After` is a
     minimum: a server that always answers "in a second", or "at once", is asked ever more rarely.
     """
     if all(namespace_is_ending(error) for error in errors):

@@ -12,10 +12,10 @@ from tfoperator.controller.plan.observed import Refusals
 
 
 def refusals_after(before: Refusals, applied: Sequence[Applied]) -> Refusals:
-    """Return the reasons to remember after these actions: those of objects that are there now are forgotten.
+    """Return the reasons to remember after these actions: the reasons of objects that are there now are forgotten.
 
-    A reason that differs from the earlier one in numbers or ids alone is no news, and the earlier one stays. An error
-    that says nothing about the request, such as an outage, changes nothing.
+    If a reason differs from the earlier reason only in numbers or ids, the earlier reason stays. An error that is not
+    about the request, such as an outage, changes nothing.
     """
     after = dict(before)
     for one in applied:

@@ -40,7 +40,7 @@ from tfoperator.kube.protocol.errors import ApiError, KubeError, exceeds_quota, 
 logger = logging.getLogger(__name__)
 
 MAX_MESSAGE = 1024
-"""Characters of an event's message; API servers refuse longer ones."""
+"""Characters of an event's message; API servers refuse longer messages."""
 
 _MAX_NAMES = 5
 _VERBS: tuple[tuple[type[Action], str], ...] = ((Create, "Create"), (Patch, "Change"), (Delete, "Delete"))
@@ -64,7 +64,7 @@ class JobEvents:
     """Writes the messages of events about jobs and hands them to the recorder. Thread-safe."""
 
     def __init__(self, recorder: Recorder, memory: JobMemory) -> None:
-        """Initialize; `memory` knows the events already sent about a job."""
+        """Initialize; `memory` has the events already sent about a job."""
         self._recorder = recorder
         self._memory = memory
 
@@ -106,7 +106,7 @@ class OutcomeReporter:
     """Reports the results of actions. Thread-safe, for different jobs at a time."""
 
     def __init__(self, outside: Collaborators, events: JobEvents, memory: JobMemory) -> None:
-        """Initialize; `memory` knows for how long a quota has had no room for a job's pods."""
+        """Initialize; `memory` records for how long a quota has had no room for a job's pods."""
         self._events = events
         self._memory = memory
         self._clock = outside.clock
@@ -235,7 +235,7 @@ class OutcomeReporter:
 
 
 def _stops_rest(stop: Action) -> bool:
-    """Whether the patch stops what is left of a pod whose replica has ended."""
+    """Return whether the patch stops what is left of a pod whose replica has ended."""
     return isinstance(stop, Patch) and stop.body["metadata"]["annotations"][ANNOTATION_STOPPED] == STOPPED_WITH_REPLICA
 
 
@@ -244,7 +244,7 @@ def _waits_for_quota(action: Action, error: KubeError | None) -> bool:
 
 
 def completion_events(verb: str, names: Mapping[ObjectKind, Sequence[str]]) -> tuple[PlannedEvent, ...]:
-    """Return the events about created or deleted objects, by kind: one for pods and services, one for each other.
+    """Return the events about created or deleted objects: one event for pods and services, and one per other object.
 
     `verb` is `Create` or `Delete`. The creation of a PodGroup is not reported: only the scheduler asked for it.
     """

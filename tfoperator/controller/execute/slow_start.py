@@ -1,12 +1,12 @@
 """The number and order of chains to try in a phase that stops at its first failure. Pure.
 
-It starts with one and doubles: most failures (a quota, an admission webhook that is down) affect every chain, so for a
-job of 300 replicas that may not create any, one request is refused instead of 300.
+The number starts at one and doubles: most failures (a quota, an admission webhook that is down) affect every chain, so
+if a job may not create any of its 300 replicas, the API server refuses one request instead of 300.
 
-After a failure no more chains are tried, and the next execution starts again with one. With a fixed order, one replica
+After a failure no more chains are tried, and the next execution starts again with one. With a fixed order, a replica
 that may not be created, or whose failed pod may not be deleted, would block all replicas after it. So the chains that
-have failed come last. Replica types take turns first, since the cause of one replica's refusal mostly affects those
-made from the same template; within a type those that have failed take turns. Ordering costs no call.
+have failed come last. Replica types take turns first, since the cause of a replica's refusal mostly affects all
+replicas of the same template. Within a type, the chains that have failed take turns. Ordering costs no call.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def in_growing_batches(
 ) -> list[R]:
     """Call `do` with 1, 2, 4 ... items, at most `most` at a time, up to a result that isn't `ok`.
 
-    Returns the results of all items that were tried, which are the first ones.
+    Returns the results of the items that were tried: the first items, in their order.
     """
     done: list[R] = []
     size = 1

@@ -55,7 +55,7 @@ class StatusWriter:
             return False
         except KubeError as error:
             if isinstance(error, InvalidError):
-                # The status can't say that the job violates rules that are newer than the job.
+                # The job violates rules that are newer than the job. The status can't report that.
                 said = error.status.message
                 message = f"The API server refuses to record anything about this job until it is mended: {said}"
                 self._events.warn_once(job, JobReason.STATUS_REFUSED, message, about="status")

@@ -1,9 +1,9 @@
 """Compares a Workload of Kueue's own framework, which was given to the operator, with what its job needs. Pure.
 
-Such a Workload has no mark by which a changed job could be noticed. So it is compared with the job once, in all that
-Kueue counts and places by; then the operator writes the mark of the job as it is. The two can't be equal: Kueue has
-written into the templates of a job that was admitted what the admission says, an API server adds defaults, and
-quantities may be written otherwise.
+Such a Workload has no mark, so the operator can't notice from it that the job has changed. So the operator compares it
+with the job once, in all that Kueue counts and places by; then it writes the mark of the job as it is. The two can't be
+equal: Kueue has written the values of the admission into the templates of an admitted job, an API server adds defaults,
+and quantities may be written otherwise.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _requests(spec: Json) -> list[Any]:
 
 
 def _amounts(owner: Json) -> Json:
-    """Return the requests of a container or a pod. A limit is a request where there is none, as in every cluster."""
+    """Return the requests of a container or a pod. Without a request, the limit is the request, as in every cluster."""
     resources = owner.get("resources") or {}
     asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return {**{name: _amount(value) for name, value in asked.items()}, "claims": resources.get("claims") or []}
@@ -92,14 +92,14 @@ def _amount(value: object) -> object:
 
 
 def _wishes(pod_set: Json, place: Placement) -> Json:
-    """Return the wishes for places. Kueue writes into a template that has none that any place will do."""
+    """Return the wishes for places. Into a template without wishes, Kueue writes that any place will do."""
     wish = pod_set.get("topologyRequest") or {}
     wishes = {name: wish[name] for name in _WISHES if wish.get(name)}
     return wishes if place.gated or not wish.get("unconstrained") else wishes | {"unconstrained": True}
 
 
 def _without_empty(value: Any) -> Any:
-    """Return the value without members that say nothing, which a program in Go leaves out or adds."""
+    """Return the value without empty members, which a program in Go leaves out or adds."""
     if isinstance(value, dict):
         members = {name: _without_empty(one) for name, one in value.items()}
         return {name: one for name, one in members.items() if one not in (None, {}, [], "")} or None

@@ -1,8 +1,8 @@
 """Kueue's objects as caches keep them: bounded in bytes, whatever their authors write.
 
-Any user of a namespace may make Workloads with the label by which the operator selects them, and Kueue makes one for
-each job of every other kind. Of those that no TFJob owns and that have no mark of the operator a cache keeps the
-metadata, of the others what is read.
+Any user of a namespace may make Workloads with the label by which the operator selects them, and Kueue makes a Workload
+for each job of every other kind. If no TFJob owns a Workload and it has no mark of the operator, a cache keeps only its
+metadata; of other Workloads it keeps what the operator reads.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MAX_NAME, _MAX_LIST = 316, 18
 """Characters of a name, and members of a list, that the CRD of Workloads allows."""
 
 _TOO_LARGE = f"of an admission with more than {MAX_WORKLOAD} bytes"
-"""Stands for a flavor in an admission that is beyond the bounds. No flavor has this name, so no pod is made by it."""
+"""Stands for a flavor in an admission that is beyond the bounds. A flavor can't have this name, so no pods get it."""
 
 
 def _mark_alone(annotations: dict[str, str]) -> dict[str, str]:
@@ -52,7 +52,7 @@ def _read_of(data: bytes) -> Workload:
         force_setattr(meta, "finalizers", ())
         return Workload(metadata=meta)
     if not key and meta.owner_references and meta.controller is None:
-        # It has owners, none of which is in charge: a cache that dropped them all would take it for one without a job.
+        # It has owners, but none is its controller. If the cache dropped them all, it would look like it had no job.
         force_setattr(meta, "owner_references", (NOBODY,))
     ours = [one for one in meta.finalizers if one == IN_USE]
     force_setattr(meta, "finalizers", (*ours[:1], *(one for one in meta.finalizers if one != IN_USE)))
@@ -74,11 +74,11 @@ def _read_of_flavor(data: bytes) -> Flavor:
 
 
 decode_flavor_for_cache = compacting(_read_of_flavor)
-"""Decode a flavor for a cache. One beyond the bounds is not `is_whole`. Raises msgspec.DecodeError."""
+"""Decode a flavor for a cache. A flavor beyond the bounds is not `is_whole`. Raises msgspec.DecodeError."""
 
 
 def _without_places(status: WorkloadStatus) -> WorkloadStatus:
-    """Return the status without the nodes that a topology gives to pods: only whether it gives some is read."""
+    """Return the status without the nodes that a topology gives to pods: we only read whether it gives some."""
     admission = status.admission
     if admission is None or all(one.topology_assignment is None for one in admission.pod_set_assignments):
         return status

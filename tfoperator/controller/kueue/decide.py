@@ -1,21 +1,25 @@
 """Decides what a job in a queue owes Kueue: facts in, the gate and the writes to its Workload out.
 
-Kueue decides who may run, and the operator's pods begin and end by that. Four rules keep a quota from being overdrawn:
-no pod is made before the Workload is admitted; quota is given back, and a Workload deleted, only when the last pod that
-may run is gone; a Workload has a finalizer, so that deleting it or its job waits for that, too; and a replica whose
-quota was given back starts again only when all of the job's quota was asked for again.
+Kueue decides which jobs may run, and the operator starts and stops pods by that. Four rules keep a quota from being
+overdrawn:
 
-The last rule can't be kept by comparing what was asked for. Whether an ended replica starts again is decided by fields
-that may change at any time (`runPolicy.restartScope`), and by what happens. So the Workload is compared with the
-replicas that have ended: if it has given back more than that, it is replaced. The plan, which lets replicas start
-again, makes no more pods than `QueueGate.quota` (`scaling.plan_replicas`) until then.
+- The operator makes pods only after the Workload is admitted.
+- It gives quota back, and deletes a Workload, only when the last pod that may run is gone.
+- A Workload has a finalizer, so that the deletion of the Workload or of its job also waits for the last pod.
+- A replica whose quota was given back starts again only when all of the job's quota was asked for again.
+
+For the last rule it is not enough to compare what was asked for. Whether an ended replica starts again depends on
+fields that may change at any time (`runPolicy.restartScope`), and on what happens. So the Workload is compared with the
+replicas that have ended: if it has given back quota for more replicas, it is replaced. Until then the plan, which
+restarts replicas, makes no more pods than `QueueGate.quota` (`scaling.plan_replicas`).
 
 A Workload without the operator's mark is driven by Kueue's own framework, which suspends and resumes the job: the
-operator leaves it alone. For a job that is suspended it makes none, and Kueue's webhook suspends every job that its
-framework drives. So there is never a second Workload, whatever is switched on where. Nothing in a job decides that: its
-author could write it, and get pods without quota.
+operator leaves it alone. For a suspended job the operator makes no Workload, and Kueue's webhook suspends every job
+that its framework drives. So there is never a second Workload, whatever is switched on where. The decision does not
+depend on anything in a job: its author could write that, and get pods without quota.
 
-Read `decide` from top to bottom: not ours, ended, without a Workload, with one that must go, and with one that holds.
+Read `decide` from top to bottom: Workloads of others, ended jobs, jobs without a Workload, jobs whose Workload must go,
+and jobs whose Workload stays.
 """
 
 from __future__ import annotations
@@ -53,13 +57,13 @@ from tfoperator.kube.views.objects import Pod
 
 _FLAVOR_UNKNOWN = "FlavorUnknown"
 _UNREADABLE = (ValueError, TypeError, AttributeError)
-"""What a template that is no pod template causes; msgspec's errors are ValueErrors."""
+"""The errors of a template that is not a pod template; msgspec's errors are ValueErrors."""
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What is known of a job in a queue.
+    """The facts about a job in a queue.
 
-    `job` is defaulted, and `usable` if pods can be made from it. `awaits_pods`: there may be pods that `pods` lacks.
+    `job` is defaulted. `usable`: pods can be made from the job. `awaits_pods`: there may be pods that `pods` lacks.
     `asked` are the pod sets of a Workload that `is_to_be_compared`, as they are stored. `given_back` is the number of
     pods of each set whose quota this process may have given back by a write that the Workload does not show yet.
     """
@@ -122,13 +126,13 @@ def decide(facts: Facts, now: datetime) -> Decision:
 def _with_workload(facts: Facts, workload: Workload, now: datetime, *, occupied: bool, wanted: bool) -> Decision:
     """Return what to do about an unfinished job with a Workload; it keeps none that isn't `wanted`."""
     job = facts.job
-    # One without quota has nothing to keep for the pods.
+    # A Workload without quota has nothing to keep for the pods.
     gone = () if occupied and workload.is_true("QuotaReserved") else removal(workload)
     if workload.metadata.deletion_timestamp is not None:
         closed = closed_gate("WorkloadDeleted", f"Workload {workload.metadata.name} is being deleted")
         return Decision(closed if wanted else None, gone)
     if not wanted:
-        # One that waited with Kueue's own framework keeps its place until an administrator resumes its job.
+        # A Workload that waited with Kueue's own framework keeps its place until an administrator resumes its job.
         waits = workload.is_adopted and job.spec.suspended and not workload.is_true("QuotaReserved")
         return Decision(writes=() if waits else gone)
     evicted = workload.condition("Evicted")
@@ -162,7 +166,7 @@ def _with_pod_sets(
     if not asks:
         if workload.is_true("QuotaReserved") or workload.is_true("Finished"):
             return Decision(closed_gate("JobChanged", "the job was changed; it is queued anew without its pods"), gone)
-        # What has ended of the old sets is no part of the new ones: first that is taken back.
+        # Ended replicas of the old sets are not part of the new sets: first the status stops counting them.
         status = NextStatus(workload, now)
         status.reclaim({}, reserved=False)
         writes = status.writes() or (_renewed(workload, facts.job, sets),)
@@ -253,7 +257,7 @@ def _ended(facts: Facts, workload: Workload, occupied: bool, now: datetime) -> t
 
 
 def _reported(facts: Facts, workload: Workload, now: datetime, *, admitted: bool, reserved: bool) -> NextStatus:
-    """Return the next status of a Workload, with what it says of pods that are ready and of those that have ended.
+    """Return the next status of a Workload, which reports whether the pods are ready and how many have ended.
 
     `reserved`: it will have quota.
     """
@@ -288,7 +292,7 @@ def _driven(facts: Facts, workload: Workload, *, occupied: bool, now: datetime) 
 
 
 def _why_closed(workload: Workload) -> QueueGate:
-    """Return why a Workload isn't admitted: it is inactive, a check has not passed, or Kueue's word about its quota."""
+    """Return why a Workload isn't admitted: it is inactive, a check has not passed, or it has no quota yet."""
     quota, evicted = workload.condition("QuotaReserved"), workload.condition("Evicted")
     if workload.spec.active is False:
         return closed_gate("Inactive", f"Workload {workload.metadata.name} is not active. {evicted.message}")
@@ -301,7 +305,10 @@ def _why_closed(workload: Workload) -> QueueGate:
 
 
 def _reprice(job: TFJob, workload: Workload) -> tuple[Write, ...]:
-    """Return the patch for a changed label of the priority. With quota, Kueue lets only one class replace another."""
+    """Return the patch for a changed label of the priority.
+
+    While the Workload has quota, Kueue only lets another class replace its class.
+    """
     ref, wanted = workload.spec.priority_class_ref, job.metadata.labels.get(PRIORITY_LABEL, "")
     has = ref.name if ref is not None and ref.group == "kueue.x-k8s.io" else ""
     if has == wanted or (workload.is_true("QuotaReserved") and not (has and wanted)):
@@ -330,8 +337,9 @@ def _quota(facts: Facts, workload: Workload, status: NextStatus) -> dict[str, in
 def _done(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: bool) -> dict[str, int]:
     """Return by pod set how many replicas have ended for good and have no pod that runs.
 
-    Kueue counts from what was asked for, also where less was admitted. Before it is known how much less, nothing of
-    such a set counts as ended: what is admitted then couldn't be told from what has ended.
+    Kueue counts from the number that was asked for, also where it admitted fewer. Until it is known how many fewer,
+    this function counts no replica of such a set as ended: it couldn't distinguish admitted replicas from ended
+    replicas.
     """
     busy = {replica_of(pod.metadata.labels) for pod in pods if occupies(pod)}
     admission = workload.status.admission
@@ -350,7 +358,7 @@ def _done(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: bool
 
 
 def _without_pods(workload: Workload, pods: Sequence[Pod]) -> dict[str, int]:
-    """Return by pod set how many pods of an ended job don't run: none will again."""
+    """Return by pod set how many pods of an ended job don't run; they won't run again."""
     busy = [replica_of(pod.metadata.labels) for pod in pods if occupies(pod)]
     return {
         one.name: one.count - sum(replica is None or replica[0].lower() == one.name for replica in busy)

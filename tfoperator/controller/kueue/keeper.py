@@ -1,7 +1,7 @@
 """The shell around `decide`: reads the caches, looks up a priority, and writes Workloads.
 
-A queue never stops a job that runs. Where Kueue, or its webhook, does not answer, the plan is made from what the caches
-show, and the writes follow when Kueue answers again (`outage`).
+An outage of Kueue never stops a job that runs. While Kueue, or its webhook, does not answer, the plan is made from what
+the caches show, and the writes follow when Kueue answers again (`outage`).
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class _NoSuchClass(Exception):
 
 
 class Looked(NamedTuple):
-    """What the plan is made from, and the error that kept the job's Workload from becoming as it should be."""
+    """The input of the plan, and the error that kept the job's Workload from becoming as it should be."""
 
     observed: Observed
     error: KubeError | None = None
@@ -135,16 +135,17 @@ class QueueKeeper:
         self._told = False
 
     def forget(self, job: ObjectMeta) -> None:
-        """Forget a job that is gone. Its Workload is not: that is `left`."""
+        """Forget a job that is gone. `left` handles its Workload."""
         self._lag.forget(job.uid)
         self._outage.leave(job.key)
 
     def look(self, observed: Observed, default_ps_image: str) -> Looked:
         """Bring the job's Workload to what the job owes Kueue, and return what the plan is made from.
 
-        Costs no request while nothing is owed, but one of a new leader. Raises StaleCache if the cache is behind, or a
-        write would free quota that a pod uses; the job is to be synced again then. Any other error is returned with
-        what can be planned without Kueue: the job goes on, and gets no pod for which its quota is not certain.
+        While nothing is owed, this costs no request, except a new leader's first look at the job. Raises StaleCache if
+        the cache is behind, or if a write would free quota that a pod uses; then the job must be synced again. Any
+        other error is returned with what can be planned without Kueue: the job goes on, and gets only pods for which
+        its quota is certain.
         """
         job = observed.job
         if not self._caches.are_complete:
@@ -176,7 +177,7 @@ class QueueKeeper:
         return Looked(msgspec.structs.replace(observed, job=decision.admitted or job, gate=gate), failed)
 
     def _carry_out(self, facts: Facts, decision: Decision) -> KubeError | _NoSuchClass | None:
-        """Make the writes, and return the error that prevented one. Raises StaleCache."""
+        """Make the writes, and return the error that prevented a write, if any. Raises StaleCache."""
         try:
             self._write_all(facts, decision)
         except StaleCache:
@@ -193,7 +194,7 @@ class QueueKeeper:
     def _why_not_asked(
         self, facts: Facts, decision: Decision, error: KubeError | _NoSuchClass | None
     ) -> QueueGate | None:
-        """Return why quota could not be asked for, or a priority not be found; None if that is not so."""
+        """Return why quota could not be asked for, or why a priority was not found; None if neither happened."""
         if isinstance(error, _NoSuchClass):
             return QueueGate("NoPriorityClass", str(error))
         if facts.workload is not None or not decision.writes:
@@ -218,7 +219,7 @@ class QueueKeeper:
             lag.verify_workloads(job, found)
         if not found and not queued:
             return None
-        # A Workload that is going makes room for its successor; two at a time can't have one name.
+        # A Workload that is being deleted makes room for its successor: two can't have the same name at a time.
         workload = min(found, key=lambda each: each.metadata.name, default=None)
         runs = queued and not ends and not job.spec.suspended
         return Facts(
@@ -234,7 +235,7 @@ class QueueKeeper:
         )
 
     def _undecided(self, observed: Observed) -> Observed:
-        """Return what the plan is made from while the job's Workload can't be read: no pod goes, and none is made."""
+        """Return the input of the plan while the job's Workload can't be read: pods stay, but the plan makes none."""
         job = observed.job
         if final_condition(job) is not None or job.spec.suspended or not queue_name(job.metadata.labels):
             return observed
@@ -251,12 +252,12 @@ class QueueKeeper:
         )
 
     def _write_all(self, facts: Facts, decision: Decision) -> None:
-        """Make the writes, if the caches show what they rest on. Raises KubeError, _NoSuchClass."""
+        """Make the writes, if the caches show the state that they depend on. Raises KubeError, _NoSuchClass."""
         job, workload, lag = facts.job, facts.workload, self._lag
         frees, some = (any(map(frees_it, decision.writes)) for frees_it in (frees_quota, frees_some_quota))
         if workload is not None and (frees or some) and workload.is_true("QuotaReserved"):
             lag.verify_pods(workload, facts.pods, once=not frees)
-        # One that is being deleted has no place in a queue to lose, and its job may be gone already.
+        # A Workload that is being deleted has no place in a queue to lose, and its job may be gone already.
         going = workload is not None and workload.metadata.deletion_timestamp is not None
         ends = final_condition(job) is not None
         if not (ends or going) and any(write.verb is not Verb.STATUS for write in decision.writes):
@@ -265,7 +266,7 @@ class QueueKeeper:
             self._write(job, write)
 
     def _tell_of_kueue(self, job: TFJob, workload: Workload) -> None:
-        """Say once that Kueue's own framework drives Workloads, too."""
+        """Log once that Kueue's own framework drives Workloads, too."""
         if not self._told and (is_driven_by_kueue(workload) or is_reported_by_kueue(workload)):
             self._told = True
             said = "Kueue's own framework kubeflow.org/tfjob drives Workload %s, and perhaps others: use it or --kueue"
@@ -296,7 +297,7 @@ class QueueKeeper:
             logger.info("%s Workload %s", write.verb, write.name, extra={"job": job.metadata.key})
 
     def _price(self, job: TFJob) -> dict[str, Any]:
-        """Return the members of a Workload's spec that say its priority. Raises KubeError, _NoSuchClass."""
+        """Return the members of a Workload's spec that set its priority. Raises KubeError, _NoSuchClass."""
         own = job.metadata.labels.get(PRIORITY_LABEL, "")
         resource, name = (WORKLOAD_PRIORITIES, own) if own else (PRIORITY_CLASSES, _class_of_pods(job))
         if not name:
@@ -316,7 +317,7 @@ class QueueKeeper:
 
 
 def _class_of_pods(job: TFJob) -> str:
-    """Return the PriorityClass of the job, or of the first of its templates that names one."""
+    """Return the PriorityClass of the job, or else of the first of its templates that names a class."""
     policy = job.spec.policy.scheduling_policy or SchedulingPolicy()
     templates = (template_dict(one.template) for one in job.spec.tf_replica_specs.values() if one is not None)
     named = ((one.get("spec") or {}).get("priorityClassName") for one in templates)

@@ -1,9 +1,9 @@
 """Tracks how far the caches of Workloads and flavors lag behind the cluster; no other module deals with this.
 
-What this process has made or deleted, and the quota that it has given back, is remembered until the cache shows it.
-What others have written, Kueue and the leader before this one, is looked up once for each job: by an old Workload the
-job would lose its pods, or get some without quota. What frees quota, or a place in a queue, is done only if job and
-pods are as the cache shows them.
+This process remembers what it has made or deleted, and the quota that it has given back, until the cache shows it. It
+looks up the writes of others (Kueue and the previous leader) once for each job: by an old Workload the job would lose
+its pods, or get some without quota. It makes a write that frees quota, or a place in a queue, only if job and pods are
+as the cache shows them.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ class WorkloadLag:
         self._workloads = workloads
         self._flavors = flavors
         self._clock = clock
-        # UIDs of jobs whose Workload, and whose pods, the cache has shown as they are. By the job's UID: the time at
-        # which a Workload that this process has made may be asked for again; the UID of one that it has deleted.
+        # _sure and _complete: UIDs of jobs whose Workload, or whose pods, the cache has shown as they are. _unseen, by
+        # the job's UID: the time at which the operator may ask again for a Workload that this process has made.
+        # _deleted, by the job's UID: the UID of the Workload that this process has deleted.
         self._sure: set[str] = set()
         self._complete: set[str] = set()
         self._unseen: dict[str, float] = {}
@@ -66,7 +67,7 @@ class WorkloadLag:
         self._given_back.pop(uid, None)
 
     def shown(self, job: TFJob) -> list[Workload]:
-        """Return the job's Workloads in the cache, but one that this process has deleted."""
+        """Return the job's Workloads in the cache, without the Workload that this process has deleted."""
         uid, found = job.metadata.uid, self._workloads.by_index(CONTROLLER_UID_INDEX, job.metadata.uid)
         deleted = self._deleted.get(uid)
         left = [one for one in found if one.metadata.uid != deleted or one.metadata.deletion_timestamp is not None]
@@ -101,7 +102,7 @@ class WorkloadLag:
     def given_back(self, workload: Workload) -> dict[str, int]:
         """Return for how many pods of each set this process may have given quota back, which the cache does not show.
 
-        The write was conditional on a version. A Workload of a later one has what was written, or it was refused.
+        The write was conditional on a version. A later version of the Workload has it, or it was refused.
         """
         owner, meta = workload.metadata.controller, workload.metadata
         uid = "" if owner is None else owner.uid
@@ -156,16 +157,16 @@ class WorkloadLag:
         return found[0].spec.pod_sets
 
     def verify_job(self, job: TFJob) -> None:
-        """Make sure that this is the job: it owes Kueue something else if it is suspended by now. Costs a GET."""
+        """Make sure that the job is as cached: if it is suspended by now, it owes Kueue something else. Costs a GET."""
         meta = job.metadata
         live = self._client.get(TFJOBS, meta.namespace, meta.name, decode_partial).metadata
         if (live.uid, live.resource_version) != (meta.uid, meta.resource_version):
             raise StaleCache("the job has changed, but the cache does not show it yet")
 
     def verify_pods(self, workload: Workload, known: Sequence[Pod] = (), *, once: bool = False) -> None:
-        """Make sure that no pod of the Workload takes room but these. Costs a LIST, for the first time if `once`.
+        """Make sure that only these pods of the Workload take room. Costs a LIST; if `once`, only the first time.
 
-        The cache's first list may be older than the pods that the leader before this one has made.
+        The cache's first list may be older than the pods that the previous leader has made.
         """
         owner = workload.metadata.controller
         uid = "" if owner is None else owner.uid
@@ -180,7 +181,7 @@ class WorkloadLag:
             self._complete.add(uid)
 
     def flavors(self, workloads: Sequence[Workload]) -> dict[str, Flavor]:
-        """Return the flavors by name. Costs a LIST while the cache lacks one that a Workload was admitted with."""
+        """Return the flavors by name. Costs a LIST while the cache lacks a flavor that a Workload was admitted with."""
         known = {one.metadata.name: one for one in self._flavors.list() if one.is_whole}
         if missing_flavors(workloads, known):
             live = list_all(ListWatch(self._client, FLAVORS, "", decode_flavor)).items
@@ -189,7 +190,7 @@ class WorkloadLag:
 
 
 def is_of(pod: Pod, workload: Workload) -> bool:
-    """Return whether a pod is of the Workload's job, or was made for the Workload that has lost its job."""
+    """Return whether a pod belongs to the Workload's job, or was made for this Workload, which has lost its job."""
     owner, meta = workload.metadata.controller, pod.metadata
     if owner is None:
         return meta.annotations.get(WORKLOAD_ANNOTATION) == workload.metadata.name

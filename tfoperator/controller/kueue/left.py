@@ -1,10 +1,10 @@
 """Releases Workloads that outlive their jobs, so that the quota of a deleted job is given back after its last pod.
 
 A Workload has a finalizer, so it waits for the operator when its job is deleted. The watches of jobs, pods and
-Workloads are independent: any of the three may be the last to hear of the deletion. So each of their events leads to a
-look at what is left (`controller`, `watch_pods`, `KueueInformers.queue_jobs`), a new leader begins with one, and the
-second check makes one for each Workload whose job the cache does not have. A look costs no request before the last pod
-is gone.
+Workloads are independent: any of the three may be the last to show the deletion. So each of their events leads to a
+look at the Workloads that are left (`controller`, `watch_pods`, `KueueInformers.queue_jobs`). A new leader begins with
+such a look, and the second check makes a look for each Workload whose job the cache does not have. A look costs no
+request before the last pod is gone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def key_of(workload: Workload) -> str:
     """Return the key (`namespace/name`) under which the Workload is looked at; empty if others drive it.
 
     It is the key of the TFJob that controls the Workload. A Workload that the operator made and that has no owner any
-    more has lost its job, which was deleted without what it owned (`kubectl delete --cascade=orphan`): its own key.
+    more has lost its job: that was deleted without the objects that it owned (`kubectl delete --cascade=orphan`). Then
+    the key is the Workload's own.
     """
     meta, owner = workload.metadata, workload.metadata.controller
     if not meta.owner_references and workload.mark and not workload.is_adopted:
@@ -88,10 +89,10 @@ class WorkloadsLeft:
         pods.add_handler(Callbacks(changed=changed, gone=changed), resync_period=0, name="workloads")
 
     def release(self, key: str, living: str = "") -> None:
-        """Let go of the Workloads of a job that is gone or being deleted, once its pods are. Raises KubeError.
+        """Release the Workloads of a job that is gone or being deleted, once its pods are gone. Raises KubeError.
 
-        `living` is the UID of another one that has its name by now. The event of the last pod leads here again. The
-        garbage collector deletes a Workload whose job is gone; one that has no owner is deleted here.
+        `living` is the UID of the job that has this name now. The event of the last pod leads here again. The garbage
+        collector deletes a Workload whose job is gone; this method deletes a Workload that has no owner.
         """
         for workload in self._workloads.by_index(JOB_INDEX, key):
             owner, meta = workload.metadata.controller, workload.metadata

@@ -18,7 +18,7 @@ FLAVORS = Resource(_GROUP, _VERSION, "ResourceFlavor", "resourceflavors", namesp
 WORKLOAD_PRIORITIES = Resource(_GROUP, _VERSION, "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False)
 
 OF_JOBS = Selection(label_selector=JOB_UID_LABEL)
-"""The Workloads of jobs of every kind: the label says of which job, not of which kind."""
+"""The Workloads of jobs of every kind: the label contains the UID of the job, and not its kind."""
 
 IN_USE = "kueue.x-k8s.io/resource-in-use"
 """The finalizer by which a deleted Workload keeps its quota until its pods are gone."""
@@ -47,7 +47,7 @@ class FlavorSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Flavor(HasMetadata, frozen=True):
-    """One flavor of nodes. Of one that is not `is_whole` a cache lacks the spec, which is read when it is needed."""
+    """One flavor of nodes. If it is not `is_whole`, a cache lacks its spec, which is read when it is needed."""
 
     spec: FlavorSpec = msgspec.field(default_factory=FlavorSpec)
     is_whole: bool = msgspec.field(default=True, name="-")

@@ -72,7 +72,7 @@ class Outage:
         return bool(self._turn)
 
     def is_shown(self, job: TFJob) -> bool:
-        """Return whether a job that waits for Kueue shows that: not after a failure that may be over in a moment."""
+        """Return whether a job shows that it waits for Kueue: not after a failure that may be over in a moment."""
         return self.is_on or self._failed.get(job.metadata.key, 0) >= _FAILURES_SHOWN
 
     def may_write(self, job: TFJob) -> bool:
@@ -153,7 +153,7 @@ class Outage:
             self._enqueue_after(turn, pause)
 
     def _next_turn(self) -> str:
-        """Return the key of the job that makes the next attempt: the oldest, and every other time the one after this.
+        """Return the key of the job that makes the next attempt: the oldest, and every other time the next in turn.
 
         Call it with the lock.
         """

@@ -1,7 +1,7 @@
-"""What a job asks of Kueue, and what its pods get from the answer. Pure.
+"""Computes what a job asks of Kueue, and what its pods get from the answer. Pure.
 
-The job's own spec stays as it is. The plan is made from a copy with the number of replicas that was admitted and with
-templates that have what the admission says.
+The job's own spec stays as it is. The plan is made from a copy that has the admitted number of replicas, and the values
+of the admission in its templates.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class PlacementError(ValueError):
-    """What was admitted can't be given to pods. The text says which member has two values."""
+    """Pods can't get what was admitted. The text names the member that has two values."""
 
 
 def workload_name(job: TFJob) -> str:
-    """Return the name that Kueue's own framework gives to the job's Workload: there can't be two of it."""
+    """Return the name that Kueue's own framework gives to the job's Workload, so that there can't be two Workloads."""
     meta = job.metadata
     parts = (TFJOBS.kind, TFJOBS.group, meta.name, meta.uid)
     digest = hashlib.sha1("\n".join(parts).encode(), usedforsecurity=False).hexdigest()
@@ -91,7 +91,7 @@ def pod_sets(job: TFJob, default_ps_image: str) -> list[dict[str, Any]]:
 
 
 def _without_doubles(container: dict[str, Any]) -> dict[str, Any]:
-    """Return the container with the last variable of each name: a Workload's schema refuses a second one."""
+    """Return the container with the last variable of each name: a Workload's schema refuses duplicates."""
     variables = container.get("env")
     if not variables:
         return container
@@ -117,7 +117,7 @@ def _topology(annotations: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _least_workers(job: TFJob) -> int | None:
-    """Return with how few workers an elastic job is content: its `minAvailable` without the other replicas."""
+    """Return the least number of workers that an elastic job accepts: `minAvailable` without the other replicas."""
     policy = job.spec.policy.scheduling_policy or SchedulingPolicy()
     if not job.spec.enable_dynamic_worker or policy.min_available is None:
         return None
@@ -159,7 +159,7 @@ def workload_body(job: TFJob, sets: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 class Placement(msgspec.Struct):
-    """What the pods of one pod set get, and how many there may be; its mappings must agree with the template."""
+    """The members that the pods of a pod set get, and their number; its mappings must agree with the template."""
 
     count: int
     labels: dict[str, str]
@@ -169,16 +169,16 @@ class Placement(msgspec.Struct):
     gated: bool = False
 
     def add(self, what: str, has: dict[str, str], more: Mapping[str, str]) -> None:
-        """Add members to one of the mappings. Raises PlacementError if one has another value already."""
+        """Add members to one of the mappings. Raises PlacementError if a member already has another value."""
         for key, value in more.items():
             if has.setdefault(key, value) != value:
                 raise PlacementError(f"{what} {key} would be both {has[key]} and {value}")
 
 
 def admitted_count(asked: PodSet, given: int | None) -> int:
-    """Return how many replicas there may be: fewer than were asked for only where fewer do.
+    """Return how many replicas there may be: fewer than were asked for only if the pod set has a `minCount`.
 
-    Kueue admits what was asked for without the replicas that had ended before: those stay part of the job.
+    Kueue's number does not include the replicas that had ended before, but those stay part of the job.
     """
     return asked.count if given is None or asked.min_count is None else given
 
@@ -217,7 +217,7 @@ def placements(workload: Workload, flavors: Mapping[str, Flavor]) -> dict[str, P
 
 
 def admitted_job(job: TFJob, found: Mapping[str, Placement], default_ps_image: str) -> TFJob:
-    """Return a copy of the job with the admitted numbers of replicas, and templates with what the admission says.
+    """Return a copy of the job with the admitted numbers of replicas, and the admission's values in its templates.
 
     Raises PlacementError if a template has another value for a label, an annotation or a node's label.
     """

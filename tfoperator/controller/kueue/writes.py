@@ -16,7 +16,7 @@ MAX_MESSAGE = 1024
 """Characters of a condition's message; a Workload's may have 32 KiB."""
 
 MAX_FINALIZERS = 16
-"""Finalizers of a Workload that a cache keeps beside the first. One with more is read again before they are written."""
+"""Finalizers of a Workload that a cache keeps beside the first. If it has more, they are read again before a write."""
 
 _READY, _NOT_READY = "All replicas are ready or have ended.", "Not all replicas are ready."
 _READY_NO_MORE = "A replica is not ready any more."
@@ -37,7 +37,7 @@ class Verb(StrEnum):
 class Write(msgspec.Struct, frozen=True):
     """One write to a job's Workload. A patch is a merge patch that names the version that it was made from.
 
-    `prices`: the priority of the body is still to be looked up. `reads_finalizers`: so are the finalizers that stay.
+    `prices`: the priority of the body must still be looked up. `reads_finalizers`: the finalizers that stay must, too.
     """
 
     verb: Verb
@@ -49,14 +49,14 @@ class Write(msgspec.Struct, frozen=True):
 
 
 def removal(workload: Workload) -> tuple[Write, ...]:
-    """Return the writes by which a Workload, and its quota, goes."""
+    """Return the writes that delete a Workload, and thereby free its quota."""
     meta = workload.metadata
     delete = (Write(Verb.DELETE, meta.name, uid=meta.uid),) if meta.deletion_timestamp is None else ()
     return (*unfinalized(workload), *delete)
 
 
 def unfinalized(workload: Workload) -> tuple[Write, ...]:
-    """Return the write that lets a Workload be deleted, if nothing lets it be deleted already."""
+    """Return the write that removes the finalizer of a Workload, so that it can be deleted; empty if that is gone."""
     if IN_USE not in workload.metadata.finalizers:
         return ()
     finalizers = [one for one in workload.metadata.finalizers if one != IN_USE]
@@ -67,7 +67,7 @@ def unfinalized(workload: Workload) -> tuple[Write, ...]:
 def is_reported_by_kueue(workload: Workload) -> bool:
     """Return whether Kueue's own framework has written the readiness of a Workload that the operator made: both are on.
 
-    In a Workload that an administrator gave to the operator that is old, and proves nothing.
+    In a Workload that an administrator gave to the operator, the readiness is old, and proves nothing.
     """
     said = workload.condition("PodsReady").message
     ours = bool(workload.mark) and not workload.is_adopted
@@ -75,7 +75,10 @@ def is_reported_by_kueue(workload: Workload) -> bool:
 
 
 def frees_quota(write: Write) -> bool:
-    """Return whether Kueue may give a Workload's quota to others after this write: it goes, ends, or gives it back."""
+    """Return whether Kueue may give a Workload's quota to others after this write.
+
+    The write removes or finishes the Workload, or gives its quota back.
+    """
     metadata, status = write.body.get("metadata", {}), write.body.get("status", {})
     ends = any(one.type == "Finished" for one in status.get("conditions", ()))
     return write.verb is Verb.DELETE or "finalizers" in metadata or "admission" in status or ends
@@ -115,7 +118,7 @@ class NextStatus:
         self._status["conditions"] = True
 
     def report_readiness(self, *, admitted: bool, ready: bool) -> None:
-        """Say whether all replicas do their work: by that Kueue takes quota back from a job that doesn't start."""
+        """Report whether all replicas do their work: by this, Kueue takes quota back from a job that doesn't start."""
         old = self._workload.condition("PodsReady")
         if admitted and is_reported_by_kueue(self._workload):
             return  # its framework means another thing by it: the two would overwrite each other without end
@@ -128,7 +131,7 @@ class NextStatus:
             self.set("PodsReady", "False", "WaitForStart", _NOT_READY)
 
     def reclaim(self, done: Mapping[str, int], *, reserved: bool) -> None:
-        """Say how many pods of each set need no quota any more. While it is reserved that never falls: Kueue's rule."""
+        """Report how many pods of each set need no quota any more. While it is reserved, Kueue lets that only grow."""
         before, now = self.reclaimed, []
         for one in self._workload.spec.pod_sets:
             count = max(min(done.get(one.name, 0), one.count), before.get(one.name, 0) if reserved else 0)
@@ -151,7 +154,7 @@ class NextStatus:
         self._status["admission"] = None
 
     def writes(self) -> tuple[Write, ...]:
-        """Return the patch, if there is one."""
+        """Return the patch; empty if the status stays as it is."""
         if not self._status:
             return ()
         if "conditions" in self._status:

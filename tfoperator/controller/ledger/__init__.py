@@ -1,6 +1,6 @@
 """The process's record of its own actions on jobs, and facts about jobs that the caches do not show.
 
-`JobMemory` has results that must not be computed or reported again, `CacheLag` knows how far the caches may be behind,
+`JobMemory` has results that must not be computed or reported again, `CacheLag` tracks how far the caches may be behind,
 and `Claims` changes the owner of an object. Losing the ledger with the process costs time, never correctness.
 """
 
@@ -33,7 +33,7 @@ class Ledger(NamedTuple):
     def of(
         cls, client: ApiClient, caches: Mapping[ObjectKind, Lister[Any]], *, expectations: Expectations, clock: Clock
     ) -> Ledger:
-        """Return an empty ledger. `caches` are those of the objects that jobs own."""
+        """Return an empty ledger. `caches` has a cache for each kind of object that jobs own."""
         claims = Claims(client)
         lag = CacheLag(client, claims, caches, expectations=expectations, clock=clock)
         return cls(JobMemory(), lag, claims)

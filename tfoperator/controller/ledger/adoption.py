@@ -1,8 +1,7 @@
 """Decides whether a job may adopt a pod without an owner. Pure.
 
-A job that is deleted with `--cascade=orphan` leaves its pods, which have the labels and names that a job made again
-under its name needs. They ran another spec: if one of them decided, the new job could succeed although its program
-never ran.
+A job that is deleted with `--cascade=orphan` leaves its pods. They have the labels and names that a new job of the same
+name needs, but they ran another spec. If one of them decided, the new job could succeed although its program never ran.
 """
 
 from __future__ import annotations

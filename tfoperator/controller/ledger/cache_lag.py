@@ -1,17 +1,17 @@
 """Tracks how far the caches lag behind the cluster; no other module deals with this.
 
-A cache shows a past state of the cluster. Acting on it misreads two kinds of writes.
+A cache shows a past state of the cluster. A plan that trusts it would misread two kinds of writes.
 
 *Own writes* are known here, and are put over what the caches show, as client-go's MutationCache does. Created and
 deleted objects are expected (`tfoperator.expectations`) from before the call until an informer shows them; `look()`
 hands them to the plan, which neither repeats nor misreads them. The status written last holds until the cache shows a
 version at least as new (also by `look()`), so that a sync can't take back a restart count.
 
-*Writes of others* can't be known: those of the leader before this one, and pods that vanished because a watch lags.
-They are looked up (`verify()`), once per inherited job and whenever a plan rests on a pod's absence: a GET of the job
-and one per pod that has vanished. A job that a write did not find, or not as cached, is looked up, too, before more
-objects are created for it. Believing the cache would cost a restart that never was, run a finished job again, or take
-the pods from a running one.
+*Writes of others* can't be known: writes of the previous leader, and pods that seem to have vanished because a watch
+lags. `verify()` looks them up, once per inherited job and whenever a plan depends on a pod's absence: a GET of the job
+and a GET per pod that has vanished. If a write did not find a job, or found another version of it, the job is looked
+up, too, before more objects are created for it. If the operator trusted the cache, it would count a restart that never
+happened, run a finished job again, or delete the pods of a running job.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class CacheLag:
         expectations: Expectations,
         clock: Clock,
     ) -> None:
-        """Initialize; `caches` are those of the objects that jobs own."""
+        """Initialize; `caches` has a cache for each kind of object that jobs own."""
         self._client = client
         self._claims = claims
         self._caches = caches
@@ -108,8 +108,8 @@ class CacheLag:
     def changed(self, job: TFJob) -> None:
         """Note that a write found another version of the job. Raises KubeError.
 
-        That is mostly a newer one, which the cache will show. If the API server does not have the status written last,
-        since it was restored from a backup, no cache will ever show it.
+        Mostly the other version is newer, and the cache will show it. If the API server does not have the status
+        written last, since it was restored from a backup, a cache will never show it.
         """
         meta = job.metadata
         self.doubt(meta.uid)
@@ -156,13 +156,13 @@ class CacheLag:
             self._expectations.deletion_observed(_key(job, action), action.uid)
 
     def forget_creations(self, job: TFJob, actions: Iterable[Action]) -> None:
-        """Expect none of these creations: how many succeeded is unknown, and no informer will show the others."""
+        """Forget these expected creations: how many succeeded is unknown, and informers won't show the others."""
         for action in actions:
             if isinstance(action, Create):
                 self._expectations.forget(_key(job, action))
 
     def shows_alive(self, kind: ObjectKind, namespace: str, name: str, uid: str) -> bool:
-        """Return whether the cache has this object, and no deletion of it is known."""
+        """Return whether the cache has this object, and shows no deletion of it."""
         cache = self._caches.get(kind)
         shown = None if cache is None else cache.find(object_key(namespace, name))
         return shown is not None and shown.metadata.uid == uid and shown.metadata.deletion_timestamp is None
@@ -170,9 +170,9 @@ class CacheLag:
     def look(self, cached: TFJob) -> tuple[TFJob, Unseen]:
         """Return the job with the newest status known, and the objects requested for it that are not visible yet.
 
-        Look before reading the other caches: objects that they show later then count as unseen once, and not the other
-        way round. The job has the resourceVersion that goes with the status, so that the next write can be made
-        conditional on it.
+        Call it before you read the other caches. Then an object that arrives in between counts as unseen once more; in
+        the other order, it could be neither in the caches nor awaited. The job has the resourceVersion that goes with
+        the status, so that the next write can be made conditional on it.
         """
         outstanding = self._expectations.outstanding(cached.metadata.uid)
         awaited = frozenset((key.replica_type, key.kind) for key in outstanding)
@@ -196,11 +196,11 @@ class CacheLag:
         return msgspec.structs.replace(cached, metadata=newest, status=written.status)
 
     def shows(self, cached: TFJob) -> None:
-        """Note that the cache shows this state of a job: a status written before is kept no longer."""
+        """Note that the cache shows this state of a job: forget a status that was written before."""
         self._newest(cached)
 
     def version(self, job: TFJob) -> str:
-        """Return the version of a job that `look` returned, or that which a status write has made of it since."""
+        """Return the version of a job that `look` returned, or the version that a status write has made of it since."""
         with self._lock:
             written = self._written.get(job.metadata.uid)
         return job.metadata.resource_version if written is None else written.version
@@ -223,9 +223,9 @@ class CacheLag:
     def verify(self, observed: Observed, plan: Plan) -> None:
         """Look up the job, and pods that vanished without our action, if the plan depends on the cache.
 
-        Others' pods may be there and not in the cache, or be of the past: those of a
-        doubtful job are looked up before they are created, and those older than this leadership before the status calls
-        them started or lost. Raises StaleCache if the cache is behind, or another KubeError.
+        The cache may lack the pods of others, or show them as they were in the past. The pods of a doubtful job are
+        looked up before they are created, and pods that are older than this leadership before the status calls them
+        started or lost. Raises StaleCache if the cache is behind, or another KubeError.
         """
         job = observed.job
         uid = job.metadata.uid
@@ -264,7 +264,7 @@ class CacheLag:
     def _misses(self, job: TFJob, meta: ObjectMeta, seen: Set[str]) -> bool:
         """Return whether the caches will show this pod, which was found in the cluster. Raises KubeError."""
         if meta.controller is None or meta.controller.uid != job.metadata.uid or meta.uid in seen:
-            # If the cache shows it, then not as this replica: its labels were changed.
+            # The cache may show it, but not as this replica: its labels were changed.
             return False
         if has_job_labels(meta.labels, job.metadata.name):
             return True

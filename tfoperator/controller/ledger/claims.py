@@ -2,9 +2,8 @@
 
 Ownership is a UID in an owner reference, never a name: a job that was deleted and created again under its old name must
 not inherit objects that the garbage collector is about to remove, nor the results of pods that ran another spec
-(`adoption`). Adopting an orphan costs a live read of the job, as
-in Kubernetes' own controllers, for a job seen in a stale cache may be gone, and adopting for it would keep the orphan
-from the next owner.
+(`adoption`). Adopting an orphan costs a live read of the job, as in Kubernetes' own controllers: a job in a stale cache
+may be gone, and adopting for it would keep the orphan from the next owner.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 def is_refused(error: KubeError) -> bool:
-    """Return whether the API server refuses a change of one object, which says nothing about other objects."""
+    """Return whether the API server refuses a change of this object, and would perhaps accept it for others."""
     return isinstance(error, ForbiddenError | InvalidError | BadRequestError) and not namespace_is_ending(error)
 
 
@@ -92,7 +91,7 @@ class Claims:
     def _change_owners(
         self, resource: Resource, meta: ObjectMeta, uid: str, instead: list[dict[str, Any]], decode: Decoder[T]
     ) -> T | None:
-        """Have other references in the place of those with this UID. Caches show no owner but the controller."""
+        """Replace the owner references with this UID by `instead`. Caches show no owner but the controller."""
         try:
             live = self._client.get(resource, meta.namespace, meta.name, decode_metadata).metadata
             others = [msgspec.to_builtins(one) for one in live.owner_references if one.uid != uid]

@@ -1,4 +1,4 @@
-"""What `cache_lag` looks up, and what the answers mean. No I/O."""
+"""Chooses what `cache_lag` looks up, and interprets the answers. No I/O."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def created_pods(plan: Plan) -> list[str]:
 
 
 def differs(pod: ObjectMeta, now: ObjectMeta | None) -> bool:
-    """Return whether a pod is not what the cache shows: it has changed, or is gone, or another one has its name."""
+    """Return whether a pod is not what the cache shows: it has changed, or is gone, or another pod has its name."""
     return now is None or (now.uid, now.resource_version) != (pod.uid, pod.resource_version)

@@ -134,7 +134,7 @@ class JobMemory:
             entry.written_at = now
 
     def used(self, uid: str, usage: JobUsage | None) -> None:
-        """Remember what a plan made of the job's usage, whether its status is written or not; an older one is left."""
+        """Remember the job's usage as a plan computed it, whether or not the status is written; ignore older usage."""
         with self._lock:
             entry = self._of(uid)
             if usage is not None and (entry.usage is None or usage.time >= entry.usage.time):
@@ -168,7 +168,7 @@ class JobMemory:
     def settle(self, uid: str, versions: frozenset[str] | None) -> None:
         """Note that the last sync found nothing to do or await, with the job's objects at these versions.
 
-        None if it did. Later syncs retry requests that the API server refuses.
+        `versions` is None if it found something. Later syncs retry requests that the API server refuses.
         """
         with self._lock:
             entry = self._of(uid)
@@ -185,7 +185,7 @@ class JobMemory:
             self._entries.pop(uid, None)
 
     def _of(self, uid: str) -> _Entry:
-        """Return what is remembered of a job, under the lock; of a forgotten one an entry that nothing keeps."""
+        """Return the memory of a job, or an entry that is not kept if the job was forgotten. Call it with the lock."""
         return self._entries.get(uid) or _Entry()
 
 

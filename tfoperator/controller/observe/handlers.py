@@ -34,7 +34,7 @@ def connect(
 ) -> None:
     """Deliver jobs to `handler` from now on, objects that they control to `expectations`, and their keys to `enqueue`.
 
-    `enqueue_urgent` is for events that a stopped replica waits for. No handler gets resyncs: the reconciler handles
+    `enqueue_urgent` is for events that a stopped replica waits for. The handlers get no resyncs: the reconciler handles
     those.
     """
     informers.jobs.add_handler(handler, resync_period=0, name="controller")
@@ -53,8 +53,8 @@ def connect(
 class JobHandler:
     """Queues every job that is new or changed; calls `gone` with those that were deleted.
 
-    A change of status alone, nearly always our own write, goes to `enqueue_soon`, where it is batched with others; it
-    queues nothing if `is_seen` says that the sync that wrote it left the job to rest.
+    A change of status alone is nearly always our own write. It goes to `enqueue_soon`, where it is batched with others.
+    It queues nothing if `is_seen` returns True: the sync that wrote the status has left the job at rest.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class JobHandler:
         self._enqueue(obj.metadata.key)
 
     def on_update(self, old: TFJob, new: TFJob) -> None:
-        """Queue a changed job, perhaps replaced by another one of the same name. The reconciler handles resyncs."""
+        """Queue a changed job, or its successor of the same name. The reconciler handles resyncs."""
         if old.metadata.uid != new.metadata.uid:
             self._gone(old)
         elif old.metadata.resource_version == new.metadata.resource_version:
@@ -95,8 +95,8 @@ class OwnedObjectHandler(Generic[T]):
 
     Two changes are urgent, for a replica does not run until the job is synced: a pod has failed, and the last of the
     objects whose deletion was awaited is gone, so that the names are free for the successors. An object with a grace
-    period is not awaited any more once it is seen to terminate: neither that nor its end, which frees the name, is
-    urgent.
+    period is awaited only until it is seen to terminate. That change is not urgent, and its end, which frees the name,
+    is not urgent either.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class OwnedObjectHandler(Generic[T]):
         self._enqueue_urgent = enqueue_urgent
 
     def on_add(self, obj: T) -> None:
-        """Observe a new object: perhaps an expected one, perhaps an orphan."""
+        """Observe a new object, which may be expected or may be an orphan."""
         meta = obj.metadata
         owner = meta.controller
         if meta.deletion_timestamp is not None:

@@ -43,9 +43,9 @@ class ControllerInformers(msgspec.Struct, frozen=True):
     """The caches that a controller reads. Objects that jobs own are included only if they carry our label.
 
     Deployments are watched whether a job has a TensorBoard or not: a watch without events costs the API server next to
-    nothing, and the first job that wants one doesn't have to wait for a cache. PodGroups are there if there is a gang
-    scheduler, `gang`, and PriorityClasses if its PodGroups say resources; Workloads and flavors if the operator drives
-    jobs in queues of Kueue.
+    nothing, and the first job that wants one doesn't have to wait for a cache. There are PodGroups if there is a gang
+    scheduler, `gang`, PriorityClasses if its PodGroups contain resources, and Workloads and flavors if the operator
+    drives jobs in queues of Kueue.
     """
 
     jobs: InformerGroup[TFJob]
@@ -90,7 +90,7 @@ class ControllerInformers(msgspec.Struct, frozen=True):
         return {kind: group.lister for kind, group in groups.items() if group is not None}
 
     def wait_for_sync(self, queues_within: float) -> None:
-        """Wait until every cache is complete, or has failed, or is stopped; for those of Kueue so many seconds at most.
+        """Wait until every cache is complete, has failed, or is stopped; at most so many seconds for Kueue's caches.
 
         Without Kueue's objects jobs in queues wait, and all other jobs can be worked on.
         """

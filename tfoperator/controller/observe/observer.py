@@ -39,7 +39,7 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 def versions_of(job: str, owned: Iterable[HasMetadata]) -> frozenset[str]:
-    """Return a job's version and its objects', which show any later change: no two states of objects share one."""
+    """Return a job's version and its objects' versions, which show any later change: versions are never used twice."""
     return frozenset([job, *[one.metadata.resource_version for one in owned]])
 
 
@@ -102,7 +102,7 @@ class Observer:
         )
 
     def with_templates(self, observed: Observed) -> Observed:
-        """Return the same with the job's templates, of which the cache has hashes: one API call.
+        """Return the observed job with its templates, where the cache has only hashes: one API call.
 
         Raises KubeError, StaleCache if the cache shows another spec.
         """

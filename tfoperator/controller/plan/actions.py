@@ -78,7 +78,7 @@ class Create(_ObjectAction, frozen=True, kw_only=True, gc=False):
 class Patch(_ObjectAction, frozen=True, kw_only=True, gc=False):
     """A merge patch of an object, with `uid` as precondition: it was made for that object, not for a successor.
 
-    A `strategic` one is Kubernetes' strategic merge patch, which built-in kinds have.
+    A `strategic` patch is Kubernetes' strategic merge patch, which built-in kinds have.
     """
 
     uid: str
@@ -91,7 +91,7 @@ class Delete(_ObjectAction, frozen=True, kw_only=True, gc=False):
     """An object to delete, with `uid` as precondition.
 
     `grace_period_seconds` None means the object's own; 0 is a forced deletion. With `resource_version` the object is
-    deleted as it was seen only: if it has changed since, another plan decides.
+    deleted only in the state that was seen: if it has changed since, another plan decides.
     """
 
     uid: str
@@ -104,11 +104,11 @@ Action = Create | Patch | Delete
 
 
 class Looks(msgspec.Struct, frozen=True):
-    """Pods to look into. That changes no object, and no action waits for it: the job is planned again when it is done.
+    """Pods to look into. Looking changes no object; when it is done, the job is planned again.
 
-    The logs of `keep` are copied into the archive, so that a later plan can delete these pods. Of the logs of `read`,
-    one after the other, the newest lines are looked up, up to one that is newer than `newer_than`. The stacks of all
-    threads of `stacks` are kept.
+    Actions don't wait for it. The logs of `keep` are copied into the archive, so that a later plan can delete these
+    pods. The newest lines of the logs of `read` are looked up one pod after the other, up to a line that is newer than
+    `newer_than`. The stacks of all threads of `stacks` are kept.
     """
 
     keep: tuple[Pod, ...] = ()
@@ -123,8 +123,8 @@ NO_LOOKS = Looks()
 class PhaseName(StrEnum):
     """The phases of a plan, in the order of their execution.
 
-    A gang scheduler can't handle pods whose PodGroup does not exist, and no process starts before its own name can
-    resolve: PodGroups and services come first.
+    A gang scheduler can't handle pods whose PodGroup does not exist, and a process can't start before its own name
+    resolves: PodGroups and services come first.
     """
 
     DELETIONS = "deletions"
@@ -136,13 +136,13 @@ class PhaseName(StrEnum):
 
 
 class Phase(msgspec.Struct, frozen=True):
-    """Actions that may be carried out in parallel, but for those of one chain.
+    """Actions that may be carried out in parallel, except the actions of one chain.
 
-    The actions of a chain are carried out in their order, up to the first creation that leaves nothing in place, or
-    deletion that fails.
+    The actions of a chain are carried out in their order, up to the first creation that leaves nothing in place, or the
+    first deletion that fails.
     `slow_start`: 1, 2, 4 ... chains at a time, and none after a failure, since most failures of creations (a quota, an
-    admission webhook that is down) hit all alike. The phase is skipped if a creation of a phase in `needs` left nothing
-    in place.
+    admission webhook that is down) hit all chains alike. The phase is skipped if a creation of a phase in `needs` left
+    nothing in place.
     """
 
     name: PhaseName
@@ -159,7 +159,7 @@ class Phase(msgspec.Struct, frozen=True):
 class PlannedEvent(msgspec.Struct, frozen=True):
     """An event about the job, emitted once the plan's status write (if any) has succeeded.
 
-    `reason` is plain text: what remembers events would else hold objects that the garbage collector has to visit.
+    `reason` is plain text: otherwise the memory of events would hold objects that the garbage collector has to visit.
     """
 
     type: EventType
@@ -178,13 +178,13 @@ class Plan(msgspec.Struct, frozen=True):
     1. `write_status_first`: `status` must be durable before anything is changed (it records a restart, a
        suspension or the job's end); if the write fails, stop here and retry.
     2. `looks`, then `phases`, in their order.
-    3. `write_status`: whether `status`, the complete desired status, differs from the observed one in a way worth a
-       write. Without it `status` may still carry news (started indexes) that ride along with any other write.
+    3. `write_status`: whether `status`, the complete desired status, differs from the observed status in a way that is
+       worth a write. Without it `status` may still have news (started indexes) for any other write to include.
     4. `events`, only after a needed status write has succeeded, so that a retry doesn't repeat them.
     5. `requeue_after`: seconds until time alone changes the decision; None when only an event can.
 
-    `absent` names pods that were there and are gone without our doing. Creations and counts in this plan rest on
-    that; a shell that fears a stale cache can look them up live before it acts.
+    `absent` names pods that were there and are gone without our doing. Creations and counts in this plan depend on
+    that; if the cache may be stale, the caller can look these pods up before it acts.
     `transitions` are the conditions that become True with this plan's status.
     """
 

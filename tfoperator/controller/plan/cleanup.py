@@ -4,17 +4,17 @@
 the services that belong to no finished pod, None nothing. But where a limit ended the job (a
 deadline, `backoffLimit`) None stops what runs, as below: a job whose time is over must not train on.
 
-Under each policy but All a pod is stopped whose container `tensorflow` has ended while others run on.
+Under each policy except All, a pod is stopped if its container `tensorflow` has ended while other containers run on.
 
-Unset, it frees the machines and keeps the logs, unless an administrator set one of those as the default. A pod is
+If the policy is unset, and an administrator set no default, the machines are freed and the logs are kept. A pod is
 *stopped*: its kubelet ends it, and its object and log stay. Services stay, too.
 
-- After a failure all running pods are stopped: parameter servers, and workers that wait for one that failed for good,
-  would hold their nodes for ever.
+- After a failure all running pods are stopped: parameter servers, and workers that wait for a worker that failed for
+  good, would hold their nodes for ever.
 - After a success workers and evaluators may finish (an evaluator may still have to process the last checkpoint).
-  One that has ended since, and that its kubelet restarts, has finished: it is stopped, or it would hold its node for
-  ever. Parameter servers, which never end by themselves, are stopped when no other replica of the job runs any more.
-  On a lost node none does.
+  A worker or evaluator that has ended since, and that its kubelet restarts, has finished: it is stopped, or it would
+  hold its node for ever. Parameter servers, which never end by themselves, are stopped when no other replica of the
+  job runs any more. Replicas on a lost node don't count as running.
 - Pods that have not begun have no work to finish. Without a node they are deleted, for a deadline counts from a
   kubelet's first sight of a pod, and without a kubelet they would never end; they have no logs. On a node they are
   stopped: they may have begun since.
@@ -52,7 +52,7 @@ _LEAVE_RUNNING = ("", CleanPodPolicy.NONE)
 
 
 def clean_up(facts: Facts) -> Iterator[Want]:
-    """Stop or delete what a job no longer needs that ends now, or had ended."""
+    """Stop or delete the objects that a job needs no more once it ends, or had ended before."""
     policy = clean_pod_policy(facts.job, facts.options)
     if policy == CleanPodPolicy.ALL:
         yield from delete_everything(facts, DeleteReason.FINISHED)

@@ -1,4 +1,4 @@
-"""Makes the plan from the proposals of all rules: the only place that knows what wins. Pure.
+"""Makes the plan from the proposals of all rules: the only place that decides between them. Pure.
 
 `PRECEDENCE` has a row for each case in which two rules, or a rule and the state of the caches, want different things.
 
@@ -9,8 +9,8 @@ crash in between loses nothing.
 shown so would be taken for alive.
 
 *Deletions before logs.* A pod whose log is not in the archive yet stays for now, and its log is requested, at most for
-the archive's timeout: no worker thread waits for a log. A lost node doesn't answer, and a node that is gone has its
-pods' logs.
+the archive's timeout: worker threads don't wait for logs. A lost node doesn't answer, and the logs of pods whose node
+is gone are gone with it: these pods are deleted without their logs.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ PRECEDENCE = (
         "A pod that is deleted is stopped, too; a stop before that would only be reported once more.",
     ),
 )
-"""What wins over what is wanted beside it, from the first to the last."""
+"""The rules of precedence, in the order in which they are applied."""
 
 
 def _is_awaited(facts: Facts, action: Action) -> bool:
@@ -280,7 +280,7 @@ def _conditions(facts: Facts, wanted: Wanted) -> Conditions:
 
 
 def _phases(wanted: Wanted) -> tuple[Phase, ...]:
-    """Return the phases of a plan. Of two deletions of an object the reason of the later one holds."""
+    """Return the phases of a plan. If an object is to be deleted twice, the reason of the later deletion counts."""
     deletions: dict[str, Action] = {}
     replicas: dict[str, tuple[Action, ...]] = {}
     others: dict[PhaseName, list[Action]] = {}

@@ -8,11 +8,11 @@ Three kinds of frozen values follow on one another:
 
 1. Facts (`look`, look.py): what is observed, and what follows from that: the replicas with their states, the restarts,
    the deadlines, and at last the verdict about the job (verdict.py), which is its stage.
-2. Proposals (`propose`): each rule of that stage (`RULES`) reads the facts, and yields what it wants. No rule sees the
-   proposal of another.
-3. The plan (`combine`, combine.py), which alone knows what wins where two rules want different things.
+2. Proposals (`propose`): each rule of that stage (`RULES`) reads the facts, and yields what it wants. A rule never
+   sees the proposal of another.
+3. The plan (`combine`, combine.py), which alone decides where two rules want different things.
 
-The job's usage is an observer beside them: it decides nothing, and is written along.
+The job's usage is computed beside them: it has no effect on decisions, and is written along with the status.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def plan(observed: Observed, now: datetime, options: PlanOptions) -> Plan:
         facts = look(observed, now, options)
         proposals = propose(facts)
     except PodTemplateError as error:
-        # No part of the half-made proposals may be carried out.
+        # Discard all of the half-made proposals: a part of them must not be carried out.
         facts = invalid_facts(observed, now, options, (str(error),))
         proposals = propose(facts)
     return with_goodput(combine(facts, proposals, account(facts)), now)
@@ -83,7 +83,7 @@ def propose(facts: Facts) -> tuple[Proposal, ...]:
 
 
 class Entry(NamedTuple):
-    """A rule of the table; with `when` it is left out where that is false, which is all that it costs then."""
+    """A rule of the table; where its `when` is false it is skipped, and costs only that check."""
 
     rule: Rule
     when: Callable[[Facts], bool] | None = None
@@ -174,6 +174,6 @@ RULES: Mapping[Stage, tuple[Entry, ...]] = {
 }
 """The rules by stage: a rule that is not here is not applied.
 
-The order is the order of events, of conditions that become true, and of the deletions of a plan. It decides nothing
-else: no rule has to know the others, and `PRECEDENCE` (combine.py) has what wins where two want different things.
+The order is the order of events, of conditions that become true, and of the deletions of a plan. It has no other
+effect: rules need not know each other, and `PRECEDENCE` (combine.py) decides where two want different things.
 """

@@ -28,7 +28,7 @@ def deletion_of(pod: Pod) -> str:
 
 
 def disruption_of(pod: Pod, ending: Ending) -> str:
-    """Return the disruption that ended a pod, of which `ending` says that it was one."""
+    """Return the disruption that ended a pod; its `ending` must be a disruption."""
     node, reason = _node(pod), pod.status.reason
     if pod.status.phase == "Unknown" or reason in _LOST_REASONS:
         return f"{node} is lost{_with(reason)}"
@@ -49,7 +49,7 @@ def kubelet_ended(pod: Pod) -> str:
 
     Such a pod has the phase Succeeded, but a program that exits with 0 on SIGTERM has not finished. The time of the
     condition is no evidence for either order: since Kubernetes 1.37 a kubelet updates it after all containers have
-    ended. In doubt the kubelet gets the blame, as a deletion does (`restart.ended_by_deletion`).
+    ended. In doubt the kubelet is the cause, as a deletion is (`restart.ended_by_deletion`).
     """
     ended = any(
         (c.type, c.status, c.reason) == ("DisruptionTarget", "True", _BY_KUBELET) for c in pod.status.conditions

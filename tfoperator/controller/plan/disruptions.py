@@ -43,12 +43,12 @@ def with_delays(facts: Facts) -> Facts:
     facts = msgspec.structs.replace(facts, backoff=backoff)
     if backoff is None:
         return facts
-    # Where old pods have to go before any is made, that is the reason for all.
+    # If old pods must go before any pod is made, that is the reason why all replicas wait.
     gone = "" if facts.restart.old else GONE
     facts = _in_row(facts, backoff, partial(_gone, gone))
     delay = _delay(backoff, options)
     left = 0.0 if backoff.since is None else delay - seconds_between(backoff.since, facts.now)
-    # A disruption that is to come is the past of a wall clock that was set back. It must not hold a replica for long.
+    # A disruption in the future shows that a wall clock was set back. It must not hold a replica for long.
     if backoff.since is None or not 0 < left <= 2 * delay:
         return facts
     facts = _in_row(facts, backoff, partial(_held, _after(backoff.since, math.ceil(delay)), left))
@@ -85,7 +85,7 @@ def _held(until: datetime, left: float, replica: Replica) -> Replica:
 
 
 def _after(since: datetime, seconds: int) -> datetime:
-    """Return the time that is so many seconds later, or the last one that there is."""
+    """Return the time that is so many seconds later, or the latest possible time."""
     try:
         return utc(since) + timedelta(seconds=seconds)
     except OverflowError:
@@ -106,13 +106,13 @@ def _next(facts: Facts, before: DisruptionBackoff | None) -> DisruptionBackoff |
     taken: dict[str, set[int]] = {}
     for group, replica in new:
         taken.setdefault(str(group.type), set()).add(replica.index)
-    # Not before a deletion by the API server's clock, which would be taken for a later one.
+    # Not before a deletion by the API server's clock: otherwise that would be taken for a later disruption.
     deletions = [utc(time) for _, one in new if one.lost_early and (time := _requested_earliest(one))]
     since = max([whole_second(now), *deletions])
     if before is not None and again:
         return _backoff(before.count + 1, since, taken)
     if before is not None and before.since is not None and _is_recent(before, now, options):
-        # Others of the same row, such as the next node of a cluster that is drained: they wait for nothing more.
+        # Other replicas of the same row, such as those on the next node of a drained cluster: the wait stays as it is.
         joined = {kind: row.get(kind, frozenset()) | taken.get(kind, set()) for kind in {*row, *taken}}
         return _backoff(before.count, max([utc(before.since), *deletions]), joined)
     return _backoff(1, since, taken)
@@ -134,7 +134,7 @@ def _new_disruptions(facts: Facts) -> Sequence[tuple[ReplicaGroup, Replica]]:
 
 
 def _went_after(replica: Replica, since: datetime | None) -> bool:
-    """Return whether a pod's deletion was requested after the last disruption of the row, in which it is otherwise."""
+    """Return whether a pod's deletion was requested after the last disruption of the row; else it is in that row."""
     earliest = _requested_earliest(replica)
     return earliest is not None and (since is None or seconds_between(since, earliest) > 0)
 

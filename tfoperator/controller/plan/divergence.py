@@ -1,4 +1,4 @@
-"""The condition Diverged: the loss that a job reports has been no number for a while. Pure.
+"""The condition Diverged: the loss that a job reports has not been a number for a while. Pure.
 
 It fails no job: a person, or a program that waits for the condition, decides. It stays true when the job ends, for what
 was trained is spoilt.
@@ -17,7 +17,7 @@ from tfoperator.controller.plan.proposal import SetCondition, Want, event
 
 
 def report_divergence(facts: Facts) -> Iterator[Want]:
-    """Set the condition after ten such reports in a row, with an event; it is false again after a number."""
+    """Set the condition after ten such reports in a row, with an event; a report with a number makes it false again."""
     reported = facts.observed.reported
     if reported is None:
         return
@@ -31,6 +31,6 @@ def report_divergence(facts: Facts) -> Iterator[Want]:
         yield SetCondition(ConditionType.DIVERGED, "True", JobReason.LOSS_IS_NOT_A_NUMBER, message)
         yield event(JobReason.LOSS_IS_NOT_A_NUMBER, message)
     elif is_true and reported.loss_not_a_number == 0 and loss_is_a_number(reported.metrics):
-        # The metric itself is asked, too: a CRD of an older release drops the count.
+        # The metric itself is checked, too: a CRD of an older release drops the count.
         message = f"The loss of TFJob {key} is a number again."
         yield SetCondition(ConditionType.DIVERGED, "False", JobReason.LOSS_IS_A_NUMBER, message)

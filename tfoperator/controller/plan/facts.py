@@ -1,6 +1,6 @@
 """The facts about a job that has not ended, for one plan: what is observed, and what follows from that alone. Pure.
 
-`look` (look.py) makes them. Rules read them, and no rule changes them.
+`look` (look.py) makes them. Rules read them, and never change them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Stage(Enum):
 
 
 class Verdict(NamedTuple):
-    """The stage of a job, and why it has failed; `reason` is that of its condition Failed."""
+    """The stage of a job, and why it has failed; `reason` is the reason of its condition Failed."""
 
     stage: Stage
     failure: str | None = None
@@ -65,7 +65,7 @@ GOES_ON = Verdict(Stage.ACTIVE)
 
 
 class Gang(msgspec.Struct, frozen=True):
-    """What is known of the gang of an active job, and of its PodGroup.
+    """The facts about the gang of an active job, and about its PodGroup.
 
     `wanted` is the PodGroup's spec, None while the PodGroup is being deleted. `may_create`: the job's objects may be
     created now. `waits` is the common reason why the job's pods wait, empty if that is unknown, and None if they don't.
@@ -90,17 +90,18 @@ class TensorBoardObjects(msgspec.Struct, frozen=True):
 class Facts(msgspec.Struct, frozen=True):
     """The facts about a job.
 
-    Of a job that had ended, and of one whose spec can't be acted on, only `observed`, `now`, `options`, `conditions`,
-    `tensorboard` and `problems` are known beside the verdict.
+    Only `observed`, `now`, `options`, `conditions`, `tensorboard` and `problems` are known, beside the verdict, if the
+    job had ended, or if its spec can't be acted on.
 
     `start` is when it (last) started to run, and `resumed` whether that is now. A deadline that is over awaits stacks
     for `left_for_stacks` seconds before it ends the job. `node_failures` and `backoff` are to be remembered.
     Replicas that were taken again and again are `held` for so many seconds. `absent` are the names of missing pods, and
-    of those that may have been replaced: a stale cache could deceive.
-    The `groups` are as the `verdict` leaves them. Of a suspended job `running_on` has by type the number of replicas
-    that run on, because they can't be stopped yet. `conditions` are those that the job has. `tensorboard` is None where
-    it is not to be looked after: the job neither has nor wants one, or its spec is invalid. `gang` is None where the
-    job's pods are not scheduled as a gang, or the job is not active. `problems` say why its spec can't be acted on.
+    of pods that may have been replaced: a stale cache could deceive.
+    The `groups` are as the `verdict` leaves them. `running_on` has, for a suspended job and by type, the number of
+    replicas that run on because they can't be stopped yet. `conditions` are the job's conditions. `tensorboard` is None
+    where nothing is to be done for it: the job has no TensorBoard and wants none, or its spec is invalid. `gang` is
+    None where the job's pods are not scheduled as a gang, or the job is not active. `problems` are the reasons why its
+    spec can't be acted on.
     """
 
     observed: Observed
@@ -149,10 +150,10 @@ class Facts(msgspec.Struct, frozen=True):
 
     @property
     def start_left(self) -> float | None:
-        """Seconds until `startDeadlineSeconds` is over; None without one, or if every replica has started.
+        """Seconds until `startDeadlineSeconds` is over; None without it, or if every replica has started.
 
-        A restart shows that a replica had started, and so does one of the whole job. A replica that is added later has
-        no deadline: its pod is made after it, or the job has trained without it.
+        A restart of a replica, or of the whole job, shows that replicas had started. A replica that is added later has
+        no deadline: its pod is made after the deadline, or the job has trained without it.
         """
         deadline, start = self.job.spec.policy.start_deadline_seconds, self.start
         if deadline is None or start is None or self.restart.number:

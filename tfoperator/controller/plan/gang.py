@@ -1,18 +1,18 @@
-"""A job's PodGroup: whether it has one, its spec, whether the pods may be created yet, and the reason for waiting.
+"""A job's PodGroup: whether there is a PodGroup, its spec, whether pods may be created yet, and why they wait.
 
-A job is scheduled as a gang from its first pod on, or not at all: one whose pods were made without a PodGroup, before
-an administrator chose a gang scheduler, would otherwise get one that its pods are no members of, and a restarted pod
-would wait for a gang that never comes together.
+A job is scheduled as a gang from its first pod on, or not at all. Its pods may have been made without a PodGroup,
+before an administrator chose a gang scheduler. A PodGroup would then have none of these pods as members, and a
+restarted pod would wait for a gang that never comes together.
 
-`minAvailable` pods must find room at once, by default all. Of a job that needs fewer than it has, those count that its
-scheduler would take first: by the priority of their PriorityClass, then chief, master, parameter servers, workers,
-evaluators, then by index. (The Go operator takes what the random order of Go's maps gives.) Replicas that have ended
-need no room any more, and schedulers don't see their pods: counted in, they would keep a restarted replica waiting for
-ever.
+`minAvailable` pods must find room at once; the default is all pods. If a job needs fewer pods than it has, the pods
+count that its scheduler would take first: by the priority of their PriorityClass, then chief, master, parameter
+servers, workers, evaluators, then by index. (The Go operator takes what the random order of Go's maps gives.) Replicas
+that have ended need no room any more, and schedulers don't see their pods: if they counted, a restarted replica would
+wait for ever.
 
-A PodGroup of Kubernetes' own stays as long as its pods do, even when it was deleted, and only its size can be changed:
-its priority class (if the job names none, the one that all its pods have), topology and mode of disruption are those
-that the job had when it was made.
+A PodGroup of Kubernetes' own kind stays as long as its pods do, even when it was deleted, and only its size can be
+changed. Its priority class (if the job names none, the class that all its pods have), topology and mode of disruption
+stay as they were in the job when the PodGroup was made.
 
 The reason why a gang waits is reported once for all its pods, with a text that changes only with the reason.
 """
@@ -104,7 +104,7 @@ def plan_pod_group(facts: Facts) -> Iterator[Want]:
 
 
 def report_gang(facts: Facts, running: SetCondition | None, reason: JobReason, text: str) -> Iterator[Want]:
-    """Send one event when the condition first says this about the gang: the condition prevents a second event.
+    """Send an event when the condition first has this text about the gang: the condition prevents a second event.
 
     `running` is the condition Running as it is to be; None if it stays.
     """
@@ -115,7 +115,7 @@ def report_gang(facts: Facts, running: SetCondition | None, reason: JobReason, t
 
 
 def _is_leaving(current: PodGroup | None, groups: Sequence[ReplicaGroup], gang: GangScheduler) -> bool:
-    """Return whether a PodGroup is on its way out, and not kept by pods that go on."""
+    """Return whether a PodGroup is being deleted, and not kept by pods that go on."""
     if current is None or current.metadata.deletion_timestamp is None:
         return False
     alive = (ReplicaState.PENDING, ReplicaState.RUNNING)
@@ -162,13 +162,13 @@ def _gang_size(
 
     Raises PodTemplateError if a template's requests can't be read.
 
-    While nothing needs a node, a PodGroup that is large enough and not larger than asked for stays as it is: each
-    replica that completes would be a patch, and templates would have to be read at every sync.
+    While nothing needs a node, a PodGroup that is large enough and not larger than asked for stays as it is. Otherwise
+    each replica that completes would cost a patch, and templates would have to be read at every sync.
     """
     total = sum(group.size for group in groups)
     asked = total if policy.min_available is None else policy.min_available
     todo = [(group, replica) for group in groups for replica in group.replicas if not _is_done(replica)]
-    # If more is asked for than there are, that stays: such a job waits, and its condition says why.
+    # If more is asked for than there are, that stays: such a job waits, and its condition shows why.
     members = asked if asked > total else min(asked, len(todo))
     given = policy.min_resources
     if current is not None and members <= current.spec.members <= asked and not _needs_room(todo):
@@ -218,7 +218,7 @@ def not_admitted(name: str, wanted: PodGroupSpec, current: PodGroup | None) -> s
 
 
 def not_scheduled(wanted: PodGroupSpec, groups: Sequence[ReplicaGroup], known: str) -> str | None:
-    """Return why too few of the gang's pods have a node; "" if no scheduler has said, None if enough have one.
+    """Return why too few of the gang's pods have a node; "" without a scheduler's reason, None if enough have a node.
 
     `known` is the reason in the job's condition. A scheduler that tries again may briefly report only that; the reason
     that it gave before stays until it gives another.

@@ -1,7 +1,7 @@
-"""Adds up the resources that a job's pods hold while they are on nodes, and says when their programs ran. Pure.
+"""Adds up the resources that a job's pods hold while they are on nodes, and determines when their programs ran. Pure.
 
-Sums are those of the last change, and what was held then times the seconds since; pods that came to their nodes, or
-ended, since then correct that by their own times. A pod is on a node from its `startTime`, which its kubelet gives it.
+A sum is the sum at the last change, plus what was held then times the seconds since. If pods came to their nodes, or
+ended, since then, their own times correct that. A pod is on a node from its `startTime`, which its kubelet gives it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _amounts(requests: str) -> Mapping[str, float]:
 
 
 def _on_node(pod: Pod) -> tuple[datetime | None, datetime | None]:
-    """Return since when a pod is on a node, and until when it was; None: it is not, and it still is."""
+    """Return since when a pod is on a node (None: it is not), and until when it was (None: it still is)."""
     start, status = pod.status.start_time, pod.status
     if start is None:
         return (utc(datetime.min), None) if status.phase == "Running" else (None, None)
@@ -103,7 +103,7 @@ def _on_node(pod: Pod) -> tuple[datetime | None, datetime | None]:
 
 
 def bound_at(pod: Pod | None, now: datetime) -> datetime | None:
-    """Return when a pod came to its node, as its kubelet says; None if it has not yet."""
+    """Return when a pod came to its node, by its kubelet's time; None if it has not yet."""
     if pod is None or not (pod.spec.node_name or pod.status.start_time or pod.status.phase != "Pending"):
         return None
     return utc(pod.status.start_time or now)

@@ -1,9 +1,9 @@
 """Restarts in place, where `runPolicy.restartMode` is InPlace: a kubelet starts the container `tensorflow` again.
 
-It does so by the pod's policy OnFailure, or by the rule that carries out ExitCode (`pods.additions`). Nothing has to
-be done for such a restart. It is counted and reported as one by recreation is: when the container is seen to have
-ended or, where the kubelet was faster, when its number of restarts is higher than the status says. While it waits, its
-index is not among the started ones, so the loss of its pod is no second restart.
+It does so by the pod's policy OnFailure, or by the rule that carries out ExitCode (`pods.additions`). The operator
+need not do anything for such a restart. It counts and reports the restart like a restart by recreation: when it sees
+that the container has ended or, where the kubelet was faster, that its number of restarts is higher than in the status.
+While the container waits, its index is not among the started indexes, so the loss of its pod is no second restart.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tfoperator.kube.views.objects import ContainerStateTerminated, Pod
 
 RULE_TIMEOUT = 120.0
 """Seconds after which a container that still waits for its restart, beside others that run, gets a new pod: a kubelet
-older than Kubernetes 1.35 knows no rules. Another one restarts it at once, or says that it waits."""
+older than Kubernetes 1.35 knows no rules. A newer kubelet restarts it at once, or reports that it waits."""
 
 
 def restarts_by_kubelet(policy: RestartPolicy, options: PlanOptions) -> bool:
@@ -40,9 +40,9 @@ def end_before_wait(pod: Pod | None) -> ContainerStateTerminated | None:
 
 
 def awaiting_kubelet(replica: Replica, pod: Pod, so_far: int, noted: int, now: datetime) -> Replica | None:
-    """Return a replica whose pod runs as it waits for its restart, after `so_far` restarts; None if it runs.
+    """Return the replica of a running pod whose container waits for its restart; None if the container runs.
 
-    Of these restarts, `noted` are recorded.
+    The container had `so_far` restarts before; `noted` of them are recorded.
     """
     ended = termination_of(program_of(pod))
     end = ended or end_before_wait(pod)

@@ -1,4 +1,4 @@
-"""Reports restarts in place: each by an event within bounds, and those that an API server or a kubelet does not make.
+"""Reports restarts in place by events, within bounds, and API servers and kubelets that don't make such restarts.
 
 The event goes with the status write that counts the restart (`restartCounts`), so another look at the same pods, or
 another process, sends it no second time. It is about the container `tensorflow` and init containers, as the count is.
@@ -32,8 +32,8 @@ from tfoperator.kube.views.objects import ContainerStateTerminated, Pod
 _MAX_NAMES = 3
 
 _ONE_BY_ONE = 10
-"""Restarts in place of a job that are reported one by one, and replicas of which the first restart is. client-go
-combines events of one reason from the tenth message on."""
+"""So many restarts in place of a job are reported one by one, and the first restart of so many of its replicas.
+client-go combines events of one reason from the tenth message on."""
 
 _ROUND = (1, 2, 5)
 """First digits of the numbers of restarts that are reported afterwards: the 20th, 50th, 100th, 200th ..."""
@@ -42,7 +42,7 @@ _UNREMARKABLE_REASONS = ("", "Completed", "Error")
 
 
 class _Restarted(msgspec.Struct, frozen=True):
-    """A replica with restarts in place that are counted now: `new` ones after `before` others in the same pod."""
+    """A replica with restarts in place that are counted now: `new` restarts after `before` others in the same pod."""
 
     group: ReplicaGroup
     index: int
@@ -93,7 +93,7 @@ def report_returns(facts: Facts) -> Iterator[Want]:
 
 
 def report_old_server() -> Want:
-    """Report that no kubelet will restart a container."""
+    """Report that kubelets will not restart containers."""
     return _recreation("this API server is older than Kubernetes 1.35")
 
 
@@ -113,7 +113,7 @@ def _restarted(group: ReplicaGroup) -> Iterator[_Restarted]:
         if replica.pod is None:
             continue
         earlier = restarts_before(replica.pod)
-        # Where its pod is to be made again, the restart that is counted last is none in place.
+        # Where its pod is to be made again, the restart that is counted last is not in place.
         awaits_kubelet = replica.by_kubelet and replica.state is ReplicaState.RESTARTING
         in_place = restarts_so_far(replica.pod) + awaits_kubelet
         counted = min(group.counts.get(replica.index, 0), in_place) - earlier
@@ -147,7 +147,7 @@ def _numbers(one: _Restarted) -> str:
 
 
 def _how(one: _Restarted) -> str:
-    """Return how the container ended last, as far as its kubelet tells: `, last exit code 137 (SIGKILL, OOMKilled)`."""
+    """Return how the container ended last, if its kubelet reports it: `, last exit code 137 (SIGKILL, OOMKilled)`."""
     found = _last_end(one)
     if found is None:
         return ""

@@ -1,10 +1,10 @@
 """Handles a job with an invalid spec: reports it once, and creates nothing for it.
 
 A job that never started gets Failed, with the problems in the message: its users should know at once, and an API server
-with our CRD would have refused it. One that has started is frozen instead: its pods and services stay as they are until
-the spec makes sense again, because a mistake in an edit (or a newer operator that asks for more) must not cost days of
-training. Running, the phase, and our own conditions about what goes on are Unknown meanwhile. Only suspending it is
-still possible.
+with our CRD would have refused it. A job that has started is frozen instead: its pods and services stay as they are
+until the spec makes sense again, because a mistake in an edit (or a newer operator that asks for more) must not cost
+days of training. Running, the phase, and our own conditions about what goes on are Unknown meanwhile. Only suspending
+it is still possible.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """Restarts all replicas of a job together, where `runPolicy.restartScope` is Job.
 
-Synchronous training can't go on when one worker has gone: the others hang in a collective operation, or each notices
-the loss at another time. So when one replica has to be restarted all are, those that have completed included, for a
-cluster of synchronous workers can't form without them. Only replicas that failed for good stay as they are. All old
-pods are gone before the first new one is made.
+Synchronous training can't go on when a worker has gone: the others hang in a collective operation, or each notices the
+loss at another time. So when one replica has to be restarted, all replicas are, including replicas that have completed,
+because a cluster of synchronous workers can't form without them. Only replicas that failed for good stay as they are.
+All old pods are gone before the first new pod is made.
 
 These restarts are numbered by `status.jobRestarts`, and each pod carries the number that was current when it was made
-(`ANNOTATION_JOB_RESTARTS`): a pod with a smaller one is old, whatever it does. The number after a loss is a function of
-the observed state (the largest number + 1), and it is written before anything is deleted. So doing a step twice, on a
-stale cache or after a crash, counts once, and so do any number of replicas that are lost with the same number.
+(`ANNOTATION_JOB_RESTARTS`): a pod with a smaller number is old, whatever it does. The number after a loss is a function
+of the observed state (the largest number + 1), and it is written before anything is deleted. So a step that is done
+twice, on a stale cache or after a crash, counts once. All replicas that are lost with the same number also count once.
 
-A restart is a disruption if a replica was taken from the job, unless another is known to have failed before that: what
-fails afterwards fails because of it.
+A restart is a disruption if a replica was taken from the job, unless another replica is known to have failed before
+that: later failures are a consequence of that failure.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _LOST_STATES = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
 def with_job_restart(facts: Facts, number: int) -> Facts:
     """Return the facts with the restart of all replicas that is needed or under way, after `number` restarts so far.
 
-    A replica that is lost then counts no restart of its own. One that failed for good after another was lost counts as
-    lost, too: it ended because of that.
+    A replica that is lost then counts no restart of its own. A replica that failed for good after another was lost
+    counts as lost, too: it ended because of that.
     """
     groups, pods = facts.groups, facts.observed.pods
     causes: tuple[str, ...] = ()
     is_disruption = False
     disruptions = min(_disruptions_so_far(facts.job, pods), number)
-    # A restart beyond the maximum can't be told from earlier ones: then one replica restarts alone.
+    # A restart beyond the maximum would look like an earlier restart: then one replica restarts alone.
     if restarts_together(facts.job) and number < MAX_RESTARTS:
         lost = [(group, replica) for group in groups for replica in group.replicas if replica.state in _LOST_STATES]
         if lost:
@@ -74,7 +74,7 @@ def with_job_restart(facts: Facts, number: int) -> Facts:
 def _restarted_together(
     groups: Sequence[ReplicaGroup], lost: Collection[tuple[ReplicaType, int]]
 ) -> tuple[ReplicaGroup, ...]:
-    """Return the replicas without restarts of their own; these that had failed for good are lost, too."""
+    """Return the replicas without restarts of their own; replicas in `lost` had failed for good, and restart, too."""
 
     def changed(group: ReplicaGroup, replica: Replica) -> Replica:
         if (group.type, replica.index) in lost:

@@ -1,7 +1,7 @@
-"""Warns of a replica that is restarted alone after one that it may need has ended. Pure.
+"""Warns of a replica that is restarted alone after the end of a replica that it may need. Pure.
 
-A collective needs all of its workers at its start. One that is started again after another has ended waits for that one
-for ever, and nothing fails.
+A collective needs all of its workers at its start. If a worker is started again after another has ended, it waits for
+that worker for ever, and the job does not fail.
 """
 
 from __future__ import annotations

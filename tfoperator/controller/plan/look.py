@@ -72,7 +72,7 @@ def _without_strangers(observed: Observed) -> Observed:
 
 
 def _has_tensorboard(observed: Observed) -> bool:
-    """Return whether the job has a TensorBoard, or asks for one, or had one until now."""
+    """Return whether the job has a TensorBoard, or asks for it, or had it until now."""
     job = observed.job
     if job.spec.tensor_board is not None or job.status.tensor_board is not None or observed.deployments:
         return True
@@ -145,12 +145,12 @@ def _seen(
     suspended = observed.is_suspended
     resumed = not suspended and is_held(conditions)
     if resumed and observed.pods:
-        # Objects left from before would be taken for new ones.
+        # Objects left from before would be taken for new objects.
         suspended, resumed = True, False
     start = job.status.start_time
     if resumed or (start is None and (observed.pods or observed.services or not suspended)):
-        # Also of a job that is suspended before its first status: it was started, as its objects show, and keeps the
-        # network that they have when they are gone.
+        # Also for a job that is suspended before its first status: its objects show that it was started, and it keeps
+        # their network when they are gone.
         start = whole_second(now)
     return Facts(
         observed,
@@ -167,7 +167,7 @@ def _seen(
 
 
 def _absent(observed: Observed, options: PlanOptions, groups: Sequence[ReplicaGroup]) -> tuple[str, ...]:
-    """Return the names of missing pods, and of those that may have been replaced.
+    """Return the names of missing pods, and of pods that may have been replaced.
 
     Where nothing shows how the job's objects are named, the pods may have any of the names.
     """
@@ -193,7 +193,7 @@ def _judged(facts: Facts) -> Facts:
     elif verdict.stage is Stage.SUSPENDED:
         running_on = _running_on(facts)
         if restarts_together(facts.job):
-            # None of them can train without the others, so those that had succeeded run again, too.
+            # Its replicas can't train without each other, so replicas that had succeeded run again, too.
             groups = _started_over(groups)
     elif facts.restart.causes:
         groups = _started_over(groups)

@@ -24,7 +24,7 @@ from tfoperator.kube.views.objects import ObjectMeta, Pod, Service
 _NO_STATUS = ReplicaStatus()
 
 Refusals = Mapping[tuple[ReplicaType, int] | OwnedKind, Reason]
-"""Reasons why the API server refuses to create objects: of a replica, or, by its kind, one that all replicas need."""
+"""Reasons why the API server refuses to create objects: by replica, or by the kind of an object that all need."""
 
 
 class Unseen(msgspec.Struct, frozen=True):
@@ -82,7 +82,7 @@ class LogLines(msgspec.Struct, frozen=True):
 class QueueGate(msgspec.Struct, frozen=True):
     """Whether a job in a queue may have pods.
 
-    `reason` and `message` say why not; the message of an admitted job is the ClusterQueue that its quota comes from.
+    `reason` and `message` show why it may not; the message of an admitted job is the ClusterQueue of its quota.
     `quota` is the number of pods that an admitted job has quota for, by replica type in lower case: less than the
     number of its replicas where some of them have ended and their quota was given back.
     """
@@ -97,17 +97,18 @@ class Observed(msgspec.Struct, frozen=True):
     """The caches' view of one job, and the controller's memory of it.
 
     `job` is defaulted (`tfoperator.api.defaults.default`), with the newest status known. `pods`, `services` and
-    `deployments` are those whose controller is this job's UID, in any order, terminating ones included. `problems` are
-    the validation errors of the job (and the lines of `decode_error`), each as `field: message`. `pod_group` is the
-    job's own, and `priorities` are those of the PriorityClasses (`priorities_of`); both are used only with a gang
-    scheduler. `known_for` is the number of seconds since this process first synced the job. `progress` is the progress
-    that the job has reported so far, perhaps newer than its status; None if this operator takes no reports. `log_lines`
-    is None if this operator reads no logs. `stacks_taken` is when stacks of the job's threads were last taken, 1970 if
-    never; None if this operator takes none. `edited_templates` names the replica types of which pods are to be made
-    otherwise since the last look. `uncounted_types` are the replica types, as the job spells them, that Kueue's quota
-    doesn't count. `status_age` is the number of seconds since this process wrote the status. `refused` maps each object
-    that seems to be the job's, but could not be adopted or released, to the reason; no decision depends on it. `usage`
-    is the job's as the last plan of this process had it, perhaps newer than the status.
+    `deployments` are the objects whose controller is this job's UID, in any order, terminating objects included.
+    `problems` are the validation errors of the job (and the lines of `decode_error`), each as `field: message`.
+    `pod_group` is the job's own, and `priorities` has the priorities of the PriorityClasses (`priorities_of`); both are
+    used only with a gang scheduler. `known_for` is the number of seconds since this process first synced the job.
+    `progress` is the progress that the job has reported so far, perhaps newer than its status; None if this operator
+    takes no reports. `log_lines` is None if this operator reads no logs. `stacks_taken` is when stacks of the job's
+    threads were last taken, 1970 if never; None if this operator takes none.
+    `edited_templates` names the replica types whose pods would be made differently than at the last look.
+    `uncounted_types` are the replica types, as the job spells them, that Kueue's quota doesn't count. `status_age` is
+    the number of seconds since this process wrote the status. `refused` maps each object that seems to be the job's,
+    but could not be adopted or released, to the reason; decisions don't depend on it. `usage` is the job's usage as the
+    last plan of this process had it, perhaps newer than the status.
     `not_created` has the reason why the API server refused to create an object of a replica, by the replica, or by the
     kind of an object that all replicas need; None if this process has tried to create none yet.
     `gate` is None unless the operator itself drives the job's Workload in Kueue.
@@ -166,9 +167,9 @@ class PlanOptions(PodOptions, frozen=True, kw_only=True):
     A replica's n-th restart comes `restart_delay_base * 2**(n-1)` after its program began, at most `restart_delay_cap`,
     and at once if that is over, or if the base is 0. A pod on a lost node is deleted by force `node_lost_margin` after
     the moment its graceful deletion should have been over. `default_clean_pod_policy` holds for jobs that leave theirs
-    unset; empty: pods that still run when they have ended are stopped (see `cleanup`). For `first_status_period` a
-    job's first status waits for a second one to be written with it; a status with nothing new but counts is written
-    `counts_period` after the last write at the earliest (see `status`).
+    unset; empty: pods that still run when such a job has ended are stopped (see `cleanup`). For `first_status_period` a
+    job's first status waits, to be written together with a second status. A status with nothing new but counts is
+    written `counts_period` after the last write at the earliest (see `status`).
     """
 
     restart_delay_base: float
@@ -180,14 +181,14 @@ class PlanOptions(PodOptions, frozen=True, kw_only=True):
 
 
 def clean_pod_policy(job: TFJob, options: PlanOptions) -> str:
-    """Return the job's `cleanPodPolicy`, else the administrator's; empty if neither has one."""
+    """Return the job's `cleanPodPolicy`, else the administrator's; empty if neither is set."""
     return job.spec.policy.clean_pod_policy or options.default_clean_pod_policy
 
 
 def with_own_deletions(observed: Observed, now: datetime) -> Observed:
     """Return the same with each pod marked as terminating that this process has deleted.
 
-    Taken for alive, a pod of a job that was suspended and resumed at once would count as started again, and its
+    If it counted as alive, a pod of a job that was suspended and resumed at once would count as started again, and its
     end, once it is seen, as a loss.
     """
     deleted = observed.unseen.deleted
@@ -204,9 +205,10 @@ def with_own_deletions(observed: Observed, now: datetime) -> Observed:
 
 
 def deciding_pods(observed: Observed, status: TFJobStatus, since: datetime | None) -> Sequence[ObjectMeta]:
-    """Return the pods made until `since` by which `status` counts restarts, or has replicas start or end, anew.
+    """Return the pods made until `since` by which `status` newly counts restarts, or newly records starts or ends.
 
-    They must not be of a past that only a lagging cache still shows: of what is started, absence counts as a loss.
+    A lagging cache may still show pods of the past. These must not decide: once a pod counts as started, its absence
+    counts as a loss.
     """
     old = [pod for pod in observed.pods if _is_older(pod.metadata, since)]
     return [pod.metadata for pod in old if _decides(pod, observed.job, status)]
@@ -224,7 +226,7 @@ def _decides(pod: Pod, job: TFJob, after: TFJobStatus) -> bool:
         return True
     if index in parse_indexes(now.started_indexes) and index not in parse_indexes(was.started_indexes):
         return True
-    # Where all restart together, one that had succeeded runs again after a suspension.
+    # Where all replicas restart together, a replica that had succeeded runs again after a suspension.
     ends = index in parse_indexes(now.completed_indexes) and index not in parse_indexes(was.completed_indexes)
     return ends and restarts_together(job)
 

@@ -30,8 +30,8 @@ class StallState(Enum):
 class Stall(msgspec.Struct, frozen=True, kw_only=True):
     """The known progress of a job, and the actions that follow.
 
-    `message` says why it has stalled, or why that is unknown. `behind` are replicas by name. `look_again` is in
-    seconds; `look_at` are pods whose last lines are to be read now, until one is found that is newer than `newer_than`.
+    `message` is the reason why it has stalled, or why that is unknown. `behind` are replicas by name. `look_again` is
+    in seconds; `look_at` are pods whose last lines are to be read now, until a line is newer than `newer_than`.
     `stacks_of` are pods whose stacks are to be taken. `ends_as` is the action on the stall now.
     """
 
@@ -49,7 +49,7 @@ NOT_WATCHED = Stall(state=StallState.NOT_WATCHED)
 
 
 def pods_to_look_into(groups: Sequence[ReplicaGroup], behind: Collection[str] = ()) -> tuple[Pod, ...]:
-    """Return the pods of all replicas, those that are behind first: not all may be asked."""
+    """Return the pods of all replicas; replicas that are behind come first, since a look may not reach all pods."""
     named = {
         group.name_of(replica): replica.pod for group in groups for replica in group.replicas if replica.pod is not None
     }

@@ -1,6 +1,6 @@
-"""What a rule may want: a rule is a function of facts, and its proposal is all that it wants. Pure.
+"""The things that a rule may want: a rule is a function of facts, and its proposal is all that it wants. Pure.
 
-Rules `yield` what they want. No rule sees the proposal of another; `combine` (combine.py) decides between them.
+Rules `yield` what they want. A rule never sees the proposal of another; `combine` (combine.py) decides between them.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ Rule = Callable[[Facts], Iterable[Want]]
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What all rules want together, in the order of the rules.
+    """Everything that all rules want together, in the order of the rules.
 
     `keep` are the UIDs of pods that stay until their logs are kept. `is_as_before`: the status stays as it is.
     """

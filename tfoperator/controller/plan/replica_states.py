@@ -2,11 +2,11 @@
 
 The one subtle case is a pod that goes away. `startedIndexes` in the status remembers for which indexes the loss of the
 pod would be a loss to the job: an index enters when its pod is seen and leaves when it is completed or when the
-operator itself gives up the pod (restart, scale-down, suspension), in a status write that precedes the deletion. So a
-pod of a started index that terminates or is gone was taken from us; we removed any other one ourselves.
+operator itself gives up the pod (restart, scale-down, suspension), in a status write that precedes the deletion. So if
+a pod of a started index terminates or is gone, it was taken from us; the operator removed any other pod itself.
 
-Ended replicas are remembered without their pods: completed indexes for ever, failed ones as long as the type has them,
-so that scaling a worker away and back gives it another try.
+Ended replicas are remembered without their pods: completed indexes for ever, and failed indexes as long as the type has
+them, so that a worker that is scaled away and back gets another try.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def observe_replicas(job: TFJob, pods: Sequence[Pod], now: datetime, options: Pl
 
 
 class _Type(msgspec.Struct, frozen=True):
-    """All that the state of a replica follows from, but for its pod: the same for all replicas of a type."""
+    """Everything that the state of a replica follows from, except its pod: the same for all replicas of a type."""
 
     spec: ReplicaSpec | None
     policy: RestartPolicy
@@ -155,7 +155,7 @@ def _group(replica_type: ReplicaType, of: _Type, by_index: Mapping[int, Sequence
 
 
 def _with_surplus(record: Record, surplus: Sequence[tuple[int, Pod]]) -> tuple[Mapping[int, int], Mapping[int, int]]:
-    """Return the recorded restarts and disruptions by index, and those of pods with an index beyond the size.
+    """Return the restarts and disruptions by index: as recorded, and as pods with an index beyond the size show them.
 
     Perhaps such a pod was never observed while its index was wanted; then only the pod shows that it is a restart.
     """
@@ -179,7 +179,7 @@ def _with_disruptions(replica: Replica, pod: Pod, so_far: int, noted: int, recor
     known = max(recorded, disruptions_before(pod))
     if disruption and (replica.newly_restarting or so_far > noted):
         known += 1
-    # More than there were restarts is not true.
+    # There can't be more disruptions than restarts.
     known = min(known, replica.restarts)
     if not known and disruption == replica.disruption:
         return replica
@@ -245,7 +245,7 @@ def _with_pod(of: _Type, index: int, pod: Pod, so_far: int, noted: int) -> Repli
 
 
 def _phase(spec: ReplicaSpec | None, pod: Pod) -> str:
-    """The phase of the replica: that of the pod, unless the container `tensorflow` alone has ended for good."""
+    """Return the phase of the replica: the pod's, unless the container `tensorflow` alone has ended for good."""
     phase = replica_phase(pod)
     if phase != pod.status.phase == "Running" and spec is not None and restarts_in_pod(spec.template):
         return pod.status.phase
@@ -253,7 +253,7 @@ def _phase(spec: ReplicaSpec | None, pod: Pod) -> str:
 
 
 def _is_of_before(pod: Pod, record: Record) -> bool:
-    """Whether a pod is older than the restarts that are under way.
+    """Return whether a pod is older than the restarts that are under way.
 
     A newer pod is their result, even without the annotations, which a user may have removed.
     """
@@ -283,13 +283,13 @@ def _ended_badly(of: _Type, seen: Replica, pod: Pod, so_far: int, noted: int) ->
         return _failed(seen, ending)
     before = so_far
     if noted > so_far and not pod.status.container_statuses and seen.index in record.started:
-        # A kubelet that evicts may report no container any more. What is noted are then restarts in place: its end
-        # would have been noted together with the loss of its start.
+        # A kubelet that evicts may report no container any more. Then the noted restarts are in place: if this end had
+        # been noted, the same write would have removed its index from the started indexes.
         before = min(noted, MAX_RESTARTS - 1)
     disruption = disruption_of(pod, ending) if ending.is_disruption else ""
     wait: float | None = None
     if pod.metadata.deletion_timestamp is None:
-        # Its own failures make it wait; what disruptions cost is decided for the job (`disruptions`).
+        # Only its own failures make it wait here; `disruptions` computes the wait after disruptions, for the job.
         failures = max(so_far - record.disruptions.get(seen.index, 0), 0)
         wait = 0.0 if disruption else restart_wait(pod, failures + 1, of.now, of.options)
     return msgspec.structs.replace(
@@ -301,7 +301,7 @@ def _ended_badly(of: _Type, seen: Replica, pod: Pod, so_far: int, noted: int) ->
 
 
 def rests_on_its_pod(replica: Replica) -> bool:
-    """Return whether a restart is new only if the pod is the replica's last one, which a lagging cache can't tell."""
+    """Return whether a restart is new only if the pod is the replica's last pod, which a lagging cache can't show."""
     return replica.newly_restarting and replica.pod is not None and replica.counted > restarts_so_far(replica.pod)
 
 

@@ -32,10 +32,10 @@ GONE = "its pod is gone"
 _MAX_NAMES = 3
 _NEEDED_BY_ALL: tuple[OwnedKind, ...] = ("podgroups", "services")
 _OF_ONE_REPLICA = (ReasonKind.NAME_TAKEN, ReasonKind.NAME_LEAVING)
-"""Reasons that say nothing about the other replicas of the type."""
+"""Reasons that don't concern the other replicas of the type."""
 _GANG_STEP = "wait for room, or ask for less"
 _RESTART = "restart ("
-"""How the reason of a replica begins that is on its way to a new pod."""
+"""The beginning of the reason of a replica that is on its way to a new pod."""
 
 
 class ReplicaState(Enum):
@@ -58,11 +58,11 @@ ENDED_STATES = (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
 class Replica(msgspec.Struct, frozen=True, gc=False):
     """One index of a replica type, as one plan sees it; `wait` is seconds until a failed pod's restart.
 
-    `restarts` is the number of the replica's restarts, the restart that it needs now included; `counted` leaves that
-    one out if it is new. `disruptions` of these restarts followed on disruptions. `disruption` names what took its pod;
-    it is empty if its restart follows on a failure. Its next pod is made at `held_until`, where disruptions come soon
-    after one another. `lost_early`: its pod is deleted before the status showed it, which counts for nothing but such a
-    delay. `is_started`: the loss of its pod would be a loss to the job.
+    `restarts` is the number of the replica's restarts, the restart that it needs now included; `counted` is the number
+    without that restart if it is new. `disruptions` of these restarts followed on disruptions. `disruption` names what
+    took its pod; it is empty if its restart follows on a failure. Its next pod is made at `held_until`, where
+    disruptions come soon after one another. `lost_early`: its pod is deleted before the status showed it, which counts
+    for nothing but such a delay. `is_started`: the loss of its pod would be a loss to the job.
     `ready`: it runs with all its containers ready. `unaided`: its kubelet should have restarted its container, and did
     not. Its next pod `avoids` these nodes. `by_kubelet`: its kubelet makes its new restart, or has made it.
     `has_returned`: its restart was over when it was first seen.
@@ -115,7 +115,7 @@ def restarted_at_once(replica: Replica, cause: str) -> Replica:
 
 
 def without_new_restart(replica: Replica) -> Replica:
-    """Return the replica without its new restart: that is not carried out, or counts as one of the whole job."""
+    """Return the replica without its new restart, which isn't carried out, or counts as a restart of the whole job."""
     disrupted = replica.is_newly_disrupted
     if replica.restarts == replica.counted and not disrupted:
         return replica
@@ -132,10 +132,10 @@ def released(replica: Replica) -> Replica:
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What the status, as it is, has recorded about the replicas of one type, and what holds for all of them.
+    """The record of the status, as it is, about the replicas of one type, and facts that hold for all of them.
 
     `completed` are the indexes that have succeeded, and `failed` those that have failed for good: both have indexes
-    beyond a size that was reduced since. `started` are those of which the loss of a pod would be a loss to the job.
+    beyond a size that was reduced since. In `started` are the indexes where the loss of the pod is a loss to the job.
     `counts` are the restarts by index, and `disruptions` how many of them followed on disruptions. `job_restarts` is
     the number of restarts of all replicas of the job together: a pod with a lower number is old. `restarting_since` is
     when the job's condition Restarting became true, None if it isn't. With `in_place` kubelets restart the containers.
@@ -160,7 +160,7 @@ def record_of(status: ReplicaStatus, job_restarts: int, restarting_since: dateti
         completed=_indexes(status.completed_indexes),
         failed=_indexes(status.failed_indexes),
         counts=counts,
-        # More than there were restarts is not true.
+        # There can't be more disruptions than restarts.
         disruptions={index: min(read[index], counts.get(index, 0)) for index in read},
         job_restarts=job_restarts,
         restarting_since=restarting_since,
@@ -188,10 +188,11 @@ class ReplicaGroup(DesiredReplicas, frozen=True):
 
     `record` is what the status has recorded before. `counts` are the restart counts to record, and `disruption_counts`
     how many restarts followed on disruptions. `completed` are the indexes that have succeeded, now or earlier, and
-    `started` those of which the loss of a pod would be a loss to the job from now on. Of the wanted replicas,
-    `succeeded` is the number of those that have succeeded, and `failed` (indexes) have failed for good, now or earlier,
-    `newly_failed` now; `restarts` and `disruptions` of all replicas include those decided on now. `has_new_disruption`:
-    one of them is. `may_count_in_place`: the pods show a restart in place that may be new.
+    `started` the indexes where the loss of the pod is a loss to the job from now on. `succeeded` is the number of
+    wanted replicas that have succeeded, `failed` are the indexes that have failed for good, now or earlier, and
+    `newly_failed` are the replicas that have failed for good now. `restarts` and `disruptions` of all replicas include
+    the restarts and disruptions decided on now. `has_new_disruption`: such a disruption is among them.
+    `may_count_in_place`: the pods show a restart in place that may be new.
     """
 
     record: Record
@@ -279,8 +280,8 @@ def counts_of(
 class JobRestart(msgspec.Struct, frozen=True):
     """The restarts of a whole job.
 
-    `number` counts them, including one that is decided on now (`causes` has the reason by replica). `disruptions` of
-    them followed on disruptions, and the one decided on now does so if it `is_disruption`. `old` are the pods of
+    `number` counts them, including a restart that is decided on now (`causes` has the reason by replica). `disruptions`
+    of them followed on disruptions, and the restart decided on now does so if it `is_disruption`. `old` are the pods of
     earlier numbers, and those that have ended may go in `wait` seconds: they hold the logs, and the delay.
     """
 
@@ -319,7 +320,7 @@ def has_record(status: ReplicaStatus) -> bool:
 
 def restarts_so_far(pod: Pod) -> int:
     """Return the number of restarts of the pod's replica, according to the pod."""
-    # One less than the maximum, so that the next restart differs from one that is recorded already.
+    # One less than the maximum, so that the next restart differs from a restart that is recorded already.
     restarts = restarts_before(pod) + restarts_in_place(pod)
     return restarts if restarts < MAX_RESTARTS else MAX_RESTARTS - 1
 
@@ -329,7 +330,7 @@ def _indexes(text: str) -> frozenset[int]:
 
 
 def _read_counts(counts: dict[str, int]) -> dict[int, int]:
-    """Restart counts as numbers; keys that are no index and counts that aren't positive are dropped."""
+    """Return restart counts as numbers; drop keys that are no index and counts that aren't positive."""
     read = {parse_replica_index(key): count for key, count in counts.items() if count > 0}
     return {index: min(count, MAX_RESTARTS) for index, count in read.items() if index is not None}
 
@@ -340,8 +341,8 @@ def waiting_reasons(
     """Yield type, index and reason of each replica that waits for a known reason.
 
     `gang` is the reason why the job's gang waits, empty if that is unknown: it is the reason of each replica without a
-    node. `before` is the message of the condition as it is. Its word counts about replicas that restart, for what took
-    a pod is known at first only, and about refusals, where this process has not tried to create anything yet.
+    node. `before` is the message of the condition as it is. Its reasons are kept for replicas that restart, since the
+    cause of a restart is known at first only, and for refusals if this process has not tried to create anything yet.
     """
     told = reasons_in(before) if " wait" in before else {}
     tried = refusals or {}

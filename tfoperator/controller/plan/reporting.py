@@ -1,8 +1,8 @@
 """Reports a job's progress: conditions and events, with the Go operator's texts where it has any.
 
 Created, Running, Restarting, Succeeded, Failed and Suspended mean what they mean there. Running and Restarting
-exclude each other. Unlike there, a job that doesn't run yet says why (Running is False then, with the reasons in its
-message), Running counts the replicas, and Ready says that all of them do their work.
+exclude each other. Unlike there, a job that doesn't run yet has the reasons in a condition (Running is False then, with
+the reasons in its message), Running counts the replicas, and Ready is true if all of them do their work.
 """
 
 from __future__ import annotations
@@ -297,7 +297,7 @@ def _in_place(facts: Facts) -> Iterator[Want]:
 
 
 def _is_restarting(facts: Facts, restarts: Iterable[Want]) -> bool:
-    """Return whether the condition Restarting is true, with what is wanted of it."""
+    """Return whether the condition Restarting is true once these wants are carried out."""
     for want in restarts:
         if isinstance(want, SetCondition | RemoveCondition) and want.condition is ConditionType.RESTARTING:
             return isinstance(want, SetCondition)
@@ -324,9 +324,9 @@ def _losses(groups: Sequence[ReplicaGroup]) -> Iterator[Want]:
 
 
 def _exits(facts: Facts) -> Iterator[Want]:
-    """Report the exit codes of pods whose end is new: of those that begin to restart, and of those lost for good.
+    """Report the exit codes of pods whose end is new: of pods that begin to restart, and of pods lost for good.
 
-    Restarts in place have an event of their own, unless the job has ended, so that none follows.
+    Restarts in place have an event of their own, unless the job has ended: then there is no such restart.
     """
     namespace, ended = facts.job.metadata.namespace, facts.verdict.stage.is_end
     exits = [
@@ -347,7 +347,7 @@ def _exits(facts: Facts) -> Iterator[Want]:
 
 
 def _held(kinds: Iterable[ConditionType], reason: JobReason, message: str) -> Iterator[Want]:
-    """Have the conditions of a job that is suspended, or waits in its queue, say that nothing goes on."""
+    """Make the conditions of a job that is suspended, or waits in its queue, show that nothing goes on."""
     for kind in kinds:
         match kind.traits.while_held:
             case Fate.FALSE:

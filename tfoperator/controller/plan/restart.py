@@ -34,7 +34,7 @@ from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.kube.views.objects import ContainerStateTerminated, Pod, PodStatus
 
 CLOCK_SKEW = 10.0
-"""Seconds by which the clocks of a node and of the API server may differ before their order of events is believed."""
+"""Seconds between events by the clocks of a node and of the API server, from which on their order is certain."""
 
 _INFRASTRUCTURE_REASONS = frozenset(
     {
@@ -68,7 +68,7 @@ _REFUSAL_REASONS = frozenset(
         "VolumeAttachmentLimitExceeded",
     }
 )
-"""Reasons of kubelets' refusals, for pods whose messages don't say so. Others are infrastructure's anyway."""
+"""Reasons of kubelets' refusals, for pods whose messages don't show them. Others are infrastructure's anyway."""
 
 _UNSEEN_ENDS = frozenset({("ContainerStatusUnknown", 137), ("Unknown", 255)})
 """Reason and exit code of containers whose end was not observed, since their node crashed: kubelets', containerd's."""
@@ -84,7 +84,7 @@ _OVERUSE = re.compile(
 class Ending(msgspec.Struct, frozen=True):
     """The end of a pod. `exit_code` is None if no container reports it; `infrastructure`: Kubernetes ended it.
 
-    `container` is the name of the one whose exit code it is, unless it is `tensorflow`. `overuse`: its node's kubelet
+    `container` is the name of the container whose exit code it is, unless it is `tensorflow`. `overuse`: its kubelet
     has evicted it because it used more memory or disk than it asked for. It may start again under every policy, for
     another node may have room; but it is the pod's own doing, so it counts as a failure.
     """
@@ -113,7 +113,7 @@ class Ending(msgspec.Struct, frozen=True):
 def ending_of(pod: Pod) -> Ending:
     """Return how a failed pod (or one of phase Unknown) ended.
 
-    The exit code is that of the container `tensorflow`; if that is 0 or missing, the first other container that
+    The exit code is the code of the container `tensorflow`; if that is 0 or missing, the first other container that
     failed counts, init containers last.
     """
     infrastructure = _ended_by_infrastructure(pod)
@@ -137,9 +137,9 @@ def is_unseen(end: ContainerStateTerminated) -> bool:
 def is_permanent(ending: Ending, policy: RestartPolicy) -> bool:
     """Return whether a replica with this ending has failed for good.
 
-    An end by Kubernetes says nothing about the program, and is retryable under every policy. Else it is permanent under
-    Never, and under ExitCode with an exit code below 128; without an exit code that policy retries, like the Go
-    operator.
+    An end by Kubernetes does not show how the program works, and is retryable under every policy. Any other end is
+    permanent under Never, and under ExitCode with an exit code below 128; without an exit code that policy retries,
+    like the Go operator.
     """
     if ending.infrastructure:
         return False
@@ -151,10 +151,11 @@ def is_permanent(ending: Ending, policy: RestartPolicy) -> bool:
 def ended_by_deletion(pod: Pod) -> bool:
     """Return whether a terminating pod's end (if it has ended) came after its deletion was requested.
 
-    The exit of a process after SIGTERM says nothing about its job: a trainer that saves a checkpoint on SIGTERM and
-    exits with 0 has not finished, one that exits with 1 has not failed. In doubt the deletion gets the blame, since a
-    replica that runs again does less harm than a job that ends wrongly: the end is by the node's clock, the deletion by
-    the API server's, whose time is uncertain where a later request moved it (`ObjectMeta.certain_deletion`).
+    The exit of a process after SIGTERM does not show whether its work was done: a trainer that saves a checkpoint on
+    SIGTERM and exits with 0 has not finished, and a trainer that exits with 1 has not failed. In doubt the deletion
+    is the cause, since a replica that runs again does less harm than a job that ends wrongly. Doubt remains because
+    the end is by the node's clock and the deletion by the API server's clock, and because the time of the deletion is
+    uncertain where a later request moved it (`ObjectMeta.certain_deletion`).
     """
     if pod.metadata.deletion_timestamp is None:
         return False
@@ -163,7 +164,7 @@ def ended_by_deletion(pod: Pod) -> bool:
 
 
 def any_begun(status: PodStatus) -> bool:
-    """Return whether a container has ever run, as far as the containers' own states tell; init containers count."""
+    """Return whether a container has ever run, as far as the containers' own states show; init containers count."""
     return any(
         container.restart_count > 0 or (container.state is not None and container.state.waiting is None)
         for container in (*status.init_container_statuses, *status.container_statuses)
@@ -215,12 +216,12 @@ def restart_wait(pod: Pod, restart: int, now: datetime, options: PlanOptions) ->
     """Return the seconds left until a failed pod may be replaced, 0 if it is time; at most twice the delay.
 
     The time counts from the start of its program: the delay keeps programs that fail at once from being started over
-    and over, and one that ran for longer than that is replaced at once. A pod that never ran (evicted, refused by the
-    kubelet) has no such time; its own start or creation stands in.
+    and over, and a program that ran for longer than the delay is replaced at once. A pod that never ran (evicted,
+    refused by the kubelet) has no such time; its own start or creation stands in.
 
-    The start is by the node's clock, if there was one: container runtimes report 1970 for a program that could not be
-    started. No program starts before its pod was created, by the API server's clock, so that is the earliest accepted
-    start, and the one used where the node's clock is ahead by more than the delay.
+    The start is by the node's clock, if the program started: container runtimes report 1970 for a program that could
+    not be started. A program always starts after its pod was created, by the API server's clock. So the creation is the
+    earliest accepted start, and it is used where the node's clock is ahead by more than the delay.
     """
     created = pod.metadata.creation_timestamp
     started = _started_at(pod) or pod.status.start_time or created
@@ -238,7 +239,7 @@ def restart_wait(pod: Pod, restart: int, now: datetime, options: PlanOptions) ->
 def overdue_seconds(pod: Pod, now: datetime, options: PlanOptions) -> float | None:
     """Return the seconds since a terminating pod on a lost node may be deleted by force (negative: not yet).
 
-    None for every other pod, and for one whose forced deletion was already requested (finalizers may still hold it).
+    None for every other pod, and after the forced deletion was requested (finalizers may still hold the pod).
     """
     deletion = pod.metadata.deletion_timestamp
     if deletion is None or pod.metadata.deletion_grace_period_seconds == 0 or not node_is_lost(pod):
@@ -263,7 +264,7 @@ def was_refused(status: PodStatus) -> bool:
 
 
 def _decisive_termination(pod: Pod) -> tuple[str, ContainerStateTerminated | None]:
-    """The end that failed the pod, and the name of its container, empty for `tensorflow`; None if none failed."""
+    """Return the container that failed the pod (empty for `tensorflow`), and its end; None if none failed."""
     # A stable sort: `tensorflow` first, the others in their order.
     containers = sorted(pod.status.container_statuses, key=lambda c: c.name != DEFAULT_CONTAINER_NAME)
     for container in (*containers, *pod.status.init_container_statuses):

@@ -1,4 +1,4 @@
-"""Brings pods and services to the spec: creates missing ones, replaces failed ones, deletes surplus ones."""
+"""Brings pods and services to the spec: creates what is missing, replaces failed pods, deletes what is surplus."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ _POD_STATES = (ReplicaState.PENDING, ReplicaState.RUNNING)
 def plan_replicas(facts: Facts) -> Iterator[Want]:
     """Plan creations, deletions and restarts. Raises PodTemplateError if a body can't be made.
 
-    A replica whose pod terminates gets a new pod when the old one is gone, for both have the same name. A failed pod
+    A replica whose pod terminates gets a new pod when the old pod is gone, for both have the same name. A failed pod
     stays until its restart delay has passed: it holds the logs, and its name. Then it is deleted at once, for nothing
-    runs in it, and its successor is created in the same plan. Where all replicas restart together, no pod is made
-    before the last old one is gone.
+    runs in it, and its successor is created in the same plan. Where all replicas restart together, pods are made only
+    when the last old pod is gone.
     """
     gang = facts.gang
-    # Otherwise replicas start again whose quota was given back. It is asked for again when the status shows that.
+    # If not, replicas start again whose quota was given back. It is asked for again when the status shows that.
     has_quota = facts.observed.gate is None or not _exceeds(facts.observed.gate, facts.groups)
     terms = _Terms(
         manifests=ReplicaManifests(facts.job, facts.groups, facts.options) if gang is None else gang.manifests,
         restart=facts.restart,
         per_job=facts.options.network is Network.PER_JOB,
         may_create=has_quota and not facts.restart.old and (gang is None or gang.may_create),
-        # A gang scheduler may still count the old pod: with one, its end is awaited.
+        # A gang scheduler may still count the old pod: where there is a gang, the end of the old pod is awaited.
         may_replace=has_quota and gang is None,
     )
     if facts.restart.old:
@@ -86,7 +86,7 @@ def plan_replicas(facts: Facts) -> Iterator[Want]:
 
 
 def free_lost_pods(facts: Facts) -> Iterator[Want]:
-    """Force the deletion of pods on a lost node that are past their grace period: no kubelet will confirm their end."""
+    """Force the deletion of pods on a lost node that are past their grace period: kubelets won't confirm their end."""
     for pod in facts.observed.pods:
         overdue = overdue_seconds(pod, facts.now, facts.options)
         if overdue is None:
@@ -100,7 +100,7 @@ def free_lost_pods(facts: Facts) -> Iterator[Want]:
 def count_first(facts: Facts) -> Iterator[Want]:
     """Write a resumption, a restart of all and a disruption before anything is done.
 
-    Otherwise a pod could be created that is taken for an old one, or be lost before its predecessor is counted.
+    Otherwise a pod could be created that is taken for an old pod, or be lost before its predecessor is counted.
     """
     if facts.resumed or facts.restart.causes or any(group.has_new_disruption for group in facts.groups):
         yield STATUS_FIRST
@@ -109,7 +109,7 @@ def count_first(facts: Facts) -> Iterator[Want]:
 
 
 class _Terms(msgspec.Struct, frozen=True):
-    """What holds for all replicas of the job.
+    """The conditions that are the same for all replicas of the job.
 
     With `per_job` there is one service for all replicas. Objects may be created with `may_create`, and a failed pod and
     its successor at once with `may_replace`.
@@ -162,7 +162,7 @@ def _exceeds(gate: QueueGate, groups: Sequence[ReplicaGroup]) -> bool:
 
 
 def report_edits(facts: Facts) -> Iterator[Want]:
-    """Report once that what pods are made from was changed while pods made from the old run."""
+    """Report once an edit of what pods are made from, if pods from before the edit run."""
     edited = [group for group in facts.groups if group.type in facts.observed.edited_templates]
     types = [group.type for group in edited if any(one.state in _POD_STATES for one in group.replicas)]
     if types:
@@ -271,7 +271,7 @@ def _delete_old(restart: JobRestart) -> Iterator[Want]:
 def _gone_when_deleted(group: ReplicaGroup, replica: Replica, manifests: ReplicaManifests) -> Pod | None:
     """Return the pod of a replica that restarts now, if no kubelet must confirm its end: its name is free at once.
 
-    One that was adopted may have another name, and a second pod of the replica may still run.
+    An adopted pod may have another name, and a second pod of the replica may still run.
     """
     pod = replica.pod
     if pod is None or replica.wait is None or replica.wait > 0:
@@ -295,7 +295,7 @@ def _restart(terms: _Terms, group: ReplicaGroup, replica: Replica, *, replace: b
     elif replica.pod is not None:
         phase = replica.pod.status.phase
         reason = DeleteReason.NODE_LOST if phase == "Unknown" else DeleteReason.RESTART
-        # Where kubelets restart containers, one that runs may be an older view of one that waits for that.
+        # Where kubelets restart containers, a running pod may be an older view of a pod that waits for its restart.
         as_seen = group.record.in_place and phase == "Running"
         yield from delete("pods", replica.pod, reason, as_seen=as_seen)
 

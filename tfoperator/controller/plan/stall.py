@@ -5,10 +5,11 @@ restart, a suspension, or the loss of a pod. From then on any news resets it. Ne
 as a job has never sent one, lines in the logs of the replicas that train (a parameter server logs nothing for days).
 
 *Logs* are not watched: the last lines are read at half of the deadline and at its end, and only for jobs that have a
-deadline. A line's time is by its node's clock. So a line counts as new by that clock, or if it differs from the one of
-the previous look: with two looks in a deadline no wrong clock makes a stall of a job that makes progress. Looks may
-come late, since their number in a second is bounded (`log_looks`). So a line that the look before has not found proves
-no stall, whatever its time: another look follows. The longer a job has been silent, the rarer are the looks at it.
+deadline. A line's time is by its node's clock. So a line counts as new by that clock, or if it differs from the line of
+the previous look: with two looks in a deadline, a wrong clock can't make a job look stalled if it makes progress. Looks
+may come late, since their number in a second is bounded (`log_looks`). So a line that the previous look has not found
+proves no stall, whatever its time: another look follows. The longer a job has been silent, the rarer are the looks at
+it.
 
 *A stall that is to be ended* (`onStall`) is reported first, in its own status write. It waits for the stacks of all
 threads, where they are taken, and is ended by the existing means: replicas are marked as lost, and the rules of
@@ -136,7 +137,7 @@ def _by_reports(facts: Facts, clock: _Clock, reported: TrainingProgress) -> Stal
 
 
 def _behind_by_reports(reported: TrainingProgress) -> tuple[str, ...]:
-    """Return those with the lowest step, if others have a higher one; else those that fell silent before the others."""
+    """Return the replicas with the lowest step, if others have a higher step; else those that fell silent first."""
     steps = {one.name: one.step for one in reported.behind if one.step is not None}
     highest = max([*steps.values(), *([reported.step] if reported.step is not None else [])], default=0)
     lowest = min(steps.values(), default=highest)
@@ -215,12 +216,12 @@ def _running(groups: Sequence[ReplicaGroup]) -> list[_Running]:
 
 
 def _training(running: list[_Running]) -> list[_Running]:
-    """Return those that train, whose logs show progress; all if none is known to."""
+    """Return the replicas that train, whose logs show progress; all replicas if none is known to train."""
     return [one for one in running if one[0].type in _TRAINING_TYPES] or running
 
 
 def _silent_first(times: Mapping[str, datetime]) -> tuple[str, ...]:
-    """Return those that fell silent before the others: all before the widest gap between two last signs of life."""
+    """Return the replicas that fell silent first: all before the widest gap between two last signs of life."""
     if len(times) < 2:
         return ()
     order = sorted(times, key=lambda name: times[name])

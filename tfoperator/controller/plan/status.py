@@ -47,7 +47,7 @@ _COMPARED_FIELDS = tuple(name for name in TFJobStatus.__struct_fields__ if name 
 
 
 def build_status(facts: Facts, conditions: Conditions, parts: Mapping[str, Any], usage: JobUsage | None) -> TFJobStatus:
-    """Return the complete status of the job, with these `parts`; `lastReconcileTime` is kept from the current one."""
+    """Return the complete status of the job, with these `parts`; the current `lastReconcileTime` is kept."""
     match facts.verdict.stage:
         case Stage.FINISHED:
             status = _status_after_end(facts.job, conditions)
@@ -62,11 +62,11 @@ def build_status(facts: Facts, conditions: Conditions, parts: Mapping[str, Any],
 def _status(facts: Facts, conditions: Conditions, usage: JobUsage | None) -> TFJobStatus:
     """Return the status of a job that goes on, is suspended, or ends now.
 
-    When the job has ended nothing counts as active, since what still runs is stopped. On success the Go operator
-    counts that as succeeded, and so do we. On failure it counts as active what ran when it saw the failure, whatever
-    it does with it then: so do we where `cleanPodPolicy` is set, as clients of that operator expect. Of a suspended job
-    the replicas that run on because they can't be stopped yet are active. The network is that of the job's objects: the
-    status has it if it isn't the Go operator's.
+    When the job has ended, replicas don't count as active, since replicas that still run are stopped. On success the Go
+    operator counts these as succeeded, and so do we. On failure it counts as active what ran when it saw the failure,
+    whatever it does with it then: so do we where `cleanPodPolicy` is set, as clients of that operator expect. In a
+    suspended job, replicas are active that run on because they can't be stopped yet. `network` is the network of the
+    job's objects: the status has it if it isn't the Go operator's.
     """
     job, groups, stage, held = facts.job, facts.groups, facts.verdict.stage, facts.running_on
     progress = facts.observed.progress or job.status.progress
@@ -106,8 +106,8 @@ def _status(facts: Facts, conditions: Conditions, usage: JobUsage | None) -> TFJ
 def _status_after_end(job: TFJob, conditions: Conditions) -> TFJobStatus:
     """Return the status of a job that had ended, which keeps its outcome, times and counts.
 
-    That an edit of the spec was observed is recorded, since kstatus (Helm with `--wait`, Flux) waits for that. A status
-    of the Go operator has no observed generation, and kstatus does not wait for one then. Conditions that an older
+    The generation of an edited spec is recorded as observed, since kstatus (Helm with `--wait`, Flux) waits for that. A
+    status of the Go operator has no observed generation, and kstatus does not wait then. Conditions that an older
     release wrote move to the list that they belong to.
     """
     status, generation = conditions.written_to(job.status), job.metadata.generation
@@ -129,7 +129,7 @@ def _status_of_invalid(facts: Facts, conditions: Conditions) -> TFJobStatus:
 
 
 def phase_of(conditions: Sequence[JobCondition], statuses: Iterable[ReplicaStatus]) -> str:
-    """Return the job's state in one word: Pending, Running, Succeeded, Failed or Unfacts.
+    """Return the job's state in one word: Pending, Running, Succeeded, Failed or Unknown.
 
     Running needs an active pod; a suspended job is Pending, for it waits to run. Unknown: the operator can no longer
     interpret the spec.
@@ -159,11 +159,11 @@ def readiness(groups: Iterable[ReplicaGroup]) -> tuple[int, int, int]:
 def is_worth_writing(old: TFJobStatus, new: TFJobStatus) -> bool:
     """Return whether anything changed that others must see, or that must not be forgotten.
 
-    `lastReconcileTime` alone is not worth a write, nor is progress, which the progress server writes, nor is usage,
-    which adds up from any earlier status, nor is the network, which the first status of a started job has (an older CRD
-    drops it at each write), nor are indexes that have started: forgetting one only means that a pod lost before
-    anything else happened is replaced without being counted. An index that is given up must be recorded, lest the pod's
-    end be mistaken for a loss.
+    Some changes alone are not worth a write: `lastReconcileTime`; progress, which the progress server writes; usage,
+    which adds up from any earlier status; the network, which the first status of a started job has (an older CRD drops
+    it at each write); and indexes that have started. Forgetting a started index only means that a pod that is lost
+    before anything else happened is replaced without being counted. An index that is given up must be recorded, lest
+    the pod's end be mistaken for a loss.
     """
     if old is new:
         return False
@@ -180,15 +180,15 @@ def is_worth_writing(old: TFJobStatus, new: TFJobStatus) -> bool:
 def seconds_until_due(
     observed: Observed, status: TFJobStatus, transitions: Set[ConditionType], options: PlanOptions, *, acts: bool
 ) -> float:
-    """Return the seconds that a status worth a write may wait if it comes without an event; 0 or less if none.
+    """Return the seconds that a status worth a write may wait if it comes without an event; 0 or less: write it now.
 
-    *One without news*: the creation of a job is no news to its creator. Its pods run a moment later, where pods start
-    at once, and one status write for both spares the API server its most expensive request: of nine calls per small job
-    one, and a tenth of the CPU that the job costs it.
+    *A status without news*: the creation of a job is no news to its creator. Its pods run a moment later, where pods
+    start at once, and one status write for both spares the API server its most expensive request: of nine calls per
+    small job one call, and a tenth of the CPU that the job costs it.
 
-    *One with nothing but counts*: that more replicas of a large job are active or ready is written together with the
-    changes of the next moment. The change is not lost: each plan until then finds it again. A plan that `acts` may
-    fail, and is then repeated when the API server says, not when the status is due.
+    *A status with nothing but counts*: that more replicas of a large job are active or ready is written together with
+    the changes of the next moment. The change is not lost: each plan until then finds it again. A plan that `acts` may
+    fail, and is then repeated at the time that the API server asks for, not when the status is due.
     """
     left = options.first_status_period - observed.known_for
     if left > 0 and not observed.job.status.conditions and transitions <= _UNREMARKABLE_CONDITIONS:
@@ -256,10 +256,10 @@ def counted(ready: int, total: int, completed: int, failed: int) -> str:
 def only_counts_rise(old: TFJobStatus, new: TFJobStatus, spec: TFJobSpec) -> bool:
     """Return whether `new` differs from `old` only in that more replicas are active or ready.
 
-    Then no client waits for it, and nothing would be lost with it. The result is False if fewer are (something may be
-    wrong), or if all workers are active, which a client that scales a job waits for. (The readiness of all replicas is
-    a condition.) Started indexes must be recorded, or the loss of a pod could not be told from its absence; the
-    progress server writes the progress.
+    Then clients don't wait for it, and it can be left out without a loss. The result is False if fewer are active or
+    ready (something may be wrong), or if all workers are active, which a client that scales a job waits for. (The
+    readiness of all replicas is a condition.) Started indexes must be recorded, or the loss of a pod would look like a
+    pod that never was; the progress server writes the progress.
     """
     if any(getattr(old, name) != getattr(new, name) for name in _COMPARED_FIELDS):
         return False

@@ -1,11 +1,12 @@
-"""Tells of slow replicas; under `onStraggler: Restart` has these, and those that fail on a node, made elsewhere. Pure.
+"""Reports slow replicas; `onStraggler: Restart` moves these, and replicas that fail on a node, elsewhere. Pure.
 
-`status.progress` says who is slow; a report of a pod that has just begun says nothing yet. A slow replica is told of in
-one status write, and restarted in a later one, by the existing means: it is marked as lost.
+`status.progress` names the slow replicas; a report of a pod that has just begun doesn't count yet. A slow replica is
+reported in one status write, and restarted in a later write, by the existing means: it is marked as lost.
 
-`status.nodeFailures` is the memory. After three failures of a replica in a row on one node, after an exit code by which
-a program tells of its device, or when it is slow there, its next pods avoid the node. That is written with the count of
-its restarts, before the pod is deleted, so each failure counts once. One that avoids three nodes is itself the reason.
+`status.nodeFailures` is the memory. The next pods of a replica avoid a node after three failures of the replica in a
+row there, after an exit code by which a program reports a broken device, or when the replica is slow there. That is
+written with the count of its restarts, before the pod is deleted, so each failure counts once. A replica that avoids
+three nodes is itself the reason of its failures, and avoids no more nodes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tfoperator.controller.plan.replicas import Replica, ReplicaState, restarted
 from tfoperator.controller.plan.restart import ending_of, restarts_in_place
 
 _DEVICE_EXIT_CODES = (201, 202)
-"""Of programs that find their device broken, or in use by a process that should be gone: DLRover's."""
+"""Exit codes of programs that find their device broken, or in use by a process that should be gone: DLRover's codes."""
 
 _IN_A_ROW = _MAX_NODES = 3
 _MIN_AGE = 20.0
@@ -83,7 +84,7 @@ def _moved(
     if node and not is_suspended and node not in avoided and len(avoided) < _MAX_NODES:
         count, replica = _failures(replica, is_slow=name in slow)
         if count:
-            # What it has counted elsewhere is in a row no more.
+            # Failures that it has counted on other nodes are in a row no more.
             count = min(count + own.get(node, 0), _IN_A_ROW)
             elsewhere = {f"{name}/{place}" for place in own if place not in avoided}
             noted = {**{key: value for key, value in noted.items() if key not in elsewhere}, f"{name}/{node}": count}
@@ -111,7 +112,7 @@ def _failures(replica: Replica, *, is_slow: bool) -> tuple[int, Replica]:
 
 
 def _slow(facts: Facts) -> dict[str, str]:
-    """Return by how much the replicas are slow that run and are."""
+    """Return the running replicas that are slow, and by how much."""
     reported, found = facts.observed.reported, {}
     slow = {one.name: one for one in reported.slow} if reported is not None else {}
     for group in facts.groups if slow else ():

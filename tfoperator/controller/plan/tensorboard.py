@@ -1,8 +1,8 @@
 """`spec.tensorBoard`: a deployment and a service beside the job, from its start until it is deleted. Pure.
 
 The job's end, its clean-up and its suspension leave a TensorBoard alone: it shows the data that the job has written. A
-deployment keeps it alive, so this module does not watch its pod. If a TensorBoard fails, the job continues: none of its
-actions is required.
+deployment keeps it alive, so this module does not watch its pod. If a TensorBoard fails, the job continues: its actions
+are not required.
 
 Where a queue suspends the job, its room is for others, and no quota counts a TensorBoard: the deployment goes, and
 comes back when the job is admitted again. The service stays, and with it the address. A TensorBoard of a job in a queue
@@ -36,7 +36,7 @@ _SPEC_FIELD = "spec.tensorBoard"
 
 
 def split_tensorboard(observed: Observed) -> tuple[Observed, TensorBoardObjects]:
-    """Return the observed objects of the job's replicas, and those of its TensorBoard.
+    """Return the observed objects of the job's replicas, and the objects of its TensorBoard.
 
     An object with a TensorBoard's labels under another name belongs to a user, and is in neither.
     """
@@ -53,7 +53,7 @@ def split_tensorboard(observed: Observed) -> tuple[Observed, TensorBoardObjects]
 
 
 def plan_tensorboard(facts: Facts) -> Iterator[Want]:
-    """Bring the TensorBoard to the spec. Nothing is created for a suspended job, and none runs for one in a queue.
+    """Bring the TensorBoard to the spec. For a suspended job create nothing; if it is queued, delete the deployment.
 
     A job that waits for its first start has nothing to show yet.
     """
@@ -82,7 +82,7 @@ def plan_tensorboard(facts: Facts) -> Iterator[Want]:
 
 
 def _refuse(job: TFJob, there: TensorBoardObjects, devices: Sequence[str]) -> Iterator[Want]:
-    """Have no TensorBoard, and report that once for each version of the job, or when there was one."""
+    """Remove the TensorBoard; report that once for each version of the job, or when there was a TensorBoard."""
     deployment = there.deployment
     is_new = job.status.observed_generation != job.metadata.generation and not is_finished(job.status.conditions)
     if is_new or (deployment is not None and deployment.metadata.deletion_timestamp is None):
@@ -109,7 +109,7 @@ def _bring(
 ) -> Iterator[Act]:
     """Create what is missing, and change objects made from an older spec.
 
-    Terminating ones keep their names until they are gone.
+    Terminating objects keep their names until they are gone.
     """
     name = names.tensorboard_name(job.metadata.name)
     if current is None:
@@ -120,7 +120,7 @@ def _bring(
     meta, annotations = current.metadata, body["metadata"]["annotations"]
     if meta.deletion_timestamp is not None or not annotations.items() - meta.annotations.items():
         return
-    # A service's type is all of it that the spec can change; the selector of either never does.
+    # The spec can change only the type of a service; the selectors of both never change.
     if kind == "services":
         spec = {"type": body["spec"]["type"]}
     else:

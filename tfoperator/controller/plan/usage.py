@@ -1,19 +1,19 @@
 """Determines what the time of a job goes to, and what it holds meanwhile. Pure.
 
-`account` returns the job's usage, changed only when its phase or the resources that its pods hold have changed: who
-reads it adds the time since then. So it is exact however rarely a status is written. Between two writes this process
+`account` returns the job's usage, changed only when its phase or the resources that its pods hold have changed: readers
+add the time since then. So it is exact however rarely a status is written. Between two writes this process
 remembers it; a new leader goes on from the status, and times of the changes that it missed are in the pods.
 
-*Without reports* the job trains while the programs of all its replicas but evaluators run (of dynamic workers, of
-any), and is lost from a restart until they do so again.
+*Without reports* the job trains while the programs of all its replicas but evaluators run (with dynamic workers: while
+any of them runs), and is lost from a restart until they do so again.
 
-*With reports* it trains from the first report on, and is lost from a restart, or after the report of the highest step
-if an earlier one comes, until a report of a step that was never reached before. The last words of the replicas that
-were there before don't count: they only tell how far the training was. When a job reports for the first time, the time
-from when its programs ran was their start.
+*With reports* it trains from the first report on. It is lost from a restart on, or from the report of the highest step
+on if the report of an earlier step follows, until a report of a step that was never reached before. The last reports of
+replicas from before the restart don't count: they only show how far the training was. When a job reports for the first
+time, the time since its programs began counts as their start.
 
 Times come from nodes' clocks, and numbers from programs and from whoever may write a status: each time is cut to the
-span from the last change until now, no sum ever falls, and what is kept is bounded.
+span from the last change until now, sums never fall, and what is kept is bounded.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _course(facts: Facts, before: JobUsage, now: datetime, *, stalled: bool) -> 
 
 
 class _Course(msgspec.Struct, frozen=True):
-    """What has become of the job since a moment: `spans` are the phases that it was in, the first as it was then."""
+    """The course of the job since a moment: `spans` are the phases that it was in, the first as it was then."""
 
     facts: Facts
     before: JobUsage
@@ -245,13 +245,13 @@ class _Course(msgspec.Struct, frozen=True):
 
     @property
     def _step(self) -> int | None:
-        """The step that was reported last; percent where no steps are."""
+        """The step that was reported last; the percentage if reports have no steps."""
         reported = self.reported
         return None if reported is None else (reported.percentage if reported.step is None else reported.step)
 
     @property
     def _report_time(self) -> datetime:
-        """When that was; as long ago as can be if never."""
+        """The time of that report; as long ago as possible if there was none."""
         reported = self.reported
         return utc(datetime.min if reported is None or not reported.last_updated_time else reported.last_updated_time)
 
@@ -267,11 +267,11 @@ class _Course(msgspec.Struct, frozen=True):
 
     @property
     def _is_elastic(self) -> bool:
-        """Whether workers come and go, and one is there."""
+        """Whether workers come and go, and at least one of them is there."""
         return bool(self.facts.job.spec.enable_dynamic_worker) and self._begun(self._needed()) is not None
 
     def _needed(self) -> list[Replica]:
-        """Return the replicas without which nothing trains, but those that have ended and whose pods are gone."""
+        """Return the replicas that training needs, without replicas that have ended and whose pods are gone."""
         groups = self.facts.groups
         needed = [group for group in groups if group.type is not ReplicaType.EVALUATOR] or groups
         return [
@@ -291,7 +291,7 @@ class _Course(msgspec.Struct, frozen=True):
         return max(times) if times and len(times) == len(begun) else None
 
     def _lost_at(self) -> datetime:
-        """Return when the first of the programs that restart ended; now if none tells."""
+        """Return when the first of the programs that restart ended; now if that is unknown."""
         lost = [
             termination_of(program_of(one.pod), last=one.state is ReplicaState.RUNNING)
             for group in self.facts.groups
@@ -311,7 +311,7 @@ class _Course(msgspec.Struct, frozen=True):
 
 
 def _in_order(spans: Sequence[Span], now: datetime) -> list[Span]:
-    """Return the spans with times that never fall and don't lie ahead; each with another phase than the one before."""
+    """Return the spans with times that never fall and don't lie ahead; adjacent spans have different phases."""
     found = [spans[0]]
     for phase, began in spans[1:]:
         if phase is not found[-1][0]:

@@ -1,9 +1,8 @@
 """Decides from the states of the replicas whether a job has succeeded, has failed or goes on.
 
-Success is looked for first, and a verdict is one or the other, never both: a job whose chief is done has succeeded
-even if the same glance shows a worker that failed, for the chief decides. How many workers must succeed and how many
-may fail are two questions with an answer each (`minSucceededWorkers`, `maxFailedWorkers`); a job also fails as soon as
-the first number is out of reach.
+Success is looked for first, and a verdict is either success or failure: a job whose chief is done has succeeded even if
+a worker has failed at the same time, for the chief decides. Two fields set how many workers must succeed and how many
+may fail (`minSucceededWorkers`, `maxFailedWorkers`); a job also fails as soon as the first number is out of reach.
 """
 
 from __future__ import annotations
@@ -108,8 +107,9 @@ def _has_succeeded(job: TFJob, groups: Sequence[ReplicaGroup]) -> bool:
 
     `minSucceededWorkers` goes before everything else. Without it all chiefs must have succeeded, where there are any;
     else worker 0, or under AllWorkers every worker but those that may fail; in a job that has neither chief nor worker
-    all replicas must. Types scaled to zero count as absent: no work done is no success. But where that leaves neither
-    chief nor worker the job waits for them: its success could not be taken back when they are scaled up again.
+    all replicas must. Types scaled to zero count as absent: without any work, a job has not succeeded. But where that
+    leaves neither chief nor worker the job waits for them: its success could not be taken back when they are scaled up
+    again.
     """
     present = [group for group in groups if group.size > 0]
     workers = next((group for group in present if group.type is ReplicaType.WORKER), None)
@@ -138,7 +138,7 @@ def absent_leaders(job: TFJob, groups: Sequence[ReplicaGroup]) -> tuple[ReplicaT
 
 
 def _has_too_many_failures(facts: Facts) -> bool:
-    """Return whether more restarts followed on failures than `backoffLimit` allows, or a kubelet is to make the next.
+    """Return whether more restarts follow on failures than `backoffLimit` allows, with those that kubelets will make.
 
     A restart by a kubelet, under the pod's own policy, is counted once the container runs again. Restarts after
     disruptions don't count.
@@ -210,7 +210,7 @@ def _replicas_failed_message(job: TFJob, group: ReplicaGroup) -> str:
 
 
 def _not_started_message(facts: Facts, left: float) -> str:
-    """Return which replicas have not started in time, and why not, as far as that is facts."""
+    """Return which replicas have not started in time, and why not, as far as that is known."""
     late = {(group.type, one.index) for group, one in facts.unstarted(left)}
     observed = facts.observed
     running = find_condition(observed.job.status.conditions, ConditionType.RUNNING)

@@ -9,7 +9,7 @@ submitted again under its name, and must then find its last checkpoint.
 
 *Progress* is reported by means of three variables and two files. The authorities to trust come to a pod as an
 annotation of its own, which a volume shows as a file. A ConfigMap would need the right to write ConfigMaps in every
-namespace, code that deletes them, and a watch. The token is one of the pod's own service account, for this job's
+namespace, code that deletes them, and a watch. The token is a token of the pod's own service account, for this job's
 reports alone: it is not valid for any request to an API server.
 """
 
@@ -133,7 +133,7 @@ def _is_some(amount: object) -> bool:
 
 
 def _joined(own: _Objects, more: Any, key: str) -> list[dict[str, Any]]:
-    """Return `own`, then those of `more` whose `key` is new."""
+    """Return `own`, then the members of `more` whose `key` is new."""
     result = list(own)
     seen = {_place(item.get(key)) for item in own}
     for item in (item for group in more for item in group):
@@ -168,7 +168,7 @@ def _mount(
     """Add a volume, and its mount to the training container.
 
     Raises PodTemplateError if the template uses the volume's name, which is for `use`, or the path of the mount, which
-    is that of `field`.
+    `field` asks for.
     """
     path, place = f"{template.path}.spec.volumes", mount["mountPath"]
     volumes = list_of_objects(template.spec.get("volumes"), path)
@@ -223,8 +223,8 @@ def give_access(template: Template, access: ProgressAccess, job: ObjectMeta) -> 
 def add_restart_rule(template: Template, job: TFJob, policy: RestartPolicy) -> None:
     """Have the training container started again in its pod after each retryable exit code, and after no other.
 
-    Pods of other policies need no rule. Where no restart is allowed at all there is none, for a kubelet would make one
-    before it is told not to.
+    Pods of other policies need no rule. Where no restart is allowed at all there is no rule either, for a kubelet would
+    restart the container before the operator could prevent it.
     """
     if policy is not RestartPolicy.EXIT_CODE or job.spec.policy.backoff_limit == 0:
         return

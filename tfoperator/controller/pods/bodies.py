@@ -33,7 +33,7 @@ def owner_reference(job: TFJob) -> dict[str, Any]:
 def pod_restart_policy(policy: RestartPolicy, *, together: bool) -> str:
     """Return the pod's restartPolicy. ExitCode becomes Never: the operator itself looks at the exit code.
 
-    So does every policy where all replicas restart together: a kubelet would restart only one container.
+    Every policy becomes Never where all replicas restart together: a kubelet would restart only one container.
     """
     return "Never" if together or policy is RestartPolicy.EXIT_CODE else str(policy)
 
@@ -46,9 +46,9 @@ class ReplicaPod(NamedTuple):
 
     With `subdomain`, the name of the job's one service, the pod is found under that. `env` is added to the training
     container's own variables, in the place of a TF_CONFIG that the user set: two of the same name would leave the
-    choice to the runtime, and in the Go operator's pods the operator's is used. Without one (a job of one replica) the
-    user's stays. `arguments` follow the container's own, so that of two of the same name the operator's is read last.
-    `restarts` are counts by annotation.
+    choice to the runtime, and in the Go operator's pods the operator's is used. Without the operator's TF_CONFIG (a job
+    of one replica) the user's stays. `arguments` follow the container's own: if two have the same name, a program reads
+    the operator's argument last. `restarts` are counts by annotation.
     """
 
     name: str
@@ -88,12 +88,12 @@ def pod_body(job: TFJob, template: Template, replica: ReplicaPod) -> dict[str, A
 
 
 def away_from(pod: dict[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
-    """Return the pod, not to be scheduled to these nodes: besides what its own affinity requires."""
+    """Return the pod with a rule against these nodes, beside the rules of its own affinity."""
     affinity = pod["spec"].get("affinity") or {}
     of_nodes = affinity.get("nodeAffinity") or {}
     required = of_nodes.get(_REQUIRED) or {}
     rule = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": [*nodes]}
-    # One of the terms has to hold, and of that all expressions.
+    # At least one of the terms must hold, with all of its expressions.
     given = required.get("nodeSelectorTerms") or [{}]
     terms = [term | {"matchExpressions": [*(term.get("matchExpressions") or ()), rule]} for term in given]
     of_nodes = of_nodes | {_REQUIRED: required | {"nodeSelectorTerms": terms}}

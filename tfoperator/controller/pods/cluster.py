@@ -28,7 +28,7 @@ _MIN_VARIABLE_LENGTH = 10
 
 
 class Abbreviations:
-    """The variables of one job, by which its lists of hosts are short. Not thread-safe.
+    """The variables that make the lists of hosts of one job short. Not thread-safe.
 
     They are called `name` (as short as can be, for they stand between any two hosts), and where that is in `taken` or
     there are several, `name` with more underscores.
@@ -73,10 +73,10 @@ class TFConfig:
     `hosts` are the `host:port` of its replicas by type, in index order. Types are spelled in lower case (`chief`,
     `master`, `ps`, `worker`, `evaluator`) and sorted, as the Go operator's encoder does.
 
-    `sparse` is the variant for dynamic workers: a process gets only those that it must know at its start, so that
+    `sparse` is the variant for dynamic workers: a process gets only the hosts that it must know at its start, so that
     workers can come and go without the others being restarted. A worker sees itself, every PS and the chief; the chief
-    itself, every PS; a PS itself; an evaluator the chief. (The Go operator leaves the chief out of it, which no
-    chief-based training loop survives.)
+    itself, every PS; a PS itself; an evaluator the chief. (The Go operator leaves the chief out, and chief-based
+    training loops fail without it.)
 
     With `abbreviations` the text may refer to their variables.
     """
@@ -97,7 +97,7 @@ class TFConfig:
 
     def _sparse_cluster(self, replica_type: ReplicaType, index: int) -> str:
         task = replica_type.lower()
-        # A missing type is spelled as empty for the two that the Go operator always names.
+        # The Go operator always names these two types: they are empty if the job does not have them.
         cluster: dict[str, object] = {"worker": {}, "ps": []}
         if replica_type is ReplicaType.PS:
             cluster["ps"] = self._hosts[task][index : index + 1]

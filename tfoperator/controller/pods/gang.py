@@ -60,11 +60,11 @@ class GangScheduler(msgspec.Struct, frozen=True):
 
     @property
     def is_kubernetes(self) -> bool:
-        """Whether it is Kubernetes' own, whose PodGroups stay as long as they have pods, and say no resources."""
+        """Whether it is Kubernetes' own, whose PodGroups stay as long as they have pods, and have no resources."""
         return self.kind is GangKind.KUBERNETES
 
     def add_member(self, template: Template, job: TFJob, replica_type: str) -> None:
-        """Make the template's pods members of the job's PodGroup. One that names a scheduler keeps it."""
+        """Make the template's pods members of the job's PodGroup. If it names a scheduler, that stays."""
         if not template.scheduler_name:
             template.spec = template.spec | {"schedulerName": self.name}
         if self.is_kubernetes:
@@ -129,8 +129,8 @@ class GangScheduler(msgspec.Struct, frozen=True):
         """Return the merge patch that brings an existing PodGroup to the wanted spec; empty if none is needed.
 
         Quantities are compared as numbers, for Volcano rewrites `1000m` to `1`. A queue that the job doesn't name is
-        Volcano's choice. Annotations and labels of others stay. Of a member that is beyond the bounds of a cache
-        `pod_groups` has the rule.
+        Volcano's choice. Annotations and labels of others stay. `pod_groups` has the rule for a member that is beyond
+        the bounds of a cache.
         """
         old, new = self._fields(current.spec), self._fields(wanted)
         spec: dict[str, Any] = {

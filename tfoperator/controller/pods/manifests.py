@@ -79,9 +79,9 @@ def desired_policy(spec: ReplicaSpec | None) -> RestartPolicy:
 class _Cluster(NamedTuple):
     """The cluster description for a job's replicas.
 
-    There is no TF_CONFIG in a job of a single replica, which has no peers (the Go operator's rule), and there are no
-    arguments in one that didn't ask for them. Both may refer to `variables`. With a service for each replica they
-    don't: their text is the Go operator's, byte by byte.
+    A job of a single replica has no TF_CONFIG, since it has no peers (the Go operator's rule), and a job that didn't
+    ask for arguments has none. Both may refer to `variables`. With a service for each replica they don't: their text is
+    the Go operator's, byte by byte.
 
     `processes` are the variables of Keras 3 and JAX. The process of the first replica of a type in `first_process` has
     that number; a type that is not in it has no such process.
@@ -113,7 +113,7 @@ class _Cluster(NamedTuple):
 
 
 class PodCounts(NamedTuple):
-    """How often a replica was restarted before a pod of it, this start included, and how often after a disruption.
+    """The number of restarts of a replica up to the start of its pod, and how many followed on disruptions.
 
     Besides, all replicas of the job have been restarted together `job_restarts` times.
     """
@@ -184,7 +184,7 @@ class ReplicaManifests:
         return job_service_body(self._job, name=self._options.naming.job(self._job))
 
     def overrules_host_name(self, group: DesiredReplicas) -> bool:
-        """Return whether the template sets a host name other than the one by which the replicas find each other."""
+        """Return whether the template sets a host name that differs from the name by which replicas find each other."""
         return bool(self._subdomain) and self.template(group).has_own_host_name
 
     def overrules_restart_policy(self, group: DesiredReplicas) -> bool:
@@ -322,7 +322,7 @@ class ReplicaManifests:
 def _abbreviations(templates: Sequence[Template]) -> Abbreviations:
     """Return abbreviations with variables that no template has, or refers to.
 
-    The variables of `envFrom` are not known here: the chosen name is an unlikely one.
+    The variables of `envFrom` are not known here: then the chosen name is an unlikely name.
     """
     containers = [template.containers[template.container] for template in templates]
     taken = {str(variable.get("name")) for template in templates for variable in template.env}

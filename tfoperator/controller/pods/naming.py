@@ -1,11 +1,11 @@
 """The names of a job's objects, and the headless services by which its replicas find each other.
 
-Names are those that the Go operator gives, or have a piece of the job's UID. There is one service for each replica, or
-one for the whole job. Both are options of the operator, which may change while jobs run. A job must keep its naming: a
-recreated worker must find its parameter servers under their existing names, TF_CONFIG names hosts that only one kind of
-service provides, and no object may be created twice under two names. Only a job without objects gets the options'. That
-the network is PerJob is recorded in the status; before the first status is written, or where an older CRD drops that
-field, the job's objects show it.
+Names are the Go operator's, or have a piece of the job's UID. There is one service for each replica, or one for the
+whole job. Both are options of the operator, which may change while jobs run. A job must keep its naming: a recreated
+worker must find its parameter servers under their existing names, TF_CONFIG names hosts that only one kind of service
+provides, and the operator must never create an object twice under two names. Only a job without objects gets the
+naming and network of the options. The status records that the network is PerJob; before the first status is written, or
+where an older CRD drops that field, the job's objects show it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NETWORKS = {network.value: network for network in Network}
 class Naming(msgspec.Struct, frozen=True):
     """Names a job's objects as the Go operator does, or, where `unique`, with a piece of the job's UID at the end.
 
-    No two jobs share a unique name, not even one after the other.
+    Two jobs never have the same unique name, not even one after the other.
     """
 
     unique: bool
@@ -49,7 +49,7 @@ NAMINGS = (PLAIN_NAMES, UNIQUE_NAMES)
 
 
 def naming_in_use(job: TFJob, objects: Iterable[HasMetadata], preferred: Naming) -> Naming:
-    """Return the naming of the job's pods and services; `preferred` if there are none, or none that follow one."""
+    """Return the naming of the job's pods and services; `preferred` if there are none, or if they follow no naming."""
     of_whole_job = None
     for one in objects:
         name, replica = one.metadata.name, names.replica_of(one.metadata.labels)
@@ -80,9 +80,9 @@ def is_service_of(job: TFJob, meta: ObjectMeta) -> bool:
 def network_in_use(
     job: TFJob, pods: Iterable[Pod], services: Iterable[Service], service_name: str, preferred: Network
 ) -> Network:
-    """Return the network of a started job; else the one that its spec asks for, else `preferred`.
+    """Return the network of a started job; else the network that its spec asks for, else `preferred`.
 
-    `service_name` is the name of the whole job's service. `services` must not include those of the job's TensorBoard.
+    `service_name` is the name of the whole job's service. `services` must not include a service of a TensorBoard.
     """
     if job.status.network == Network.PER_JOB:
         return Network.PER_JOB

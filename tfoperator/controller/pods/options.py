@@ -24,7 +24,7 @@ class PodOptions(msgspec.Struct, frozen=True, kw_only=True):
     `exposed_tensorboards` allows them services that are reached from outside the cluster.
     `naming` names the objects of jobs that have none yet, and `network` is theirs unless they set it. `gang` schedules
     the pods of a job together; None leaves each pod to the cluster's scheduler. `scheduling` lists the names allowed in
-    their PodGroup. `progress` is the server for programs' reports; None without one. `restart_rules`: kubelets restart
+    their PodGroup. `progress` is the server for programs' reports, or None. `restart_rules`: kubelets restart
     containers by rules of exit codes.
     """
 

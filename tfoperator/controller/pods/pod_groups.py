@@ -3,12 +3,12 @@
 Any user of a namespace may write a PodGroup with the labels of a job, of 1.5 MB. The operator compares a PodGroup with
 what its job wants, so it needs more than the names of its own: each annotation that an administrator lets jobs pass on.
 
-Of *annotations* a cache keeps eight bytes each, of up to MAX_ANNOTATIONS: by that it is known whether the PodGroup has
-an annotation with this value, also for a value that a job wants later. What has more is *beyond the bounds*, and so are
-resources of more than MAX_RESOURCES names. The rule for such a member: it is replaced if what the job wants is within
-the bounds, for then it differs for certain, and the next state of the PodGroup is within them. Where that can't be
-known (annotations of others are never removed; the job itself wants too much) the operator leaves the member as it is.
-So no PodGroup is written again and again.
+Of *annotations* a cache keeps eight bytes each, of up to MAX_ANNOTATIONS: from these the operator knows whether the
+PodGroup has an annotation with this value, also for a value that a job wants later. More annotations than that are
+*beyond the bounds*, and so are resources of more than MAX_RESOURCES names. The rule for such a member: it is replaced
+if the value that the job wants is within the bounds, for then it differs for certain, and the next state of the
+PodGroup is within them. Where the operator can't know that (annotations of others are never removed; the job itself
+wants too much), it leaves the member as it is. So it does not write a PodGroup again and again.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class PodGroupSpec(msgspec.Struct, frozen=True, rename="camel"):
 class PodGroupStatus(msgspec.Struct, frozen=True):
     """The status that a scheduler writes to a PodGroup.
 
-    The times of Volcano's conditions are left out: they change every minute, and no code needs them.
+    The times of Volcano's conditions are left out: they change every minute, and the operator doesn't need them.
     """
 
     phase: str = ""
@@ -85,7 +85,7 @@ class PodGroup(HasMetadata, frozen=True):
     marks: bytes | None = msgspec.field(default=b"", name="-")
 
     def lacks(self, wanted: Mapping[str, str]) -> dict[str, str]:
-        """Return those of the wanted annotations that it doesn't have; none if that can't be known."""
+        """Return the wanted annotations that it doesn't have; none if that can't be known."""
         if self.marks is None:
             return {}
         has = {self.marks[start : start + _MARK] for start in range(0, len(self.marks), _MARK)}
@@ -93,7 +93,7 @@ class PodGroup(HasMetadata, frozen=True):
 
 
 def short_name(name: str) -> str:
-    """Return the name as a cache keeps it: a longer one than any object has is cut."""
+    """Return the name as a cache keeps it: cut if it is longer than the name of any object."""
     return name if len(name) <= _MAX_NAME else name[:_MAX_NAME]
 
 
@@ -106,7 +106,7 @@ def is_kept(resources: Mapping[str, str | int]) -> bool:
 
 
 def _mark(key: str, value: str) -> bytes:
-    """Return eight bytes that stand for an annotation. A key has no NUL, so no two annotations are one text."""
+    """Return eight bytes that stand for an annotation. A key has no NUL, so two annotations never give one text."""
     return hashlib.blake2b(f"{key}\0{value}".encode(), digest_size=_MARK).digest()
 
 

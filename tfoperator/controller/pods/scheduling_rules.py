@@ -1,4 +1,4 @@
-"""What an administrator lets jobs name in their PodGroups: priority classes, queues and annotations.
+"""The names that an administrator allows in the PodGroups of jobs: priority classes, queues and annotations.
 
 The operator makes PodGroups with its own rights. A quota of pods by priority class, or an admission policy on pods,
 never sees the names in them, so the operator itself must check whether the job's namespace may use them: an
@@ -25,10 +25,10 @@ _HARMLESS_ANNOTATIONS = (
     "volcano.sh/task-topology-anti-affinity",
     "volcano.sh/task-topology-task-order",
 )
-"""What Volcano (1.14) reads in a PodGroup and no other job loses by: a lower claim, and how a job's pods are placed.
+"""The annotations that Volcano (1.14) reads and that harm no other job: a lower claim, where a job's pods go.
 
-By the others a job gets in before those that wait (`sla-waiting-time`) or may not be evicted (`jdb-min-available`,
-`jdb-max-unavailable`). The coscheduling plugin (0.34) reads none.
+With Volcano's other annotations a job gets in before jobs that wait (`sla-waiting-time`) or may not be evicted
+(`jdb-min-available`, `jdb-max-unavailable`). The coscheduling plugin (0.34) reads none.
 """
 
 ANY = "*"
@@ -53,7 +53,7 @@ class AllowedNames(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SchedulingRules(msgspec.Struct, frozen=True, rename="camel"):
-    """What PodGroups may have: by default every queue, every priority class except the system's, few annotations."""
+    """Names allowed in PodGroups; by default all queues, all priority classes but the system's, few annotations."""
 
     priority_classes: AllowedNames = AllowedNames((ANY,))
     queues: AllowedNames = AllowedNames((ANY,))

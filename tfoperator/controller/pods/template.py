@@ -18,7 +18,7 @@ from tfoperator.api.v1.types import ReplicaSpec
 
 
 class PodTemplateError(ValueError):
-    """No pod can be made from a template. The text is `field: message`."""
+    """Pods can't be made from a template. The text is `field: message`."""
 
 
 def list_of_objects(value: object, path: str) -> list[dict[str, Any]]:
@@ -42,9 +42,9 @@ def an_object(value: object, path: str) -> dict[str, Any]:
 class Template:
     """The template of one replica type. `path` is its path in the job.
 
-    `container` is the position of the training container: the one named `tensorflow`, else the first. `ports` are its
-    ports with the default one (`tfjob-port`, 2222) added where no port has that name, and `port` is the number of
-    that one. Raises PodTemplateError for a template without containers or of the wrong shape.
+    `container` is the position of the training container: the container named `tensorflow`, else the first. `ports` are
+    its ports; a port `tfjob-port` (2222) is added where none has that name. `port` is the number of the port with that
+    name. Raises PodTemplateError for a template without containers or of the wrong shape.
     """
 
     def __init__(self, replica_type: ReplicaType, spec: ReplicaSpec) -> None:

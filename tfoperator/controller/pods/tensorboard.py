@@ -2,7 +2,7 @@
 
 The last spec is recorded as a hash in an annotation, so that a change is noticed without reading back a spec that the
 API server has filled with defaults. Their labels differ from a replica's, so a pod of the deployment can't be taken for
-one.
+a replica.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tfoperator.kube.protocol.resources import DEPLOYMENTS, SERVICES
 _SECURITY_CONTEXT = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
 """The requirements of Pod Security's level `restricted`, for any image.
 
-With a user, since the images of TensorFlow are root's and would not start without one. Without an `fsGroup`: for that
-the kubelet would give the files of the volume to another group while replicas write there.
+It has a user, since the images of TensorFlow are root's and would not start without a user. It has no `fsGroup`: for
+that the kubelet would give the files of the volume to another group while replicas write there.
 """
 
 _PORT = 6006
@@ -48,7 +48,7 @@ def tensorboard_deployment(job: TFJob, tensorboard: TensorBoard, options: PodOpt
         ],
         "env": [
             *tensorboard.env,
-            # After the job's own, since of two of a name the last counts.
+            # After the job's own variables: of two variables with the same name the last counts.
             # Every address of the pod: `kubectl port-forward` comes by its loopback, a service by its IP.
             {"name": names.TENSORBOARD_HOST_VARIABLE, "value": "0.0.0.0"},
             {"name": names.TENSORBOARD_PORT_VARIABLE, "value": str(_PORT)},
