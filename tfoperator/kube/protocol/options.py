@@ -18,7 +18,7 @@ EVERYTHING: Final = Selection()
 
 
 class ListOptions(Selection, frozen=True, kw_only=True):
-    """One page of a list, or all of it with `limit` 0. Each default leaves the choice to the server."""
+    """One page of a list, or with `limit` 0 the whole list. Each default leaves the choice to the server."""
 
     resource_version: str = ""
     resource_version_match: str = ""
