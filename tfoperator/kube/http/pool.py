@@ -64,8 +64,8 @@ class Pool:
 
     def take_idle(self, certificate: ClientCertificate | None) -> ClientConnection | None:
         """Take an idle connection that is still valid; None if there is no such connection. Raises ClientClosed."""
-        # A connection authenticates when it is opened. When credentials change, connections with the old credentials are
-        # dropped within a second.
+        # A connection authenticates when it is opened. When credentials change, connections with the old
+        # credentials are dropped within a second.
         tls = self._destination.tls
         context = tls.recent_context(certificate) if tls else None
         stale, found = [], None
