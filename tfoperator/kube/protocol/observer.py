@@ -16,7 +16,7 @@ class RequestObserver:
         """
 
     def rate_limiter_wait(self, method: str, host: str, seconds: float) -> None:
-        """Record that a client's rate limiter delayed a call by `seconds` (mostly 0); clients without a limiter never call it."""
+        """Record that the rate limiter delayed a request by `seconds` (mostly 0); not called without a rate limiter."""
 
     def retry(self, method: str, host: str, code: str) -> None:
         """Record a retry that the server asked for with the status `code`."""
