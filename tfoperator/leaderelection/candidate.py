@@ -81,7 +81,7 @@ class Candidate:
         return False, seen
 
     def release(self) -> bool:
-        """Release the lease if this candidate holds it, so that another can take it at once; return whether it is released.
+        """Release the lease if this candidate has it, so that another can take it at once; return False if that failed.
 
         The *fetched* holder counts: the holder last seen may be outdated, and a release because of it would take the
         lease from a new leader.
