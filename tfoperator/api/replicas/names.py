@@ -101,7 +101,7 @@ WORKDIR_VOLUME, WORKDIR_SOURCE_VOLUME = "tfoperator-workdir", "tfoperator-workdi
 _UID_PART_LENGTH = 8
 
 MAX_REPLICA_INDEX = 2**31 - 2
-"""The largest index that an int32 `replicas` can produce; an object with a larger one in its label is no replica's."""
+"""The largest index that an int32 `replicas` can produce; an object whose label has a larger index has no replica."""
 
 _TYPE_BY_LOWER = {replica_type.lower(): replica_type for replica_type in ReplicaType}
 _LOWER_BY_TYPE = {replica_type: lower for lower, replica_type in _TYPE_BY_LOWER.items()}

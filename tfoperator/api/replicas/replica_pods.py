@@ -27,7 +27,7 @@ FIRST_RETRYABLE_EXIT_CODE = 128
 
 
 _MAX_SIGNALS = 32
-"""Exit codes from 128 to this many above it count as signals: programs don't use them with a meaning of their own."""
+"""Exit codes between 128 and 128 plus this number count as signals: programs don't use them for anything else."""
 
 
 def signal_of(exit_code: int) -> str:
@@ -71,8 +71,8 @@ def replica_phase(pod: Pod) -> str:
 
     While other containers run, it is Succeeded or Failed once `tensorflow` has ended and the pod's restart policy does
     not start it again. For a failed pod it is Succeeded if `tensorflow` had succeeded and another container failed. If
-    Kubernetes ended the pod (then `status.reason` is set), it stays Failed, because a program may answer SIGTERM with
-    0.
+    Kubernetes ended the pod (`status.reason` is set), and the operator had not stopped it, it stays Failed, because a
+    program may answer SIGTERM with 0.
     """
     phase = pod.status.phase
     if phase not in ("Running", "Failed") or len(pod.status.container_statuses) < 2:
