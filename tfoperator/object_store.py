@@ -190,15 +190,15 @@ class Objects:
             return error
         return None
 
-    # An artifact: the object at the URL, or those below it.
+    # An artifact: the object at the URL, or the objects below it.
 
     def here(self) -> Iterator[ObjectInfo]:
-        """Yield the object at the URL and those below it; none if there is nothing."""
+        """Yield the object at the URL and the objects below it, as far as they exist."""
         at_url = self.find() if self._path else None
         return chain(() if at_url is None else (at_url,), self.all())
 
     def download(self, path: Path) -> None:
-        """Copy the object at the URL to a new file, or those below it into a new directory. Raises OSError."""
+        """Copy the object at the URL to a new file, or the objects below it into a new directory. Raises OSError."""
         found = list(islice(self.here(), _MAX_FILES + 1))
         if not found or len(found) > _MAX_FILES:
             what = "nothing" if not found else f"more than {_MAX_FILES} objects"
@@ -225,7 +225,7 @@ class Objects:
             self.put("", path)
 
     def remove(self) -> None:
-        """Remove the object at the URL and those below it."""
+        """Remove the object at the URL and the objects below it."""
         self.delete([info.key for info in self.here()])
 
     # Names and errors.

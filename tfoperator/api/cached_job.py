@@ -2,8 +2,8 @@
 
 An API server takes objects of 1.5 MB, and one tenant can make a thousand. The cache keeps only a hash of templates that
 are too large, and of all templates of jobs that need none now. Code that needs such a template reads the job again
-(`templates.NotKept`). Such a job is validated while it is decoded. The rest of a spec, which is small, is kept whole,
-or the job is refused.
+(`templates.NotKept`). A job without its templates is validated while it is decoded. The rest of a spec, which is small,
+is kept whole, or the job is refused.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def printable(text: str) -> str:
 
 
 def reorders(text: str) -> bool:
-    """Return whether the text has characters that reorder the text after them: such a text is shown in ASCII."""
+    """Return whether the text has characters that reorder the text after them: write it in ASCII then."""
     return _REORDERS.search(text) is not None
 
 

@@ -12,7 +12,7 @@ _UNREADABLE = "..."
 def shown_url(text: str) -> str:
     """Return a URL in a form that may be printed and logged; return another text, such as a path, unchanged.
 
-    If a part may be a password, everything from that part on is left out.
+    If a password may contain a slash, or the URL is malformed, only the scheme is shown.
     """
     scheme, separator, rest = text.partition("://")
     if not separator:

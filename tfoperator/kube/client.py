@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tfoperator.kube.http.exec import Executed
 
 DEFAULT_BURST = 100
-"""Requests at once before a rate limit holds, where one is asked for."""
+"""The number of requests at once before a rate limit applies, if a limit is set."""
 
 REQUEST_TIMEOUT = 60.0
 """Seconds without a byte of an answer; an API server itself gives up after 60."""

@@ -41,7 +41,7 @@ class Field(msgspec.Struct, frozen=True):
     - `since`: the release that brought the field.
     - `kubernetes`: the name of the type in Kubernetes, such as `[]EnvVar`, of a value that goes into a pod as it is.
     - `brief`: whether the CRD describes only the members of a value of Kubernetes, and not what is within them.
-    - `schema`: further members of the field's schema, which API servers alone check.
+    - `schema`: further members of the field's schema, which only API servers check.
     """
 
     description: str

@@ -52,7 +52,7 @@ _UNSET_VALUES = (None, False, RestartScope.REPLICA, RestartMode.RECREATE, OnStal
 
 
 def is_multikueue(job: TFJob) -> bool:
-    """Return whether the job runs on another cluster, and no operator of this one handles it."""
+    """Return whether the job runs on another cluster, so that operators of this cluster leave it alone."""
     return job.spec.policy.managed_by == MANAGED_BY_MULTIKUEUE
 
 

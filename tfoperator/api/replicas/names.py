@@ -77,7 +77,7 @@ TENSORBOARD_REPLICA = "tensorboard"
 """The name of the pod of a job's TensorBoard among its replicas."""
 
 OPERATOR_NAME = "tfjob-controller"
-"""Value of `LABEL_OPERATOR_NAME`, and the source of our events."""
+"""Value of `LABEL_OPERATOR_NAME`, and the source of the operator's events."""
 
 MANAGED_SELECTOR = f"{LABEL_OPERATOR_NAME}={OPERATOR_NAME}"
 """The label selector that picks the pods and services of every TFJob."""

@@ -14,7 +14,7 @@ from tfoperator.kube.views.objects import ObjectMeta
 
 
 def job_html(metadata: ObjectMeta, wanted: Mapping[str, int], status: TFJobStatus) -> str:
-    """Return a job's replicas, of which so many are `wanted` of each type, and its conditions as HTML."""
+    """Return a job's replicas and conditions as HTML; `wanted` is the desired number of replicas by type."""
     nothing = ReplicaStatus()
     replicas = [
         (kind, str(count), str(counts.active), str(counts.succeeded), str(counts.failed))

@@ -25,7 +25,7 @@ _RESERVED_VARIABLES = (TENSORBOARD_HOST_VARIABLE, TENSORBOARD_PORT_VARIABLE)
 
 
 class _PodParts(msgspec.Struct, frozen=True, rename="camel"):
-    """The parts of a TensorBoard that go unchanged into its pod: with a wrong type, an API server can't read the pod."""
+    """The parts of a TensorBoard that go unchanged into its pod: an API server can't read a wrong type in them."""
 
     env: tuple[EnvVar, ...] = ()
     security_context: SecurityContext | None = None

@@ -220,8 +220,8 @@ class _Loader:
 
     def _credentials(self, server: str, parts: WrittenParts) -> Credentials:
         user = self._user
-        # At http:// on this machine is `kubectl proxy`, or another program on its port: it needs no credentials and, as
-        # with kubectl, gets none. For other http:// servers ClusterConfig raises the error.
+        # A server at http:// on this machine is `kubectl proxy`, or another program on its port. It needs no
+        # credentials and, as with kubectl, gets none. For other http:// servers ClusterConfig raises the error.
         if user is None or (is_plain(server) and is_loopback(urlsplit(server).hostname or "")):
             return StaticCredentials()
         if path := user.file("tokenFile"):

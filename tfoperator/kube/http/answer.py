@@ -45,7 +45,7 @@ class Source(Protocol):
 
 
 def header_of(fields: Fields, name: str) -> str:
-    """Return the value of a header, given its lower-case name; several are joined, none gives ""."""
+    """Return the value of a header, given its lower-case name; several values are joined; "" if there is none."""
     wanted = name.encode()
     return b", ".join([value.strip() for field, value in fields if field.lower() == wanted]).decode("latin-1")
 

@@ -8,7 +8,7 @@ import msgspec
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which objects of a collection: those that match both selectors; an empty selector matches all."""
+    """The objects of a collection that match both selectors; an empty selector matches all."""
 
     label_selector: str = ""
     field_selector: str = ""

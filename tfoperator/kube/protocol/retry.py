@@ -47,9 +47,9 @@ _RETRY_DELAY = 0.010  # seconds; both as in client-go's DefaultRetry: conflicts 
 class Backoff:
     """A sequence of delays: BASE, BASE * FACTOR, ... `cap`, each stretched by up to JITTER times itself.
 
-    Starts over when RESET_AFTER seconds have passed since the last delay was asked for. The numbers are the same as in
-    client-go's reflector (0.8 s doubling, up to twice that by jitter, forgotten after two quiet minutes). For one
-    thread.
+    Starts over when RESET_AFTER seconds have passed since the last call of `next`. The numbers are the same as in
+    client-go's reflector (0.8 s doubling, up to twice that by jitter, forgotten after two quiet minutes). Not
+    thread-safe.
     """
 
     def __init__(self, *, cap: float, clock: Clock, rng: random.Random) -> None:

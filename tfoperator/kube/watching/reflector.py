@@ -37,7 +37,7 @@ T = TypeVar("T", bound=HasMetadata)
 logger = logging.getLogger(__name__)
 
 MIN_WATCH_TIMEOUT = 300
-"""Seconds; a watch is asked to last between this and twice this, so that watches don't all end at once."""
+"""Seconds; the client requests watches that last between this and twice this, so that they don't all end at once."""
 
 _HEALTHY_WATCH_SECONDS = 10.0
 """Seconds. A watch that lasted longer shows that there is no outage, however it ended: load balancers cut idle
