@@ -156,10 +156,9 @@ def check_restored(job: Mapping[str, Any], members: Collection[str]) -> None:
     """Raise ConversionError for the first of these members of a v1 job's spec that v1 refuses.
 
     An API server checks a v1alpha2 job by v1alpha2's rules and stores the converted job without another check, so the
-    rules have not checked the members from the annotation. The other members have passed those rules,
-    and are not checked here: a member that is older than the rules may be accepted all the same, and an API server may
-    ask about a part of a job.
-    The job's name is checked only if a TensorBoard is named after it.
+    rules have not checked the members from the annotation. The other members have passed those rules, and are not
+    checked here: a member that is older than the rules may be accepted all the same, and an API server may ask about a
+    part of a job. The job's name is checked only if a TensorBoard is named after it.
     """
     spec = job.get("spec")
     if not members or not isinstance(spec, dict):

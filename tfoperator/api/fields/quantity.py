@@ -47,7 +47,7 @@ def parse_signed_quantity(value: object) -> Fraction:
 
 
 def is_binary(value: object) -> bool:
-    """Return whether a quantity is written with a binary suffix, so that its sum is written with one, too."""
+    """Return whether a quantity is written with a binary suffix, because a sum is written like its parts."""
     return isinstance(value, str) and value.endswith("i")
 
 

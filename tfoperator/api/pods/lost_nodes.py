@@ -13,7 +13,7 @@ def node_is_lost(pod: Pod) -> bool:
     """Return whether the cluster reports the pod's node as gone, so that a kubelet will not finish the pod's deletion.
 
     A deletion by taint is not enough, since a live node may have any taint. In addition, the node controller must have
-    given the node up, or all containers of the pod must have stopped.
+    given the node up, or the pod must have no running container.
     """
     status = pod.status
     if status.phase == "Unknown" or status.reason == "NodeLost":

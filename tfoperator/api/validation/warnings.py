@@ -1,6 +1,6 @@
 """Warns of unintended effects of a valid job: too many hosts, its own TF_CONFIG, queues, ends during a save. Pure.
 
-The operator's configuration is not known here: hosts are counted as by default, with port 2222 and without a domain.
+The operator's configuration is not known here, so hosts are counted with its defaults: port 2222 and no domain.
 The operator itself counts the hosts as they are, and reports too many in an event (`TooManyReplicas`). The warnings
 about queues concern Kueue's handling of a job.
 """

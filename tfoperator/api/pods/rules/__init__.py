@@ -3,6 +3,7 @@
 `pod` has the rules of a whole pod or template, and the other modules have the rules of its parts. They follow
 Kubernetes 1.37 with the features that it has by default. Fields of other features have no rules, because an API server
 drops them. A contract test compares the rules with kube-apiserver on random templates: both name the same fields.
+
 The paths are kube-apiserver's, even where these are less exact than they could be: the path of a volume mount's
 `subPath`, for example, lacks the position of the mount.
 """
