@@ -1,8 +1,8 @@
-"""Objects in S3, Google Cloud Storage and Azure Blob Storage, by URL. The only module that knows the library, obstore.
+"""Objects in S3, Google Cloud Storage and Azure Blob Storage, by URL. Only this module uses the library, obstore.
 
 A URL is `s3://BUCKET/PATH`, `gs://BUCKET/PATH` or `az://CONTAINER/PATH`, without credentials: these come from the
-environment, or from the identity of the machine or pod. Requests are repeated for a while; their bodies and answers
-are bounded in time. An error's text has neither queries, where signatures are, nor the bodies of answers.
+environment, or from the identity of the machine or pod. Failed requests are repeated for a while; requests and answers
+are bounded in time. An error's text contains neither queries, which have signatures, nor the bodies of answers.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _NO_PART = re.compile(r"/\.{1,2}/|[^/]//|[\0-\x1f]")
 
 _REQUEST_TIME, _CONNECT_TIME = "30s", "5s"
 _RETRIES, _RETRY_TIME = 4, timedelta(seconds=15)
-"""A request that fails is not begun again after this time, so an outage is told within a minute at most."""
+"""A failed request is not retried after this time, so an outage is reported within a minute at most."""
 _PART_BYTES, _PARTS = 5 << 20, 2
-"""Of an upload in memory: its largest part, and how many at once."""
+"""For an upload in memory: the size of its largest part, and the number of parts at once."""
 
 _MAX_FILES = 100_000
 """Maximum number of objects that are downloaded as one directory."""
@@ -53,7 +53,7 @@ _ADVICE = {
 
 
 class ObjectStoreError(OSError):
-    """`strerror` names the URL and the reason. `passing`: the store does not answer, and may do so later."""
+    """`strerror` names the URL and the reason. `passing`: the store does not answer, and may answer later."""
 
     def __init__(self, message: str, *, passing: bool = False) -> None:
         super().__init__(5, message)
@@ -77,7 +77,7 @@ class ObjectInfo(NamedTuple):
 
 
 def is_object_url(place: str | os.PathLike[str]) -> bool:
-    """Return whether it is the URL of objects, and no path or other URL."""
+    """Return whether it is the URL of objects, not a path or another URL."""
     scheme, separator, _ = str(place).partition("://")
     return bool(separator) and scheme in SCHEMES
 
@@ -107,7 +107,7 @@ class Objects:
         return type(self)(f"{self.url}/{key}")
 
     def find(self, key: str = "") -> ObjectInfo | None:
-        """Return an object, None if there is none. Without a key it is the one at the URL itself."""
+        """Return an object, None if it does not exist. Without a key it is the object at the URL itself."""
         with self._in_words():
             try:
                 return self._info(self._store.head(self._full(key)))
@@ -117,11 +117,11 @@ class Objects:
     def get(self, key: str, *, last: int = 0, limit: int = 0) -> tuple[bytes, ObjectInfo] | None:
         """Return an object's content, or only its `last` bytes; None if there is no object.
 
-        Raises ObjectStoreError, too, for one of more bytes than the `limit`, if there is one.
+        Raises ObjectStoreError, too, if the object has more bytes than a `limit` above 0.
         """
         with self._in_words():
             try:
-                # By its beginning, for Azure knows no ranges that only count from the end.
+                # From its beginning, because Azure has no ranges that only count from the end.
                 first = self._store.head(self._full(key))["size"] - last if last else 0
                 found = self._store.get(self._full(key), options={"range": {"offset": first}} if first > 0 else None)
                 if limit and found.meta["size"] > limit:
@@ -135,9 +135,10 @@ class Objects:
     def put(
         self, key: str, content: bytes | Path, over: ObjectInfo | Literal["create", "overwrite"] = "overwrite"
     ) -> None:
-        """Write an object: in place of the version `over`, or as a new one, or anyhow. Raises OSError for a file.
+        """Write an object: in place of the version `over`, only if it is new ("create"), or in any case ("overwrite").
 
-        A write is all or nothing. Raises ObjectChanged if the object is another one by now.
+        Raises OSError if `content` is a file that can't be read. A write is all or nothing. Raises ObjectChanged if the
+        object is at another version by now.
         """
         from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError
 
@@ -159,26 +160,26 @@ class Objects:
                 yield from map(self._info, some)
 
     def folders(self, under: str = "") -> list[str]:
-        """Return the next parts of the keys below a key that have further parts, sorted."""
+        """Return the next part of the keys below a key, for keys that have further parts; sorted."""
         with self._in_words():
             found = self._store.list_with_delimiter(self._full(under) or None)["common_prefixes"]
         return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in found)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Remove objects; those that are not there don't matter."""
+        """Remove objects; a missing object is no error."""
         with self._in_words():
             if wanted := [self._full(key) for key in keys]:
                 self._store.delete(wanted)
 
     def link(self, key: str, lifetime: timedelta) -> str:
-        """Return a URL by which anyone can get an object, until then at most; it ends with the credentials used."""
+        """Return a URL by which anyone can get an object for this lifetime; it also ends with the credentials used."""
         from obstore import sign
 
         with self._in_words():
             return sign(self._store, "GET", self._full(key), lifetime)
 
     def check_writable(self) -> ObjectStoreError | None:
-        """Write an object and remove it; return the error of a store that does not answer, and raise any other."""
+        """Write an object and remove it; return the error if the store does not answer, and raise any other error."""
         probe = f".writable-{secrets.token_hex(4)}"
         try:
             self.put(probe, b"")
@@ -189,15 +190,15 @@ class Objects:
             return error
         return None
 
-    # An artifact: the object at the URL, or those below it.
+    # An artifact: the object at the URL, or the objects below it.
 
     def here(self) -> Iterator[ObjectInfo]:
-        """Yield the object at the URL and those below it; none if there is nothing."""
+        """Yield the object at the URL and the objects below it, as far as they exist."""
         at_url = self.find() if self._path else None
         return chain(() if at_url is None else (at_url,), self.all())
 
     def download(self, path: Path) -> None:
-        """Copy the object at the URL to a new file, or those below it into a new directory. Raises OSError."""
+        """Copy the object at the URL to a new file, or the objects below it into a new directory. Raises OSError."""
         found = list(islice(self.here(), _MAX_FILES + 1))
         if not found or len(found) > _MAX_FILES:
             what = "nothing" if not found else f"more than {_MAX_FILES} objects"
@@ -224,7 +225,7 @@ class Objects:
             self.put("", path)
 
     def remove(self) -> None:
-        """Remove the object at the URL and those below it."""
+        """Remove the object at the URL and the objects below it."""
         self.delete([info.key for info in self.here()])
 
     # Names and errors.

@@ -1,6 +1,6 @@
-"""The TFJob API: one room for each part, and defaults and the cache's view of a job beside them.
+"""The TFJob API: a package for each part, and beside them the defaults and the cache's view of a job.
 
-`fields` has what makes up a field, `v1` the types, `replicas` the names, templates and pods of a job's replicas,
+`fields` has the parts of a field, `v1` the types, `replicas` the names, templates and pods of a job's replicas,
 `kueue` its queues, and `waiting` the reasons why replicas do not run. `validation` finds the problems of a job,
 `schema` makes the CRD for API servers, `conversion` turns older versions into v1, `loading` turns a file into
 manifests. Parts that the operator's process does not need must be imported by name.

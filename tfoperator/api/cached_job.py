@@ -1,8 +1,9 @@
-"""What a cache keeps of a TFJob: bounded in bytes, whatever its author writes.
+"""The parts of a TFJob that a cache keeps: bounded in bytes, whatever its author writes.
 
-An API server takes objects of 1.5 MB, and one tenant can make a thousand. Of templates that are too large, and of all
-templates of jobs that need none now, a hash is kept: who needs one reads the job again (`templates.NotKept`). Such a
-job is validated while it is decoded. The rest of a spec, which is small, is kept whole, or the job is refused.
+An API server takes objects of 1.5 MB, and one tenant can make a thousand. The cache keeps only a hash of templates that
+are too large, and of all templates of jobs that need none now. Code that needs such a template reads the job again
+(`templates.NotKept`). A job without its templates is validated while it is decoded. The rest of a spec, which is small,
+is kept whole, or the job is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MAX_TEMPLATES, MAX_SPEC = 16 << 10, 64 << 10
 
 
 class TrimmedJob(TFJob, frozen=True, rename="camel"):
-    """A TFJob whose templates are hashes, with the errors that validation found before. One that ended has none."""
+    """A TFJob whose templates are hashes, with the errors of an earlier validation; none for a job that has ended."""
 
     problems: tuple[str, ...] = ()
 
@@ -60,8 +61,8 @@ _decode = compacting(
 def decode_job_for_cache(data: bytes) -> TFJob:
     """Decode a TFJob as `decode_tfjob` does, with the metadata that is read (64 annotations of up to 1,024 characters).
 
-    Templates are hashes where they are too large, the job is suspended, or has ended and has no TensorBoard. More than
-    MAX_SPEC bytes besides are a `decode_error`.
+    Templates become hashes if they are too large, if the job is suspended, or if it has ended and has no TensorBoard.
+    More than MAX_SPEC bytes besides the templates are a `decode_error`.
     """
     job = _decode(data)
     spec = job.spec

@@ -1,6 +1,6 @@
 """Fills in the defaults of a TFJob. Pure and total: invalid input passes through, and validation reports it.
 
-The controller defaults in memory, as the Go operator does, although API servers fill in most of it by the CRD: a job
+The controller sets defaults in memory, as the Go operator does, although API servers set most of them by the CRD: a job
 may be older than the CRD. The template's default port is added when a pod is made, not here, so that templates
 stay undecoded.
 """
@@ -48,14 +48,14 @@ def default(job: TFJob) -> TFJob:
 
 
 def _progress_deadline(seconds: int | None) -> int | None:
-    """Return the deadline that a stored value stands for. No CRD has allowed values below 1: those stay, as errors."""
+    """Return the deadline that a stored value stands for. Values below 1, which CRDs never allowed, stay as errors."""
     return seconds if seconds is None or seconds < 1 else max(seconds, LEAST_PROGRESS_DEADLINE)
 
 
 def normalise_replica_types(specs: dict[str, ReplicaSpec | None]) -> dict[str, ReplicaSpec | None]:
     """Spell the known replica types canonically (`worker` becomes `Worker`).
 
-    Unknown keys, and keys that would become the same one, stay as they are: nothing is dropped silently.
+    Unknown keys, and keys that would become equal, stay as they are, so that nothing is dropped silently.
     """
     proper = {key: parse_replica_type(key) for key in specs}
     spelled = Counter(replica_type for replica_type in proper.values() if replica_type is not None)

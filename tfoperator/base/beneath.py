@@ -1,7 +1,7 @@
-"""Reads files below a folder whose content is a stranger's: no name leads out of it, and no link is followed.
+"""Reads files below a folder whose content is untrusted: names can't lead out of it, and links are not followed.
 
-A name may come from another program, such as git, or from a file of the folder. Each component is opened by itself,
-relative to the one before, so that a link that appears meanwhile is not followed either.
+A name may come from another program, such as git, or from a file of the folder. Each component is opened separately,
+relative to its parent, so that a link that appears meanwhile is not followed either.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def open_beneath(root: int, name: str) -> BinaryIO:
 
 @contextmanager
 def opened_folder(path: str | os.PathLike[str]) -> Iterator[int]:
-    """Yield a descriptor of a folder, which itself may be behind links. Raises OSError."""
+    """Yield a descriptor of a folder; the path to the folder itself may contain links. Raises OSError."""
     root = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield root

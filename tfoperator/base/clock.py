@@ -1,10 +1,10 @@
 """Time, injected: every component that waits or compares times takes a `Clock`, so tests run on virtual time.
 
-Waiting is expressed as "until this condition is notified or this *deadline* passes", never as "for this long": a
+A wait is "until this condition is notified or this *deadline* passes", never "for this long": a
 deadline stays right when the clock moves between its computation and the start of the wait, which makes a virtual clock
 free of races.
 
-Timestamps of others may be missing, naive, in the future or absurd: functions here never raise because of them.
+Timestamps of other programs may be missing, naive, in the future or absurd: functions here never raise because of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Clock(Protocol):
     """The project's interface to time. Implementations are thread-safe."""
 
     def now(self) -> datetime:
-        """Return the wall-clock time, timezone-aware, in UTC. May jump; use it for timestamps people read."""
+        """Return the wall-clock time, timezone-aware, in UTC. May jump; use it for timestamps that people read."""
         ...
 
     def monotonic(self) -> float:
@@ -62,7 +62,7 @@ class SystemClock:
 
 
 class Elapsed:
-    """The time since it was made, by the clock that advanced more: one of the two stops while the machine sleeps."""
+    """The time since it was made, by the clock that advanced more: one of the clocks stops while the machine sleeps."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -78,8 +78,8 @@ class Elapsed:
 class StopSignal:
     """A one-way switch that threads can wait on with an injected clock, like a closed channel in Go.
 
-    Thread-safe. `set()` may be called any number of times, from any thread (not from a signal handler that
-    may have interrupted a `wait`: set it from a thread instead).
+    Thread-safe. `set()` may be called any number of times, from any thread. Don't call it in a signal handler, which
+    may have interrupted a `wait`: call it in a thread instead.
     """
 
     def __init__(self) -> None:
@@ -110,9 +110,9 @@ class StopSignal:
 
 
 class Repetition:
-    """Calls a function every few seconds in a thread of its own, the first time at once.
+    """Calls a function every few seconds in its own thread, the first time at once.
 
-    `start` and `stop` any number of times; the first stop is final. Thread-safe.
+    `start` and `stop` may be called any number of times; the first stop is final. Thread-safe.
     """
 
     def __init__(self, call: Callable[[], float | None], *, seconds: float, clock: Clock, name: str) -> None:

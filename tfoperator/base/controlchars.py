@@ -1,7 +1,7 @@
 """Makes untrusted text (logs, names, messages) harmless for the terminal that finally shows it.
 
 Escape sequences can retitle a window, move the cursor over earlier output, and on some terminals do more. Output into a
-pipe or a file reaches a terminal, too, by `grep`, `tee` or `cat`. Pure.
+pipe or a file reaches a terminal, too, through `grep`, `tee` or `cat`. Pure.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _DIRECTIONS = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 """Marks, embeddings, overrides and isolates of Unicode's bidirectional algorithm: they reorder what is shown."""
 
 _SEQUENCES = re.compile(
-    r"(\x1b\[[0-9;:]*m)"  # colours (SGR), the only ones that are kept
+    r"(\x1b\[[0-9;:]*m)"  # colours (SGR), the only sequences that are kept
     r"|\x1b[\]PX^_](?:[^\x07\x1b\n]*(?:\x07|\x1b\\)|)"  # OSC (titles, links), DCS and other strings, to their end
     r"|\x1b\[[0-?]*[ -/]*[@-~]"  # other CSI: cursor, screen
     r"|\x1b[ -/]+[0-~]|\x1b[0-OQ-WYZ\\`-~]"  # character sets, reset, ...
@@ -26,12 +26,12 @@ _REORDERS = re.compile(f"[{_DIRECTIONS}]")
 
 
 def without_controls(text: str, *, keep: str = "") -> str:
-    """Remove characters that move the cursor, ring or garble the terminal from output; keep colours and tabs.
+    """Remove characters that move the cursor, ring or garble the terminal; keep colours and tabs.
 
     Sequences are dropped, and single control characters become U+FFFD, unless they are in `keep`.
     """
     if text.isprintable():
-        return text  # as most lines, which cost almost nothing so
+        return text  # most lines are like this, and so cost almost nothing
 
     def harmless(match: re.Match[str]) -> str:
         found = match[0]
@@ -45,7 +45,7 @@ def without_controls(text: str, *, keep: str = "") -> str:
 def plain_text(line: str) -> str:
     """Return a line of a log without sequences for a terminal, colours included, and without control characters.
 
-    A backspace takes the character before it, as in bars that go back to draw their next state over the last one.
+    A backspace removes the character before it: some progress bars go back to draw their next state over the last.
     """
     if line.isprintable():
         return line
@@ -61,8 +61,8 @@ def plain_text(line: str) -> str:
 def shown_lines(text: str) -> list[str]:
     """Return the lines of a container's log, without line ends, each as a terminal finally shows it.
 
-    Only a line feed ends a line: a progress bar rewrites its line by carriage returns, and U+2028 or a form feed may
-    stand in any message.
+    Only a line feed ends a line: a progress bar rewrites its line with carriage returns, and U+2028 or a form feed may
+    be in any message.
     """
     lines = text.split("\n")
     if not lines[-1]:
@@ -91,7 +91,7 @@ def printable(text: str) -> str:
 
 
 def reorders(text: str) -> bool:
-    """Return whether the text has characters that reorder what is shown after them: write it in ASCII then."""
+    """Return whether the text has characters that reorder the text after them: write it in ASCII then."""
     return _REORDERS.search(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""Durations as text: parsed as in Go and by hand, formatted exactly, or shortened as kubectl shows ages. Pure."""
+"""Durations as text: parsed as in Go or as people write them, formatted exactly, or shortened as in kubectl's ages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DURATION = re.compile("".join(rf"(?:(?P<{unit}>\d+(?:\.\d+)?){unit})?" for unit
 def parse_duration(text: str) -> float:
     """Return the seconds of `15s`, `5m`, `1h30m` or `250ms`, the largest unit first; a bare number is seconds.
 
-    Raises ValueError for anything else, a negative number included.
+    Raises ValueError for any other text, including a negative number.
     """
     written = text.strip()
     match = _DURATION.fullmatch(written)
@@ -51,9 +51,9 @@ def format_duration(seconds: float) -> str:
 
 
 def human_duration(seconds: float) -> str:
-    """Return at most two units, the smaller one only where it matters: HumanDuration of k8s.io/apimachinery.
+    """Return at most two units, the smaller only where it matters: HumanDuration of k8s.io/apimachinery.
 
-    One second below zero is taken for a clock's inaccuracy, more is `<invalid>`.
+    One second below zero counts as a clock's inaccuracy and gives `0s`; more gives `<invalid>`.
 
     >>> [human_duration(s) for s in (0.4, 90, 200, 600, 5000, 90_000, 900_000)]
     ['0s', '90s', '3m20s', '10m', '83m', '25h', '10d']

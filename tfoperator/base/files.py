@@ -1,4 +1,4 @@
-"""Files that other programs use: opened whatever they have put there, read from their last lines, and locked."""
+"""Files that other programs use: opened safely whatever is at their path, read from their last lines, and locked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOCK_PAUSE = 0.002
 
 
 def local_path(uri: str) -> Path | None:
-    """Return the path of a URI on this machine; None for one elsewhere (`gs://bucket/x`)."""
+    """Return the path of a URI on this machine; None for a URI elsewhere (`gs://bucket/x`)."""
     parts = urlsplit(uri)
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return Path(unquote(parts.path))
@@ -27,7 +27,7 @@ def local_path(uri: str) -> Path | None:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a file without following a link, and without waiting. Raises OSError, also for what is no regular file."""
+    """Open a file without following a link, and without waiting. Raises OSError, also if it is not a regular file."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -36,7 +36,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def file_mark(path: str | Path, *, follow_symlinks: bool = True) -> tuple[int, int, int] | None:
-    """Return size, time and inode, by which versions of a file differ; None if there is none that can be looked at."""
+    """Return size, time and inode, by which versions of a file differ; None if the file can't be examined."""
     try:
         found = os.stat(path, follow_symlinks=follow_symlinks)
     except OSError:
@@ -45,9 +45,9 @@ def file_mark(path: str | Path, *, follow_symlinks: bool = True) -> tuple[int, i
 
 
 def take_lock(handle: int, *, shared: bool = False) -> bool:
-    """Take the kernel's lock of an open file; return whether it is ours, False if another holds it. Never waits.
+    """Take the kernel's lock of an open file; return whether this process has it, False if another has it. Never waits.
 
-    A shared lock is no obstacle to other shared ones. It is released when the file is closed or its process ends.
+    A shared lock does not exclude other shared locks. It is released when the file is closed or its process ends.
     Raises OSError if the file can't be locked at all, as on a network's file system that has no locks.
     """
     try:
@@ -58,9 +58,9 @@ def take_lock(handle: int, *, shared: bool = False) -> bool:
 
 
 def hold_lock(path: Path, seconds: float = 0.0) -> BinaryIO | None:
-    """Return a file, made if necessary, that holds its lock until it is closed; None if another holds it for so long.
+    """Return a file, made if necessary, that holds its lock until it is closed; None if another holds it for `seconds`.
 
-    All who wait try equally often, so that none is passed for long. Raises OSError, as `take_lock` does.
+    All waiting processes try equally often, so that each gets a turn. Raises OSError, as `take_lock` does.
     """
     end = time.monotonic() + seconds
     with ExitStack() as opened:
@@ -74,9 +74,9 @@ def hold_lock(path: Path, seconds: float = 0.0) -> BinaryIO | None:
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether a program holds the lock of a file, exclusively; False if there is no such file. Writes nothing.
+    """Return whether a program holds the exclusive lock of a file; False if there is no such file. Writes nothing.
 
-    For two system calls it holds a shared lock itself.
+    For the time of two system calls it holds a shared lock itself.
     """
     try:
         with open_regular(path) as stream:

@@ -1,4 +1,4 @@
-"""Makes metrics of prometheus_client, for rooms that count what they do where they do it."""
+"""Makes metrics of prometheus_client, for packages that count their own work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 
 class Makers:
-    """Makes metrics in one registry, or in none; the arguments are those of prometheus_client."""
+    """Makes metrics in one registry, or in none; the arguments are as in prometheus_client."""
 
     def __init__(self, registry: CollectorRegistry | None) -> None:
         self.counter = partial(Counter, registry=registry)

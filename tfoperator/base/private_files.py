@@ -1,6 +1,6 @@
-"""Files and folders that only their owner can read, whatever the umask; none is written through a link.
+"""Files and folders that only their owner can read, whatever the umask; links are never followed for a write.
 
-The files of a run quote Secrets: logs, volumes, the variables of a pod template.
+The files of a run may contain Secrets: in logs, volumes, and the variables of a pod template.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import stat
 from pathlib import Path
 
 OWN = ".tfoperator"
-"""The name of the folder, below the current one, in which commands keep their data by default."""
+"""The name of the folder, below the current folder, in which commands keep their data by default."""
 
 
 def make_folders(path: Path) -> None:
-    """Create a folder and its missing parents, all of them private. An existing one keeps its mode. Raises OSError.
+    """Create a folder and its missing parents, all of them private. An existing folder keeps its mode. Raises OSError.
 
     `Path.mkdir` makes parents with the permissions that the umask leaves: perhaps writable by everyone.
     """
@@ -41,7 +41,7 @@ def private_folder(path: Path) -> None:
 
 
 def others_may_replace(found: os.stat_result, user: int) -> bool:
-    """Return whether another user than this one, or root, may replace the files in a folder."""
+    """Return whether someone besides this user and root may replace the files in a folder."""
     open_to_all = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
     return found.st_uid not in (user, 0) or (stat.S_ISDIR(found.st_mode) and bool(open_to_all))
 
@@ -55,7 +55,7 @@ def check_own(folder: Path) -> None:
 def check_own_place(path: Path) -> None:
     """Raise PermissionError if another user may replace the data of a place in a folder `.tfoperator`.
 
-    In a folder that users share, another user may have made `.tfoperator` first: records in it name programs to run,
+    In a folder that users share, another user may have made `.tfoperator` first: its records name programs to run
     and files to use as results. Places elsewhere were chosen by the user, and are not checked.
     """
     for folder in (*reversed(path.parents), path):
@@ -69,7 +69,7 @@ def private_opener(path: str, flags: int) -> int:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read; a reader sees the old content or the new one, never a part."""
+    """Write a file that only its owner can read; a reader sees the whole old content or the whole new content."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     fresh.unlink(missing_ok=True)
     with open(fresh, "xb", opener=private_opener) as stream:

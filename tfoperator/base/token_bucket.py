@@ -1,7 +1,7 @@
 """A token bucket that returns waiting times, or refuses, and never sleeps itself.
 
-Reserving a token (rather than taking it) serves callers in their order of arrival, evenly spread, and leaves the
-sleeping to the caller, which can be interrupted.
+A caller reserves a token and waits for it. So callers are served in their order of arrival, evenly spread, and the
+caller sleeps itself, and can be interrupted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tfoperator.base.clock import Clock, SystemClock
 
 
 class TokenBucket:
-    """`qps` tokens per second, at most `burst` saved up; no limit at all with a `qps` of 0 or less. Thread-safe.
+    """`qps` tokens per second, at most `burst` saved up; no limit with a `qps` of 0 or less. Thread-safe.
 
     Raises ValueError for a limit with a `burst` below 1, which would block for ever.
     """

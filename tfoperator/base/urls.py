@@ -10,9 +10,9 @@ _UNREADABLE = "..."
 
 
 def shown_url(text: str) -> str:
-    """Return a URL as it may be printed and logged; another text, such as a path, as it is.
+    """Return a URL in a form that may be printed and logged; return another text, such as a path, unchanged.
 
-    The rest is left out where it can't be told from a password.
+    If a password may contain a slash, or the URL is malformed, only the scheme is shown.
     """
     scheme, separator, rest = text.partition("://")
     if not separator:
@@ -30,5 +30,5 @@ def shown_url(text: str) -> str:
 
 
 def with_shown_urls(text: str) -> str:
-    """Return a text, such as an error of a library, in which each URL is as it may be printed."""
+    """Return a text, such as an error of a library, with each URL in the form that may be printed."""
     return _URL.sub(lambda match: shown_url(match[0]), text)

@@ -9,7 +9,7 @@ import msgspec
 
 
 class Word(StrEnum):
-    """An enumeration of words, each with its traits. A table derives from it, and annotates the type of its `traits`.
+    """An enumeration of words, each with its traits. A subclass annotates the type of its `traits`.
 
     Raises TypeError, when the table is imported, for a row without traits.
     """
@@ -19,7 +19,7 @@ class Word(StrEnum):
     def __new__(cls, value: str, traits: msgspec.Struct | None = None) -> Self:
         """Make a member that is its word, and has its traits.
 
-        They have a default for type checkers alone, which take the look-up `ConditionType("Ready")` for a call of this.
+        `traits` has a default only for type checkers: to them the look-up `ConditionType("Ready")` is a call of this.
         """
         if traits is None:
             raise TypeError(f"{value} has no traits: its row in {cls.__name__} needs them behind the word")

@@ -1,9 +1,9 @@
-"""Turns a stream of occurrences into few events: similar ones are combined, equal ones counted, floods cut off.
+"""Turns a stream of occurrences into few events: similar events are combined, equal events counted, floods cut off.
 
-Events live in etcd and every one costs an API call, so a job that fails the same way for hours must cost neither. The
-three steps and their numbers are client-go's, and run in its order: aggregate, count, filter. Pure except for its
-state: time comes with each occurrence. A correlator serves one source (component and host), hence no key holds the
-source.
+Every event is stored in etcd and costs an API call, so a job that fails in the same way for hours must not fill etcd
+or cost many calls. The three steps and their numbers are client-go's, and run in its order: aggregate, count, filter.
+Pure except for its state: time comes with each occurrence. A correlator serves one source (component and host), so
+its keys don't contain the source.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.kube.views.event import ObjectReference
 
 MAX_MESSAGE = 1024
-"""Characters that a message may have; longer ones are cut, as the events API does not take more."""
+"""The most characters of a message; a longer message is cut, because the events API refuses it."""
 
 AGGREGATED_PREFIX = "(combined from similar events): "
 
@@ -49,7 +49,7 @@ class Occurrence(msgspec.Struct, frozen=True):
 class CorrelatedEvent(msgspec.Struct, frozen=True):
     """The wanted state on the API server: a new event if `count` is 1, else the next state of the event `name`.
 
-    `last` has the message to show, which may say that it stands for others.
+    `last` has the message to show, which may have a prefix for combined events.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Correlator:
         self._last_stamp = 0
 
     def correlate(self, occurrence: Occurrence) -> CorrelatedEvent | None:
-        """Return the event to write for this occurrence; None if there were too many about its object."""
+        """Return the event to write for this occurrence; None if there were too many events about its object."""
         key, message = self._aggregate(occurrence)
         event = self._count(key, msgspec.structs.replace(occurrence, message=message))
         return event if self._allow(occurrence) else None
@@ -78,11 +78,11 @@ class Correlator:
     def _aggregate(self, occurrence: Occurrence) -> tuple[_Key, str]:
         group = (*_object_key(occurrence.regarding), occurrence.type, occurrence.reason)
         self._now = occurrence.monotonic
-        messages = self._similar[group] = self._similar.get(group, set())  # so its time begins again
+        messages = self._similar[group] = self._similar.get(group, set())  # stored again, so its time begins again
         messages.add(occurrence.message)
         if len(messages) < _SIMILAR_LIMIT:
             return (*group, occurrence.regarding.field_path, occurrence.message), occurrence.message
-        # Only the new message is not remembered: messages that have events of their own continue to be counted there.
+        # The set does not keep the new message. Messages that have their own events continue to be counted there.
         messages.discard(occurrence.message)
         return group, bounded(AGGREGATED_PREFIX + occurrence.message)
 

@@ -1,8 +1,8 @@
 """Writes events to the API server, off the caller's path: recording an event must never delay or break work.
 
 Callers put occurrences into a bounded queue; one thread correlates and writes them. Events are a convenience for
-people, so when the server can't keep up they are dropped, counted, and that is logged once. They are written after
-objects: a burst of new jobs starts sooner if its events come after it.
+people. So when the server can't keep up, events are dropped and counted, and the log has one warning. Events are
+written after objects: a burst of new jobs starts sooner if its events come later.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 EventType = Literal["Normal", "Warning"]
 
 _QUEUE_SIZE = 1000
-_MAX_HELD = _QUEUE_SIZE // 2  # while other work has priority; as many still fit
+_MAX_HELD = _QUEUE_SIZE // 2  # the most events that wait while other work has priority; the rest of the queue is free
 _MAX_HOLD_SECONDS = 5.0  # seconds
 _LOOK_PERIOD = 0.1  # seconds between two checks for other work
 _MAX_TRIES = 12
@@ -52,13 +52,13 @@ class _Stopping(Exception):
 class EventRecorder:
     """Records events of one source. Thread-safe.
 
-    `start()` once, `stop()` once; events from before the start wait in the queue, those after the stop are dropped. A
-    write that gets no answer is tried again, 12 times in all, 10 s apart (the first pause is random, so that operators
-    don't retry in step); any answer of the API server is final.
+    Call `start()` once and `stop()` once. Events from before the start wait in the queue; events after the stop are
+    dropped. A write that gets no answer is tried again, 12 times in all, 10 s apart (the first pause is random, so
+    that operators don't retry in step). Any answer of the API server is final.
 
-    While `behind()` returns True, other work has priority: it is asked before each event, which is held for at most
-    5 s, and then all events recorded meanwhile are written with it; `behind` must not block. A warning is never held,
-    nor are earlier events about the same object: the events of one object keep their order.
+    While `behind()` returns True, other work has priority: the recorder calls it before each event. It holds the event
+    for at most 5 s, and then writes it and all events recorded meanwhile. `behind` must not block. A warning is never
+    held, nor are earlier events about the same object: the events of one object keep their order.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class EventRecorder:
     def stop(self, timeout: float = 5.0) -> bool:
         """Write the queued events, for at most `timeout` seconds and without retrying, then end. Idempotent.
 
-        Returns whether the thread has ended (it can be held up by a request in flight).
+        Returns whether the thread has ended (a request in flight can delay it).
         """
         with self._changed:
             if not self._stop.is_set():
@@ -152,7 +152,7 @@ class EventRecorder:
                 if event is not None:
                     self._write(event)
             except Exception:
-                # One event that can't be written, for any reason, must not end all others.
+                # If one event can't be written, for any reason, the other events must still be written.
                 logger.exception("event %s about %s is lost", occurrence.reason, occurrence.regarding)
 
     def _next(self) -> Occurrence | None:
@@ -184,7 +184,7 @@ class EventRecorder:
             self._clock.wait_until(self._changed, deadline)
 
     def _release(self, regarding: ObjectReference | None = None) -> None:
-        """Schedule held events for writing now: all of them, or those about an object; under the lock."""
+        """Schedule held events for writing now: all of them, or the events about an object; under the lock."""
         held, self._held = self._held, deque()
         for event in held:
             (self._queue if regarding is None or event.regarding == regarding else self._held).append(event)
@@ -193,7 +193,7 @@ class EventRecorder:
         try:
             self._retrying(self._send, event)
         except _Stopping:
-            # The server does not answer, so each further event would cost another time-out.
+            # The server does not answer, so each further event would take another time-out.
             self._discard_queue(also=1)
         except AlreadyExistsError:
             pass  # the answer to an earlier try was lost: the event exists
@@ -219,7 +219,7 @@ class EventRecorder:
                 self._client.patch(EVENTS, namespace, event.name, change, decode_nothing)
                 return
             except NotFoundError:
-                # The API server deletes events after an hour; this one is created again, its count kept.
+                # The API server deletes events after an hour; here the event is created again, with its count.
                 pass
         self._client.create(EVENTS, namespace, self._manifest(event, namespace), decode_nothing)
 

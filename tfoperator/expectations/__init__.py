@@ -1,4 +1,4 @@
-"""Creations and deletions that a job's replica sets still expect to see. Knows nothing of Kubernetes."""
+"""Creations and deletions that a job's replica sets still expect to see. It does not depend on Kubernetes."""
 
 from tfoperator.expectations.expectations import ExpectationKey, Expectations, expectation_key
 

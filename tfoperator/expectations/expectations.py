@@ -1,8 +1,8 @@
-"""Requested and not yet observed changes: stops a sync from acting on a cache older than its own writes.
+"""Changes that were requested and not observed yet: a sync must not act on a cache older than its own writes.
 
-Without this, a sync that runs before the watch has delivered the pods it just created would create them again.
-Expectations are kept per owner, replica type and kind, so one slow replica type doesn't hold up the others. They expire
-(5 minutes, as in Kubernetes' own controllers), so that a lost event can delay a job but never block it.
+Without expectations, a sync that runs before the watch has delivered the pods it just created would create them again.
+They are kept per owner, replica type and kind, so a slow replica type doesn't delay the others. They expire
+(5 minutes, as in Kubernetes' own controllers), so a lost event can delay a job but never block it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ DEFAULT_TTL = 300.0
 
 DEFAULT_MAX_KEYS = 1 << 20
 """Bound on the keys held. A job uses at most thirteen (two kinds for each of five replica types, its PodGroup, and the
-two objects of its TensorBoard), so this is 80,000 jobs that all created something within one TTL: reaching it means a
-leak, not load."""
+two objects of its TensorBoard), so this is 80,000 jobs that all created something within one TTL. Reaching the bound
+means a leak, not load."""
 
 
 class ExpectationKey(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class ExpectationKey(msgspec.Struct, frozen=True):
 
 
 def expectation_key(owner_uid: str, replica_type: str | None, kind: str) -> ExpectationKey:
-    """Return the key for objects of one replica type (in any case); empty or None for objects of no replica."""
+    """Return the key for objects of one replica type (in any case), or, with None or "", for objects of no replica."""
     return ExpectationKey(owner_uid, (replica_type or "").lower(), kind)
 
 
@@ -53,12 +53,12 @@ class _Outstanding(msgspec.Struct):
 
 
 class _OwnerIndexedCache(TTLCache[ExpectationKey, _Outstanding]):
-    """A TTLCache that also knows the keys of each owner, however an entry is removed. Not thread-safe."""
+    """A TTLCache that also has the keys of each owner, however an entry is removed. Not thread-safe."""
 
     def __init__(self, maxsize: int, ttl: float, clock: Clock) -> None:
         super().__init__(maxsize, ttl, timer=clock.monotonic)
         self._keys_of: dict[str, set[ExpectationKey]] = {}
-        self.evicted: list[tuple[ExpectationKey, _Outstanding]] = []  # unfulfilled ones, for the owner to report
+        self.evicted: list[tuple[ExpectationKey, _Outstanding]] = []  # unfulfilled entries, for the owner to report
 
     def keys_of(self, owner_uid: str) -> tuple[ExpectationKey, ...]:
         return tuple(self._keys_of.get(owner_uid, ()))
@@ -104,8 +104,8 @@ class _OwnerIndexedCache(TTLCache[ExpectationKey, _Outstanding]):
 class Expectations:
     """A thread-safe, bounded record of creations and deletions that a controller has yet to see in its cache.
 
-    Order matters: expect *before* the API call, and observe either in the event handler or, when the call
-    failed, right after it. A key that was never set, was forgotten or has expired is satisfied.
+    The order matters: expect *before* the API call. Observe in the event handler or, if the call failed, right after
+    the call. A key that was never set, was forgotten or has expired is satisfied.
 
     At the bound the least recently used key is dropped, and counts as satisfied from then on; if it still had
     outstanding changes a warning is logged. The worst consequence is a create that the API server refuses with
@@ -134,9 +134,9 @@ class Expectations:
         """Expect the objects with these UIDs to vanish, besides those expected before; restarts the TTL.
 
         Creations still pending under the key stay. Deletions are tracked by UID because the deletion of one object is
-        often observed twice (marked for deletion, then gone), which a counter would take for two. Unlike client-go's
-        they add up: one sync may delete in several steps, and an object whose deletion is forgotten would be taken for
-        an existing one, and later for a lost one.
+        often observed twice (marked for deletion, then gone), which a counter would count twice. Unlike client-go's
+        expectations they add up: one sync may delete in several steps. An object whose deletion is forgotten would
+        count as an existing object, and later as a lost object.
         """
         pending = set(uids)
         with self._lock:
@@ -154,7 +154,7 @@ class Expectations:
     def deletion_observed(self, key: ExpectationKey, uid: str) -> bool:
         """Note that the deletion of `uid` was seen, or failed. Only a UID that is pending counts.
 
-        Returns True if it was the last outstanding one under the key.
+        Returns True if it was the last change that was outstanding under the key.
         """
         with self._lock:
             outstanding = self._cache.find(key)

@@ -1,7 +1,7 @@
 """Caches that follow collections of the API server: indexer, lister, shared informer, factory.
 
 The design is client-go's (an informer lists once, watches for ever, and hands each change to handlers in order);
-differences are noted in the code. A reader never calls the API server; a handler never holds up the cache.
+the code notes the differences. A reader never calls the API server, and a handler never delays the cache.
 """
 
 from tfoperator.informers.delivery import Callbacks, InformerMetrics

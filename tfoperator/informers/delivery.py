@@ -1,8 +1,8 @@
-"""Handlers and hooks of an informer, and the queues between its threads: before the cache's, and before each handler's.
+"""Handlers and hooks of an informer, and the queues between its threads: one for the cache, and one for each handler.
 
-Items are not merged or reordered, so none can go stale. The queues decouple reading the socket from processing a
-change, and a slow handler from the cache and every other handler. They are unbounded on purpose: with a bound the
-slowest handler would stall all. Instead, the length of a handler's queue is a metric.
+Items are not merged or reordered, so an item can't become stale. The queues decouple reading the socket from processing
+a change, and a slow handler from the cache and the other handlers. They are unbounded on purpose: with a bound the
+slowest handler would delay all others. Instead, the length of a handler's queue is a metric.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ logger = logging.getLogger(__name__)
 class ResourceEventHandler(Protocol[T_contra]):
     """Called for every change of the cache, after the cache has changed, and first for the existing objects.
 
-    The calls of one registration come one at a time, from a thread of its own, in the order of the changes; a slow
-    handler delays no other. The objects are those in the cache: read-only. An exception in a call is logged, counted,
-    and dropped; the next call follows.
+    The calls of one registration come one at a time, from their own thread, in the order of the changes. A slow
+    handler does not delay other handlers. The objects are the cache's objects: read-only. An exception in a call is
+    logged, counted, and dropped; the next call follows.
     """
 
     def on_add(self, obj: T_contra) -> None:
@@ -39,12 +39,12 @@ class ResourceEventHandler(Protocol[T_contra]):
     def on_update(self, old: T_contra, new: T_contra) -> None:
         """Handle a changed object, or a resync (same `resource_version`, then usually the same object).
 
-        Compare UIDs: an object that was deleted and recreated while the watch was interrupted comes as one update.
+        Compare UIDs: if an object was deleted and recreated while the watch was interrupted, both arrive as one update.
         """
         ...
 
     def on_delete(self, obj: T_contra) -> None:
-        """Handle a deleted object: `obj` is its last state, or the last in the cache if no deletion was seen.
+        """Handle a deleted object: `obj` is its last state, or the cache's last state if the watch missed the deletion.
 
         May also be called for an object without an earlier call.
         """
@@ -54,7 +54,7 @@ class ResourceEventHandler(Protocol[T_contra]):
 class Callbacks(Generic[T]):
     """A `ResourceEventHandler` that calls `changed` for each object added or updated, `gone` for each deleted.
 
-    An update to an object of another UID is a deletion, too.
+    An update to an object of another UID counts as a deletion, too.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Callbacks(Generic[T]):
         self._changed(obj)
 
     def on_update(self, old: T, new: T) -> None:
-        """Call `changed` with the new object, after `gone` with another one of its name."""
+        """Call `changed` with the new object; if its UID is new, call `gone` with the old object first."""
         if old.metadata.uid != new.metadata.uid:
             self._gone(old)
         self._changed(new)
@@ -79,7 +79,7 @@ class Callbacks(Generic[T]):
 
 
 class InformerMetrics(ReflectorMetrics):
-    """Hooks that do nothing here; they show, too, whether the handlers keep up and whether one fails."""
+    """Hooks that do nothing here; they also show whether the handlers keep up and whether a handler fails."""
 
     def store_size(self, informer: str, read: Callable[[], int]) -> None:
         """Receive `read`, once: it returns, at any time and from any thread, the number of objects in the cache.
@@ -91,11 +91,11 @@ class InformerMetrics(ReflectorMetrics):
         """Receive `read`, once per handler: it returns, from any thread, the number of pending calls."""
 
     def handler_failed(self, informer: str, handler: str) -> None:
-        """Note that a handler raised; it misses that call, and continues with the next."""
+        """Record that a handler raised; it misses that call, and continues with the next."""
 
 
 Notification = tuple[T | None, T | None]
-"""A pending call, as the old object and the new one: an add has no old one, a delete no new one."""
+"""A pending call, as the old and the new object: the old is None for an add, the new is None for a delete."""
 
 
 class FifoClosed(Exception):
@@ -121,7 +121,9 @@ class Fifo(Generic[V]):
         with self._condition:
             if self._closed:
                 return
-            waits = not self._items  # if any: the consumer takes one after the other as long as there are some
+            waits = (
+                not self._items
+            )  # if the consumer waits at all: while there are items, it takes them without waiting
             self._items.extend(items)
             if waits:
                 self._condition.notify_all()
@@ -147,13 +149,13 @@ class Fifo(Generic[V]):
             return self._items.popleft()
 
     def poke(self) -> None:
-        """Make a waiting `pop`, or else the next one, return None, so that its caller can set another deadline."""
+        """Make a waiting `pop`, or else the next `pop`, return None, so that its caller can set another deadline."""
         with self._condition:
             self._poked = True
             self._condition.notify_all()
 
     def close(self) -> None:
-        """Drop queued items, refuse later ones, and end `pop`. Idempotent."""
+        """Drop queued items, refuse later items, and end `pop`. Idempotent."""
         with self._condition:
             self._closed = True
             self._items.clear()
@@ -161,9 +163,9 @@ class Fifo(Generic[V]):
 
 
 class Delivery(Generic[T]):
-    """Calls one handler, from a thread of its own; `push` may be called from any.
+    """Calls one handler, from its own thread; any thread may call `push`.
 
-    `next_resync` (on the clock's `monotonic()`, None: never) belongs to the informer, under the informer's lock.
+    `next_resync` (on the clock's `monotonic()`, None: never) belongs to the informer: only under the informer's lock.
     """
 
     def __init__(
@@ -199,7 +201,7 @@ class Delivery(Generic[T]):
             self._fifo.push(notifications)
 
     def close(self) -> None:
-        """Make no further call after the present one, and drop queued ones. Does not wait. Idempotent."""
+        """Make no further call after the present call, and drop the queued calls. Does not wait. Idempotent."""
         self._fifo.close()
 
     def join(self, timeout: float) -> bool:

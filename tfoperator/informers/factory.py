@@ -1,7 +1,7 @@
 """One informer per collection for a whole process: all users of a collection share its watch and cache.
 
-`--namespace a --namespace b` needs a watch per namespace (a watch can't cover two), but a controller need not know
-that: a group reads them as one. Usually it holds one informer, for all namespaces.
+`--namespace a --namespace b` needs a watch per namespace, because a watch can't cover two. A controller need not know
+that: a group reads all of them together. Usually a group holds one informer, for all namespaces.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Together(ABC):
             member.signal_stop()
 
     def stop(self, timeout: float = 10) -> bool:
-        """Stop all members at once; return False if one was still busy after `timeout` real seconds in all."""
+        """Stop all members at once; return False if a member was still busy after `timeout` real seconds in all."""
         self.signal_stop()
         deadline = time.monotonic() + timeout
         ended = [member.stop(max(deadline - time.monotonic(), 0)) for member in self.members]
@@ -93,7 +93,7 @@ class InformerGroup(Together, Generic[T]):
         return self._by_namespace[member].last_sync_resource_version
 
     def add_handler(self, handler: ResourceEventHandler[T], *, resync_period: float = 0, name: str = "") -> None:
-        """Call `SharedInformer.add_handler` of every member. One thread each: calls are in order per namespace only."""
+        """Call `SharedInformer.add_handler` of every member. Calls are in order only per namespace: one thread each."""
         for informer in self.informers:
             informer.add_handler(handler, resync_period=resync_period, name=name)
 

@@ -1,7 +1,7 @@
 """A shared cache of one collection: one watch on the server, any number of handlers and readers.
 
-Order of things for every change: the cache first, then the handlers, so that a handler which reads the cache finds
-at least the change it is called for. Threads: one reads the server (reflector), one changes the cache, one per handler.
+The cache changes first, and then the handlers are called, so a handler that reads the cache finds at least the change
+it is called for. Threads: one reads the server (reflector), one changes the cache, and each handler has its own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MIN_RESYNC_PERIOD = 1.0
 
 
 class InformerStopped(RuntimeError):
-    """A handler was to be added to an informer that has been stopped."""
+    """The caller tried to add a handler to an informer that has been stopped."""
 
 
 class SharedInformer(Generic[T]):
@@ -68,8 +68,8 @@ class SharedInformer(Generic[T]):
             threading.Thread(target=self._reflect, name=f"informer {name}: reflector", daemon=True),
             threading.Thread(target=self._process_news, name=f"informer {name}: cache", daemon=True),
         ]
-        # Guards the cache and the handlers as one: while it is held, no handler joins between a change of the cache and
-        # its notification. Also guards the fields below. Code under it only touches memory and notifies waiters.
+        # Guards the cache and the handlers together: a handler can't join between a change of the cache and the
+        # notification of it. Also guards the fields below. Code under it only touches memory and notifies waiters.
         self._state = threading.Condition()
         self._deliveries: list[Delivery[T]] = []
         self._synced = False
@@ -88,7 +88,7 @@ class SharedInformer(Generic[T]):
 
     @property
     def failure(self) -> Exception | None:
-        """The reason why the cache stopped, if it did: an index function raised. No server response can cause it."""
+        """The error that stopped the cache, if any: an index function raised. Server responses never cause it."""
         return self._failure
 
     @property
@@ -98,9 +98,9 @@ class SharedInformer(Generic[T]):
 
     @property
     def last_sync_resource_version(self) -> str:
-        """The version that the cache has reached, bookmarks included, as client-go's stores tell since 1.35.
+        """The version that the cache has reached, bookmarks included, as client-go's stores report it since 1.35.
 
-        Empty before the first list. Handlers may still have to hear of it, and the reflector may be ahead.
+        Empty before the first list. Calls of handlers may still be pending, and the reflector may be ahead.
         """
         return self._version
 
@@ -109,8 +109,8 @@ class SharedInformer(Generic[T]):
     def add_handler(self, handler: ResourceEventHandler[T], *, resync_period: float = 0, name: str = "") -> None:
         """Call `handler` for every change from now on, after an add for each existing object.
 
-        Every `resync_period` seconds (0: never) it gets an update of every object with itself. Raises InformerStopped
-        after `stop()`.
+        Every `resync_period` seconds (0: never) `handler` gets an update for every object, from the object to itself.
+        Raises InformerStopped after `stop()`.
         """
         if 0 < resync_period < MIN_RESYNC_PERIOD:
             logger.warning("%s: resync period %s s raised to %s s", self.name, resync_period, MIN_RESYNC_PERIOD)
@@ -130,7 +130,7 @@ class SharedInformer(Generic[T]):
                 delivery.push([(None, obj) for obj in self.indexer.list()])
                 delivery.start()
             self._deliveries.append(delivery)
-        self._fifo.poke()  # its resync may be due before the one that the cache thread waits for
+        self._fifo.poke()  # the handler's resync may be due before the resync that the cache thread waits for
 
     # --- lifecycle
 
@@ -159,7 +159,8 @@ class SharedInformer(Generic[T]):
     def stop(self, timeout: float = 10) -> bool:
         """Stop, and wait up to `timeout` real seconds for every thread to end. Idempotent.
 
-        False if one is still busy: a handler that does not return, or a request that the transport can't cancel.
+        Returns False if a thread is still busy: in a handler that does not return, or in a request that the transport
+        can't cancel.
         """
         self.signal_stop()
         deadline = time.monotonic() + timeout
@@ -213,7 +214,7 @@ class SharedInformer(Generic[T]):
         except FifoClosed:
             return
         except Exception as error:
-            # Continuing would leave an object out of the cache for ever: better a failure, which health checks show.
+            # Continuing would leave an object out of the cache for ever: a failure is better, as health checks show it.
             logger.critical("%s: the cache can't be kept any longer: %s", self.name, error, exc_info=True)
             self._reflector.stop()
             self._fifo.close()
@@ -247,7 +248,7 @@ class SharedInformer(Generic[T]):
                 if _is_change(old, obj):
                     notifications.append((old, obj))
         finally:
-            # Also if an index function raises: the handlers receive every change that the cache shows.
+            # This also runs if an index function raises: handlers receive every change that the cache shows.
             for delivery in self._deliveries:
                 delivery.push(notifications)
 
@@ -264,8 +265,9 @@ class SharedInformer(Generic[T]):
             delivery.push([*deleted, *shown] if delivery in due else changes)
 
     def _resync(self) -> float | None:
-        """Resync the handlers that are due; return when the next one is due."""
-        # From the cache as it is now, in order with the changes: a resync never shows an older state after a newer one.
+        """Resync the handlers that are due; return the time at which the next handler is due."""
+        # It shows the present cache, in order with the changes: a resync never shows an older state after a newer
+        # state.
         with self._state:
             due = self._take_due()
             everything: list[Notification[T]] = [(obj, obj) for obj in self.indexer.list()] if due else []
@@ -277,7 +279,7 @@ class SharedInformer(Generic[T]):
             )
 
     def _take_due(self) -> list[Delivery[T]]:
-        """Return the deliveries whose resync is due, and set their next one."""
+        """Return the deliveries whose resync is due, and set the time of their next resync."""
         now = self._clock.monotonic()
         due = [
             delivery

@@ -1,10 +1,10 @@
 """The cache of an informer: objects by key and by index, and the interface for reading them.
 
-Objects go in and out by reference, so a cache of thousands of pods needs only the memory of the pods, and a look-up
-copies a list at most. That is sound because views are frozen: all readers share the object, and none can write to it.
+The cache stores references to objects, so a cache of thousands of pods needs only the memory of the pods, and a look-up
+copies a list at most. That is safe because views are frozen: all readers share the object, and can't write to it.
 
-The children of a job, and the objects that it might adopt, are one dictionary look-up, as in the controllers of
-Kubernetes since 1.34; the Go operator scans a namespace for every sync of every job.
+The children of a job, and the objects that it might adopt, are found by one dictionary look-up, as in the controllers
+of Kubernetes since 1.34; the Go operator scans a namespace for every sync of every job.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ IndexFunction = Callable[[V], Sequence[str]]
 """The values under which an object is found. Pure and quick: it runs under the indexer's lock, twice per update."""
 
 CONTROLLER_UID_INDEX = "controller-uid"
-"""Index name: objects by the UID of the owner that controls them. By UID, since a name may be taken again."""
+"""Index name: objects by the UID of the owner that controls them. Not by its name, which may be taken again."""
 
 ORPHANS_INDEX = "orphans"
-"""Index name: objects without a controller, by their namespace. Controlled ones are not in it at all."""
+"""Index name: objects without a controller, by their namespace. Objects with a controller are not in it at all."""
 
 
 def index_by_controller_uid(obj: HasMetadata) -> Sequence[str]:
@@ -41,7 +41,7 @@ def index_orphans(obj: HasMetadata) -> Sequence[str]:
 
 
 class UnknownIndex(LookupError):
-    """There is no index of that name: an error of the caller, not of the data."""
+    """There is no index of that name: the caller made an error, not the data."""
 
 
 class IndexFunctionError(Exception):
@@ -71,12 +71,12 @@ class Indexer(Generic[T]):
     # --- reading
 
     def get(self, key: str) -> T | None:
-        """Return the object with this `object_key`, if there is one."""
+        """Return the object with this `object_key`, None if there is no such object."""
         with self._lock:
             return self._items.get(key)
 
     def get_all(self, keys: Sequence[str]) -> builtins.list[T | None]:
-        """Return the objects under these keys, None for missing ones, at one moment."""
+        """Return the objects under these keys at one moment, None for each missing object."""
         with self._lock:
             return [*map(self._items.get, keys)]
 
@@ -99,9 +99,9 @@ class Indexer(Generic[T]):
     # --- writing, for the informer that owns this store
 
     def add(self, obj: T) -> T | None:
-        """Put an object in place of the one with its key; return the old one. Raises IndexFunctionError.
+        """Put an object in place of the object with its key; return the old object. Raises IndexFunctionError.
 
-        The index functions run before anything is changed, so a failing one leaves the store as it was.
+        The index functions run before anything changes: if an index function fails, the store stays as it was.
         """
         key = obj.metadata.key
         with self._lock:
@@ -122,7 +122,7 @@ class Indexer(Generic[T]):
             return old
 
     def replace(self, objects: Iterable[T]) -> dict[str, T]:
-        """Hold exactly these objects from now on; return the previous ones, by key. Raises IndexFunctionError."""
+        """Hold exactly these objects from now on; return the previous objects, by key. Raises IndexFunctionError."""
         items = {obj.metadata.key: obj for obj in objects}
         with self._lock:
             indexes = _build_indexes(self._functions, items)
@@ -175,7 +175,7 @@ class Lister(Generic[T]):
         return None
 
     def get_all(self, keys: Sequence[str]) -> builtins.list[T | None]:
-        """Return the objects with these keys, None for missing ones."""
+        """Return the objects with these keys, None for each missing object."""
         found = self._indexers[0].get_all(keys)
         for indexer in self._indexers[1:]:
             found = [other if obj is None else obj for obj, other in zip(found, indexer.get_all(keys), strict=True)]

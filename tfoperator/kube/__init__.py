@@ -1,7 +1,8 @@
 """Talking to an API server: configuration, transport, verbs, watch, errors, rate limit.
 
-`Client(load_config())` is the way in; components that use one depend on `protocol.verbs.ApiClient` instead. `views` has
-the objects, `protocol` what callers see, `config` where a server is, `http` how it is asked, `watching` what goes on.
+`Client(load_config())` is the way in; components that use a client depend on `protocol.verbs.ApiClient` instead.
+`views` has the objects, `protocol` the interface for callers, `config` the address and credentials of a server, `http`
+the requests, and `watching` the lists and watches.
 """
 
 from tfoperator.kube.client import Client

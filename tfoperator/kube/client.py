@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tfoperator.kube.http.exec import Executed
 
 DEFAULT_BURST = 100
-"""Requests at once before a rate limit holds, where one is asked for."""
+"""The number of requests at once before a rate limit applies, if a limit is set."""
 
 REQUEST_TIMEOUT = 60.0
 """Seconds without a byte of an answer; an API server itself gives up after 60."""
@@ -43,7 +43,7 @@ class RateLimit(msgspec.Struct, frozen=True):
 
 
 class WatchPace(msgspec.Struct, frozen=True):
-    """The pace of watches: the seconds after which a silent one is broken, and between two wake-ups of a busy one.
+    """The pace of watches: how many seconds of silence end a watch, and how many lie between wake-ups of a busy watch.
 
     With a `batch_period` of 0 a watch wakes for each event.
     """
@@ -57,11 +57,12 @@ EACH_EVENT = WatchPace()
 
 
 class Client(HttpVerbs):
-    """A `kube.protocol.verbs.ApiClient` over HTTP; also a context manager. Thread-safe: one per process will do.
+    """A `kube.protocol.verbs.ApiClient` over HTTP; also a context manager. Thread-safe: one per process is enough.
 
-    There is no client-side rate limit, as in controller-runtime since 0.21: API servers have priority and fairness, and
-    a 429 with `Retry-After` is obeyed. With a `limit` of a positive rate, all requests except watches wait for it.
-    `request_timeout` bounds the time without a byte of a response; a whole request may take five times that: leader
+    By default there is no client-side rate limit, as in controller-runtime since 0.21: API servers have priority and
+    fairness, and the client waits as long as the `Retry-After` of a 429 asks. With a `limit` of a positive rate, all
+    requests except watches wait for it.
+    `request_timeout` bounds the time without a byte of a response; a whole request may take five times that. Leader
     election sets it short.
     `parallelism` is the maximum number of concurrent chains of requests in `send`. Do not `send` after a fork.
     """

@@ -1,8 +1,8 @@
 """One attempt at the lease: a candidate's reads, decisions and writes. No loop, no thread.
 
-Times in the lease come from other machines' clocks and are never compared. What counts is the *local* monotonic time of
-the last change of the record that this candidate saw: a holder that has not renewed for the duration it wrote itself,
-measured here, is gone.
+Times in the lease come from other machines' clocks and are never compared. The candidate measures the *local* monotonic
+time since the record last changed as this candidate saw it. If a holder has not renewed for the duration that it wrote
+itself, it counts as gone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SeenLease(msgspec.Struct, frozen=True):
 
 
 class Candidate:
-    """Tries to hold one lease. Keeps no state between attempts, so one that hangs can be abandoned safely.
+    """Tries to hold one lease. Keeps no state between attempts, so an attempt that hangs can be abandoned safely.
 
     Methods don't raise KubeError: a server failure is logged and retried.
     """
@@ -50,11 +50,11 @@ class Candidate:
         return seen.holder == self._lock.identity
 
     def attempt(self, seen: SeenLease) -> tuple[bool, SeenLease]:
-        """Acquire or renew the lease; return whether it is ours now, and the lease as seen."""
-        # Our own lease counts from before the request: others can see the renewal no earlier than that.
+        """Acquire or renew the lease; return whether it is this candidate's now, and the lease as seen."""
+        # A lease of this candidate counts from before the request: others can see the renewal no earlier than that.
         started = self._clock.monotonic()
         if seen.lease is not None and self.holds(seen) and self._valid(seen, started):
-            # Most renewals find no change, so one request is enough.
+            # Most renewals find an unchanged lease, so one request is enough.
             try:
                 return True, self._write(seen.lease, started)
             except _FAILURES as error:
@@ -63,7 +63,7 @@ class Candidate:
             lease = self._lock.get()
         except NotFoundError:
             if seen.holder and not self.holds(seen) and self._valid(seen, started):
-                # Another client has deleted it. Its holder does not know that yet, and works on.
+                # Another client has deleted it. Its holder has not noticed that yet, and still works.
                 return False, seen
             return self._create(seen, started)
         except _FAILURES as error:
@@ -81,10 +81,10 @@ class Candidate:
         return False, seen
 
     def release(self) -> bool:
-        """Release the lease if it is ours, so that another can take it at once; return whether it is no longer ours.
+        """Release the lease if this candidate has it, so that another can take it at once; return False if that failed.
 
-        The *fetched* holder counts: the one last seen may be outdated, and releasing because of it would take the lease
-        from a new leader.
+        The *fetched* holder counts: the holder last seen may be outdated, and a release because of it would take the
+        lease from a new leader.
         """
         for _ in range(_RELEASE_TRIES):
             try:
@@ -96,7 +96,7 @@ class Candidate:
             except NotFoundError:
                 return True
             except ConflictError:
-                # Fetching again is enough: no other candidate competes for a lease that is held.
+                # Fetching again is enough: other candidates don't compete for a lease that is held.
                 continue
             except _FAILURES as error:
                 logger.warning("lease %s is not released and will expire: %s", self._lock, error)
@@ -108,7 +108,7 @@ class Candidate:
 
     def _look(self, lease: Lease, before: SeenLease) -> SeenLease:
         same = before.lease is not None and before.lease.record == lease.record
-        # A renewal of ours whose answer was lost counts from the one before it: its time is not known.
+        # If the answer to this candidate's renewal was lost, its time is unknown: the renewal before it counts.
         if same or lease.record.holder == self._lock.identity:
             return SeenLease(lease, before.since)
         return SeenLease(lease, self._clock.monotonic())

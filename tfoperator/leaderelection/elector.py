@@ -1,8 +1,8 @@
 """Elects one leader among the operator's replicas, so that two never act on the same jobs.
 
-A leader renews its lease every `retry_period`; a candidate that sees a lease unchanged for the lease's own duration
-takes it over. A leader that can't renew gives up `renew_deadline` after its last renewal, before any other candidate
-may take over at `lease_duration`: in between, its work has time to end.
+A leader renews its lease every `retry_period`. A candidate takes the lease over if it sees it unchanged for the lease's
+own duration. A leader that can't renew gives up `renew_deadline` after its last renewal. Other candidates may take over
+only at `lease_duration`, so the leader's work has time to end in between.
 """
 
 from __future__ import annotations
@@ -50,12 +50,13 @@ class _Work:
 
 
 class LeaderElector:
-    """Competes for a lease, works while holding it, and reports that.
+    """Competes for a lease, works while holding it, and reports the holder.
 
-    `on_new_leader(identity)` is called whenever another holder is seen, this one included. It must be quick.
+    `on_new_leader(identity)` is called whenever a new holder is seen, which may be this process. It must be quick.
 
     Durations are in seconds; `lease_duration > renew_deadline > 1.2 * retry_period` must hold, so that a leader can
-    miss a renewal and still notice in time that it has lost: the operator's options are checked for it. Properties may
+    miss a renewal and still notice in time that it has lost: the operator's options are checked for that. Any thread
+    may read the properties.
     be read from any thread.
     """
 
@@ -78,7 +79,7 @@ class LeaderElector:
         self._clock: Clock = clock or SystemClock()
         self._rng = rng or random.Random()
         self._candidate = Candidate(lock, lease_duration=lease_duration, clock=self._clock)
-        # Written by the thread in `run` alone and replaced whole, so other threads may read without a lock.
+        # Only the thread in `run` writes it, and replaces it whole, so other threads may read without a lock.
         self._seen = SeenLease()
         self._over = False
         self._reported = ""
@@ -99,12 +100,12 @@ class LeaderElector:
     def run(self, stop: StopSignal, on_started_leading: Callable[[StopSignal], None]) -> None:
         """Wait for the lease, lead, and return when stopped or when the lease is lost.
 
-        `on_started_leading(stop)` runs in a thread of its own once the lease is ours. It must not return before its
-        work has ended, and must end it when `stop` is set: the lease is renewed until it returns, and only then
+        `on_started_leading(stop)` runs in its own thread once this process holds the lease. It must not return before
+        its work has ended, and must end it when `stop` is set: the lease is renewed until it returns, and only then
         released. If it raises, the lease is released and `run` raises the same error.
 
         Blocks. A stop is noticed at once, unless a request hangs: then after `renew_deadline` at most. After a lost
-        lease the process should exit, since work it could not stop in time may still be going on. Must not be called
+        lease the process should exit, because work that it could not stop in time may still run. Must not be called
         twice.
         """
         try:
@@ -124,7 +125,7 @@ class LeaderElector:
 
     def _lead(self, stop: StopSignal, on_started_leading: Callable[[StopSignal], None]) -> None:
         work = _Work(on_started_leading)
-        # The lease is renewed until the work has ended, too: no other leader may start before that.
+        # The lease is renewed until the work has ended, too: another leader must not start before that.
         kept = self._keep(stop, work)
         work.stop.set()
         kept = kept and self._keep(work.ended, work)
@@ -194,9 +195,8 @@ class LeaderElector:
 def call_with_deadline(call: Callable[[], R], *, clock: Clock, deadline: float, name: str) -> R:
     """Return or raise the result of `call`, or raise TimeoutError at `deadline` (on `clock.monotonic()`).
 
-    A blocked socket can't be interrupted from outside, so the call runs in a thread of its own which is abandoned at
-    the deadline; it ends when the client's own time-out strikes. A later result is discarded.
-
+    A blocked socket can't be interrupted from outside, so the call runs in its own thread, which is abandoned at
+    the deadline; the thread ends at the client's own time-out. A later result is discarded.
     `call` must have no effect except its return value, since it may end after the deadline. `name` names the thread.
     """
     outcome: Future[R] = Future()

@@ -1,8 +1,8 @@
 """The Lease object that candidates compete for, and the client that reads and writes it.
 
-Optimistic concurrency decides: every write carries the resourceVersion that was read, so of two candidates for the same
-lease the API server lets exactly one win. `LeaseLock` keeps no state; the state read is in a `Lease`, so an abandoned
-attempt can't disturb a later one.
+Optimistic concurrency decides: every write carries the resourceVersion that was read, so the API server lets exactly
+one of two candidates win. `LeaseLock` keeps no state; the state that was read is in a `Lease`, so an abandoned
+attempt can't disturb a later attempt.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LeaseRecord(msgspec.Struct, frozen=True, rename=_NAMES):
     """The lease's holder, the times of its acquisition and renewal, and its duration, from its `spec`."""
 
     holder: str = ""
-    """Empty: none."""
+    """Empty for a lease without a holder."""
     duration_seconds: int = 0
     acquired: datetime | None = None
     renewed: datetime | None = None
@@ -74,7 +74,7 @@ class LeaseLock:
         return self._client.create(LEASES, self._namespace, manifest, _decode)
 
     def update(self, lease: Lease, record: LeaseRecord) -> Lease:
-        """Write a new record over exactly this state of the lease; everything else in it is kept.
+        """Write a new record over exactly this state of the lease; the other parts of the lease stay.
 
         Raises ConflictError if the lease has changed since it was read.
         """

@@ -1,4 +1,4 @@
-"""Queues for controllers: deduplicating, delaying, rate-limited, observable. Knows nothing of Kubernetes."""
+"""Queues for controllers: deduplicating, delaying, rate-limited, observable. They do not depend on Kubernetes."""
 
 from tfoperator.workqueue.delaying_queue import DelayingQueue, RateLimitingQueue
 from tfoperator.workqueue.metrics import QueueMetrics

@@ -1,10 +1,10 @@
 """Queues that also accept items for later: the base of every retry and of every `requeue_after`.
 
-The queue that a controller works from is a `RateLimitingQueue`: failed items come back with growing delays, successes
-reset them.
+A controller takes its work from a `RateLimitingQueue`: failed items come back with growing delays, and a success
+resets the delay.
 
-One thread per queue sleeps until the earliest deadline. It needs no heartbeat, since a deadline on a monotonic
-clock stays right however long the sleep lasts and every change of the earliest deadline wakes it.
+One thread per queue sleeps until the earliest deadline. It needs no periodic wake-up: a deadline on a monotonic
+clock stays right however long the sleep lasts, and every change of the earliest deadline wakes the thread.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MIN_COMPACTION = 64  # minimum number of outdated heap entries for rebuilding t
 class DelayingQueue(Queue[T]):
     """A `Queue` with `add_after`. Its thread starts with the first delayed item and ends with the shutdown.
 
-    A plain `add` does not cancel a delayed one: the item is then delivered twice, now and later.
+    A plain `add` does not cancel a delayed add: the item is then delivered twice, now and later.
     """
 
     def __init__(self, *, name: str = "", clock: Clock | None = None, metrics: QueueMetrics | None = None) -> None:
@@ -37,8 +37,8 @@ class DelayingQueue(Queue[T]):
         self._delay_lock = threading.Lock()  # guards the fields below; never held together with Queue's lock
         self._changed = threading.Condition(self._delay_lock)  # an earlier deadline was set, or shutdown began
         self._sequence = count()
-        # An item that is re-added with an earlier deadline leaves its old heap entry behind; an entry counts only
-        # if its sequence number is the one in _due.
+        # If an item is added again with an earlier deadline, its old heap entry stays; an entry counts only
+        # if its sequence number is the number in _due.
         self._heap: list[tuple[float, int, T]] = []
         self._due: dict[T, tuple[float, int]] = {}
         self._stopped = False
@@ -47,8 +47,8 @@ class DelayingQueue(Queue[T]):
     def add_after(self, item: T, seconds: float, *, is_retry: bool = True) -> None:
         """Add an item when `seconds` have passed; at once if that is not positive. Never blocks.
 
-        If it is delayed already, the earlier of both times holds. Ignored after shutdown. Counts as a retry, like every
-        delayed add in client-go, unless the caller passes False because it only batches items.
+        If the item is delayed already, the earlier of both times counts. Ignored after shutdown. Counts as a retry,
+        like every delayed add in client-go, unless the caller passes False because it only batches items.
         """
         deadline = self._clock.monotonic() + seconds
         with self._delay_lock:
@@ -96,7 +96,7 @@ class DelayingQueue(Queue[T]):
             self._due.clear()
             self._changed.notify_all()
             thread = self._thread
-        # The thread takes no lock but ours and calls no foreign code: the join takes microseconds.
+        # The thread takes only this queue's locks and calls only the queue's own code: the join takes microseconds.
         if thread is not None:
             thread.join()
 
@@ -130,11 +130,11 @@ class DelayingQueue(Queue[T]):
 class RateLimitingQueue(DelayingQueue[T]):
     """A `DelayingQueue` in which the n-th failure of an item in a row waits `base * 2**(n-1)` seconds, at most `cap`.
 
-    After a failure call `add_rate_limited(item)`, after a success (or when giving up) `forget(item)`, and in
-    both cases `done(item)`: `forget` only clears the item's failures, `done` only ends the processing.
+    After a failure call `add_rate_limited(item)`. After a success (or when giving up) call `forget(item)`. In both
+    cases call `done(item)`: `forget` only clears the item's failures, and `done` only ends the processing.
 
-    The two limits have different purposes. Exponential backoff keeps one item that always fails from taking all
-    attempts; the bucket keeps an outage, in which all items fail at once, from causing as many retries at once.
+    The two limits have different purposes. Because of exponential backoff, one item that always fails can't take all
+    attempts. Because of the bucket, an outage, in which all items fail at once, can't cause as many retries at once.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class RateLimitingQueue(DelayingQueue[T]):
         clock: Clock | None = None,
         metrics: QueueMetrics | None = None,
     ) -> None:
-        """Initialize; with a `bucket` each failure takes a token, and waits at least for that. Raises ValueError."""
+        """Initialize; with a `bucket` each failure takes a token, and waits at least for it. Raises ValueError."""
         if base <= 0 or cap < base:
             raise ValueError(f"need 0 < base <= cap seconds, got base={base} and cap={cap}")
         super().__init__(name=name, clock=clock, metrics=metrics)
@@ -167,7 +167,7 @@ class RateLimitingQueue(DelayingQueue[T]):
         self.add_after(item, max(wait, token, at_least))
 
     def forget(self, item: T) -> None:
-        """Forget the item's failures; its place in the queue is not touched."""
+        """Forget the item's failures; the item stays in the queue if it is there."""
         with self._failures_lock:
             self._failures.pop(item, None)
 

@@ -1,7 +1,7 @@
-"""Prometheus metrics of queues, by their names: those that dashboards for Go controllers expect.
+"""Prometheus metrics of queues, with the names that dashboards for Go controllers expect.
 
-Gauges are *pulled*: a queue gives a function to call when it is scraped. A pulled gauge is exact at the moment it is
-read, and it needs neither a thread that refreshes it twice a second nor a value for the time after that thread has
+Gauges are *pulled*: a queue provides a function that is called at each scrape. A pulled gauge is exact when it is
+read. It needs no thread that refreshes it twice a second, and no value for the time after that thread has
 stopped.
 """
 
@@ -14,17 +14,18 @@ from tfoperator.base.metrics import Makers
 DURATION_BUCKETS: tuple[float, ...] = tuple(10.0**exponent for exponent in range(-6, 4))
 """Upper bounds in seconds for both duration histograms: ten buckets from 1 microsecond, each ten times the last.
 
-Those of client-go's component-base begin at 10 ns, which no step in Python takes, and end at 10 s: with them the alert
-about keys that wait for more than 10 s could never fire.
+The bounds of client-go's component-base begin at 10 ns, too short for any step in Python, and end at 10 s. With them
+the alert about keys that wait for more than 10 s could never fire.
 """
 
 
 class QueueMetrics:
     """The `workqueue_` metrics of all queues; shown if there is a registry. Thread-safe.
 
-    `adds` are accepted items: an add that found its item waiting already does not count. `depth` counts waiting items,
-    those marked again while being processed included. `retries` are delayed adds, rate-limited ones included. Growing
-    steadily, `unfinished` shows stuck workers. No metric is updated while a queue's lock is held.
+    `adds` are accepted items: an add of an item that waits already does not count. `depth` counts waiting items,
+    including items that were added again while being processed. `retries` are delayed adds, including rate-limited
+    adds. If `unfinished` grows steadily, workers are stuck. The queue updates metrics only while it does not hold its
+    lock.
     """
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
@@ -41,4 +42,4 @@ class QueueMetrics:
 
 
 NOT_SHOWN = QueueMetrics()
-"""What queues count that nothing shows."""
+"""The metrics of queues whose metrics are not shown."""

@@ -1,8 +1,8 @@
-"""A deduplicating FIFO and its workers: no two workers process an item at once, and no add is lost meanwhile.
+"""A deduplicating FIFO and its workers: at most one worker processes an item at a time, and every add meanwhile counts.
 
-Deduplication makes a level-triggered controller cheap: a thousand events about one job cost one sync, and an event that
-arrives during a sync causes exactly one more afterwards. An item is *dirty* from its add until a worker takes it, and
-*processing* from then until `done`; it may be both.
+Deduplication makes a level-triggered controller cheap: a thousand events about one job cost one sync, and events that
+arrive during a sync cause exactly one more sync afterwards. An item is *dirty* from its add until a worker takes it,
+and *processing* from then until `done`; it may be both.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tfoperator.workqueue.metrics import NOT_SHOWN, QueueMetrics
 T = TypeVar("T", bound=Hashable)
 
 PROCESSING_ID: Final[ContextVar[str]] = ContextVar("processing_id", default="")
-"""In a worker's thread: an id of its own for each time that an item is processed, as log lines show it; else empty."""
+"""In a worker's thread: a new id each time that an item is processed, which log lines show; otherwise empty."""
 
 
 class ShutDown(Exception):
@@ -30,7 +30,7 @@ class ShutDown(Exception):
 class Queue(Generic[T]):
     """A thread-safe queue of hashable items with deduplication and orderly shutdown.
 
-    Workers loop over `item = get()`, work, `done(item)` (in a `finally`). A queue without a name reports no
+    Workers loop over `item = get()`, work, `done(item)` (in a `finally`). Only a queue with a name reports
     metrics.
     """
 
@@ -39,7 +39,7 @@ class Queue(Generic[T]):
         self._clock: Clock = clock or SystemClock()
         self._lock = threading.Lock()  # guards all fields below down to the metrics; held for O(1) work only
         self._available = threading.Condition(self._lock)  # an item was pushed, or shutdown began
-        self._idle = threading.Condition(self._lock)  # no item is processing any more
+        self._idle = threading.Condition(self._lock)  # the last item in processing is done
         self._fifo: deque[T] = deque()
         self._dirty: dict[T, float] = {}  # to the time it was added
         self._processing: dict[T, float] = {}  # to the time it was taken
@@ -58,8 +58,8 @@ class Queue(Generic[T]):
     def add(self, item: T) -> None:
         """Mark an item for processing. Never blocks.
 
-        No-op if it waits already (the item first added is the one delivered) or if the queue is shutting down. If it is
-        being processed now, it is delivered again after its `done`.
+        No-op if the item waits already (the equal item that was added first is delivered) or if the queue is shutting
+        down. If it is being processed now, it is delivered again after its `done`.
         """
         with self._lock:
             if self._shutting_down or item in self._dirty:
@@ -71,9 +71,9 @@ class Queue(Generic[T]):
         self._adds.inc()
 
     def get(self) -> T:
-        """Take the next item, blocking until there is one. Raises `ShutDown` once shut down *and* empty.
+        """Take the next item, blocking until an item is available. Raises `ShutDown` once shut down *and* empty.
 
-        Every item taken must be given back with `done`.
+        The worker must call `done` for every item that it takes.
         """
         with self._lock:
             while not self._fifo:
@@ -88,9 +88,9 @@ class Queue(Generic[T]):
         return item
 
     def done(self, item: T) -> None:
-        """Mark an item as processed; if it was added meanwhile it is queued again, even in shutdown.
+        """Mark an item as processed; if it was added meanwhile, it is queued again, even during shutdown.
 
-        An item that is not being processed is ignored: queueing it could hand one item to two workers.
+        An item that is not being processed is ignored: queueing it could give one item to two workers.
         """
         with self._lock:
             taken = self._processing.pop(item, None)
@@ -115,10 +115,10 @@ class Queue(Generic[T]):
             return bool(self._fifo or self._processing)
 
     def shut_down(self, timeout: float | None = None) -> bool:
-        """Reject further adds, let workers end once the queued items are taken, and wait for those in processing.
+        """Reject further adds, let workers end once the queued items are taken, and wait for the items in processing.
 
-        Waits at most `timeout` seconds, and not for items that no worker has taken. Returns whether nothing is being
-        processed. Idempotent.
+        Waits at most `timeout` seconds, and not for items that are still in the queue. Returns whether all processing
+        has ended. Idempotent.
         """
         deadline = None if timeout is None else self._clock.monotonic() + timeout
         with self._lock:
@@ -130,7 +130,7 @@ class Queue(Generic[T]):
             return not self._processing
 
     def depth(self) -> int:
-        """Return the number of items waiting to be processed, those marked again while being processed included."""
+        """Return the number of items that wait, including items that were added again while being processed."""
         with self._lock:
             return len(self._dirty)
 
@@ -166,7 +166,7 @@ class Workers(Generic[T]):
             thread.start()
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Take no new item and wait up to `timeout` real seconds for those in processing; return False if any is left.
+        """Take no more items; wait up to `timeout` real seconds for items in processing; return False if some remain.
 
         Shuts the queue down.
         """

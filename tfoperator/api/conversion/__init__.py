@@ -1,9 +1,9 @@
 """Converts TFJobs of older versions to v1, the hub, and v1 to v1alpha2. Pure: plain data in, data and notes out.
 
-v1alpha2 is converted both ways and loses nothing: fields that one version lacks are preserved in an annotation of the
-other (`preserved`). v1alpha1 is converted to v1 only. No field is dropped silently: each one that can't be carried over
-has a note. `versions` determines the conversion that an object needs. `misplaced` moves policies to where v1 has them
-now, and `exported` makes a manifest of an object that a cluster has printed.
+v1alpha2 is converted both ways and loses nothing: an annotation of the other version preserves the fields that it
+lacks (`preserved`). v1alpha1 is converted to v1 only. The conversion drops no field silently: there is a note for each
+field that can't be carried over. `versions` determines the conversion that an object needs. `misplaced` moves policies
+to where v1 has them now, and `exported` makes a manifest of an object that a cluster has printed.
 """
 
 from tfoperator.api.conversion.exported import without_server_fields

@@ -21,7 +21,7 @@ _SET_BY_SERVERS = (
 """Members of the metadata that API servers write. Some are refused when the object is created elsewhere, or applied."""
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""Kubectl's copy of the manifest that it applied last: of the old version, it would undo the conversion."""
+"""Kubectl's copy of the manifest that it applied last: a copy of the old version would undo the conversion."""
 
 
 def without_server_fields(obj: Mapping[str, Any]) -> Conversion:

@@ -26,9 +26,9 @@ def misplaced_policies(obj: Mapping[str, Any]) -> list[str]:
 
 
 def move_policies(obj: dict[str, Any]) -> Conversion:
-    """Return the job with its policies in `spec.runPolicy`; as it is if none is misplaced.
+    """Return the job with its policies in `spec.runPolicy`; return it as it is if no policy is misplaced.
 
-    A policy that `runPolicy` has as well is left out, for the Go operator of today reads that of `runPolicy`.
+    A misplaced policy is left out if `runPolicy` has it too, because the Go operator of today reads `runPolicy`.
     """
     misplaced = misplaced_policies(obj)
     spec = obj.get("spec")
@@ -36,7 +36,7 @@ def move_policies(obj: dict[str, Any]) -> Conversion:
         return Conversion(obj)
     policy = spec.get(_POLICY) or {}
     if not isinstance(policy, dict):
-        return Conversion(obj)  # which validation reports
+        return Conversion(obj)  # validation reports this
     notes = []
     for name in misplaced:
         if policy.get(name) is None:

@@ -2,7 +2,7 @@
 
 An annotation is the only part of an object that every API server and every client leaves alone. It holds only members
 that its version lacks, and only members are restored, never values: a field that both versions have is read from the
-object itself, so an edit made in between takes effect. The status needs no such care (see `v1alpha2`).
+object itself, so an edit made in between takes effect. The status does not need this (see `v1alpha2`).
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ V1ALPHA1_ONLY = LABEL_PREFIX + "v1alpha1-only"
 class Preserved(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The annotation's value. All keys are spelled as in the version that the value is for.
 
-    `spec` are members of the spec, `replicas` members of replica specs by replica type. `spec_names` and `status_names`
-    have the original spelling of a replica type, by that in the other version, where it doesn't follow from it.
+    `spec` has members of the spec, `replicas` has members of replica specs by replica type. If the original spelling of
+    a replica type doesn't follow from its spelling in the other version, `spec_names` and `status_names` map the latter
+    to the former.
     """
 
     spec: dict[str, Any] = {}
@@ -44,15 +45,15 @@ class Preserved(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 
 
 _MAX_LEVELS = 1000
-"""An API server reads JSON of up to 10,000 levels, and an annotation can hold more: restored, they would keep it from
-reading any job of a list."""
+"""An API server reads JSON of up to 10,000 levels, and an annotation can hold more levels. If these were restored, the
+server could not read any job of a list."""
 
 MAX_ANNOTATIONS = 256 << 10
-"""Bytes of the names and values of an object's annotations. One object with more fails a whole list, or a watch, of its
-version at the API server, for every client."""
+"""Bytes of the names and values of an object's annotations. If one object has more, the API server fails every list or
+watch of its version, for every client."""
 
 OMITTED = "omitted"
-"""The value in place of fields for which there is no room. It can't be converted back: nothing may be lost by that."""
+"""The value in place of fields that have no room. A job with it can't be converted back, because it would lose them."""
 
 _NOTHING_PRESERVED = Preserved()
 _decode = msgspec.json.Decoder(Preserved).decode
@@ -61,7 +62,7 @@ _decode = msgspec.json.Decoder(Preserved).decode
 def take(obj: Mapping[str, Any], annotation: str) -> tuple[dict[str, Any], Preserved]:
     """Return the object without the annotation, and the preserved fields from it.
 
-    An annotation that can't be read stays and counts as absent: a list of jobs must not fail for one of them.
+    An annotation that can't be read stays and counts as absent: one such job must not make a list of jobs fail.
     """
     metadata = obj.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
@@ -79,7 +80,7 @@ def take(obj: Mapping[str, Any], annotation: str) -> tuple[dict[str, Any], Prese
 
 
 def check_complete(obj: Mapping[str, Any]) -> None:
-    """Raise ConversionError for a v1alpha2 job that lacks fields of v1, since its annotations had no room for them."""
+    """Raise ConversionError for a v1alpha2 job that lacks fields of v1 because its annotations had no room for them."""
     metadata = obj.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     if isinstance(annotations, dict) and annotations.get(V1_ONLY) == OMITTED:
@@ -90,8 +91,8 @@ def check_complete(obj: Mapping[str, Any]) -> None:
 def preserve(obj: dict[str, Any], annotation: str, value: Preserved | Mapping[str, Any]) -> dict[str, Any]:
     """Return the object with the annotation, or as it is if there is nothing to preserve.
 
-    Fields of v1 for which its annotations have no room are omitted (`OMITTED`): a stored job must always be readable as
-    another version. Metadata that isn't an object at all can't have annotations; validation refuses it anyway.
+    If the annotations have no room for fields of v1, the fields are omitted (`OMITTED`): a stored job must always be
+    readable as another version. Metadata that isn't an object can't have annotations; validation refuses it anyway.
     """
     data = msgspec.json.encode(value, order="deterministic").decode()
     metadata = obj.get("metadata") or {}
@@ -120,11 +121,11 @@ _QUEUE = "queue"
 
 
 def split_policy(policy: Any, moved: Iterable[str] = ()) -> tuple[_Dict, Any]:
-    """Return a run policy's members that both versions have, and the rest without those named in `moved`.
+    """Return a run policy's members that both versions have, and the rest without the members named in `moved`.
 
-    These are immutable, and no rule of an API server sees the content of an annotation: both versions have them in
-    `spec.runPolicy`, where the same rules apply, and in an annotation they are ignored. The rest of a policy that is
-    not an object is the policy itself. `policy` is not changed.
+    The members of both versions are immutable, and an API server's rules can't check the content of an annotation. So
+    both versions have them in `spec.runPolicy`, where the same rules apply, and in an annotation they are ignored. If
+    `policy` is not an object, the rest is `policy` itself. `policy` is not changed.
     """
     if not isinstance(policy, dict):
         return {}, policy
@@ -140,7 +141,7 @@ def split_policy(policy: Any, moved: Iterable[str] = ()) -> tuple[_Dict, Any]:
 
 
 def overlaid(policy: Any, own: _Dict) -> _Dict:
-    """Return a copy of a run policy, or of the value in its place, with `own` in it. Neither argument is changed."""
+    """Return a copy of a run policy, or of the value in its place, with `own` in it. Both arguments stay unchanged."""
     result = {**policy, **own} if isinstance(policy, dict) else own
     before = policy.get(_SCHEDULING) if isinstance(policy, dict) else None
     if isinstance(before, dict) and _SCHEDULING in own:
@@ -154,10 +155,10 @@ _REPLICAS = "spec.tfReplicaSpecs"
 def check_restored(job: Mapping[str, Any], members: Collection[str]) -> None:
     """Raise ConversionError for the first of these members of a v1 job's spec that v1 refuses.
 
-    An API server checks a v1alpha2 job by v1alpha2's rules and stores the converted job without another check: no rule
-    has seen the members from the annotation by then. The other members are left to the rules that have seen them: those
-    may accept members that are older than the rules, and an API server may ask about a part of a job. The name counts
-    where a TensorBoard is named after it.
+    An API server checks a v1alpha2 job by v1alpha2's rules and stores the converted job without another check, so the
+    rules have not checked the members from the annotation. The other members have passed those rules, and are not
+    checked here: a member that is older than the rules may be accepted all the same, and an API server may ask about a
+    part of a job. The job's name is checked only if a TensorBoard is named after it.
     """
     spec = job.get("spec")
     if not members or not isinstance(spec, dict):

@@ -21,7 +21,7 @@ class ConversionError(Exception):
 class Note(msgspec.Struct, frozen=True):
     """A message to the author of a job about its conversion. `field` is a path in the original.
 
-    `lost`: the new version lacks the function of this field.
+    `lost`: the new version can't do what this field does.
     """
 
     field: str
@@ -35,9 +35,9 @@ class Note(msgspec.Struct, frozen=True):
 class Conversion(msgspec.Struct, frozen=True):
     """A converted job.
 
-    `obj` shares its unchanged parts with the original: treat both as read-only. `origins` maps paths of `obj` to those
-    of the original, where they differ; both are spelled as in `Problem.field`. `used` are fields of the original that
-    v1 itself would ignore, but the conversion used.
+    `obj` shares its unchanged parts with the original: treat both as read-only. `origins` maps paths of `obj` to paths
+    of the original, where they differ; both are spelled as in `Problem.field`. `used` has the fields of the original
+    that v1 itself would ignore, but the conversion used.
     """
 
     obj: dict[str, Any]
@@ -46,7 +46,7 @@ class Conversion(msgspec.Struct, frozen=True):
     used: frozenset[str] = frozenset()
 
     def origin(self, field: str) -> str:
-        """Return the path in the original of a field of `obj`: the innermost moved part's, and the rest."""
+        """Return the path in the original of a field of `obj`: the path of the innermost moved part, and the rest."""
         path, rest = field, ""
         while path:
             if path in self.origins:

@@ -1,4 +1,4 @@
-"""v1alpha1, the first released version, to v1. There is no conversion back: no new manifests of v1alpha1 are written.
+"""v1alpha1, the first released version, to v1. There is no conversion back: people write no new v1alpha1 manifests.
 
 | v1alpha1 | v1 | why |
 |---|---|---|
@@ -6,7 +6,7 @@
 | a template's `restartPolicy` | the replica's: `Never`, or else `ExitCode` | 1-127 were permanent exit codes |
 | `tfPort` | a container port named `tfjob-port` | where v1 keeps the port of TF_CONFIG |
 | `terminationPolicy.chief` | nothing, where v1 decides by the same replica | Master, else worker 0 |
-| a PS without template | the stock parameter server, written out | so that the manifest says what runs |
+| a PS without template | the stock parameter server, written out | so that the manifest shows what runs |
 | `schedulerName` | the templates' | |
 | `tensorBoard` | the same | |
 
@@ -111,12 +111,12 @@ class _Upgrade:
             result["replicas"] = replicas
         template = replica.take("template")
         own = replica.path("template")
-        # Its operator noted in isDefaultPS that it had filled the template in, around a volume that only it made. It
+        # v1alpha1's operator set isDefaultPS when it filled in the template, around a volume that only it made. It
         # wrote the field, as false, into replicas of every type.
         is_default = replica.take("isDefaultPS") is True
         if replica_type is ReplicaType.PS and (is_default or template is None):
             self._image_used = True
-            # Its operator mounted a gRPC server's source into a stock image. A template written out needs no such step.
+            # v1alpha1's operator mounted a gRPC server's source into a stock image. A full template needs no such step.
             template = parameter_server_template(self._image or DEFAULT_PS_IMAGE)
             image = self._image or f"{DEFAULT_PS_IMAGE}, v1alpha1's default"
             self._note(path, f"has no template: the stock parameter server that v1alpha1 ran is written out ({image})")
@@ -224,7 +224,7 @@ class _Upgrade:
 
 
 def _named_port(ports: list[Any], number: Any) -> tuple[int, list[Any]] | None:
-    """Return the ports with one of the right name and number, and its position; None if the name has another number."""
+    """Return the ports with a port of this name and number, and its position; None if the name has another number."""
     fresh = {"name": DEFAULT_PORT_NAME, "containerPort": number}
     for position, port in enumerate(ports):
         if isinstance(port, dict) and port.get("name") == DEFAULT_PORT_NAME:
@@ -238,7 +238,7 @@ def _named_port(ports: list[Any], number: Any) -> tuple[int, list[Any]] | None:
 class _Fields:
     """An object's members by name, as Go's decoder read them, which ignores case: `tensorboard`, `RuntimeId`.
 
-    Each member is taken once, so that the rest is known and can be reported. Raises ConversionError if `value` is not
+    Each member is taken once, so that the rest can be reported. Raises ConversionError if `value` is not
     an object.
     """
 
@@ -250,7 +250,7 @@ class _Fields:
         self._spelled: dict[str, str] = {}
 
     def take(self, name: str) -> Any:
-        """Return a member's value, None when absent. Of several spellings the exact one, else the first, counts."""
+        """Return a member's value, None when absent. The exact spelling counts, else the first of other spellings."""
         spelled = name if name in self._rest else next((n for n in self._rest if n.lower() == name.lower()), None)
         if spelled is None:
             return None

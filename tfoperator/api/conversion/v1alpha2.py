@@ -1,16 +1,17 @@
 """v1alpha2, the design document's own version, to v1 and back without loss.
 
-The same job with different names: `status.tfReplicaStatuses` for `replicaStatuses`, other names of replica types
-(`replica_names`), default restart policy Always instead of Never (made explicit, for an unset one would change its
-meaning), and of the run policy only what its releases had: `cleanPodPolicy` and `ttlSecondsAfterFinishing` in the spec.
+The same job with different names: `status.tfReplicaStatuses` for `replicaStatuses`, and other names of replica types
+(`replica_names`). The default restart policy is Always instead of Never: it is made explicit, because an unset policy
+would change its meaning. Of the run policy, v1alpha2 has only what its releases had: `cleanPodPolicy` and
+`ttlSecondsAfterFinishing` in the spec.
 
-Everything else in the spec is preserved in an annotation (`preserved`), with two exceptions. `network` and the
-immutable members of the run policy are fields in both, since no rule of an API server can check an annotation. And the
-status is not preserved: only operators write it, and a client that replaces a job without its annotations would take
-restart counts away. So status members that v1alpha2 doesn't name pass through.
+An annotation preserves everything else in the spec (`preserved`), with two exceptions. `network` and the
+immutable members of the run policy are fields in both versions, since an API server's rules can't check an annotation.
+And the status is not preserved: only operators write it, and a client that replaces a job without its annotations would
+remove the counts of restarts. So status members that v1alpha2 doesn't name pass through.
 
-Any client can write an annotation. So a member that has a field is never taken from it, and `checked_v1alpha2_to_v1`
-refuses members that v1's rules would have refused.
+Any client can write an annotation. So a member that has a field is never taken from the annotation, and
+`checked_v1alpha2_to_v1` refuses members that v1's rules would have refused.
 """
 
 from __future__ import annotations
@@ -72,19 +73,19 @@ _TO_V1ALPHA2 = _Direction(TFJOBS.api_version, V1ALPHA2, v1alpha2_name, v1_name, 
 
 
 def v1alpha2_to_v1(obj: Mapping[str, Any]) -> Conversion:
-    """Return a v1alpha2 job as v1. Total: values of a wrong type are passed on for validation to report."""
+    """Return a v1alpha2 job as v1. Total: values of a wrong type are passed on, and validation reports them."""
     return _Converter(_TO_V1).convert(obj, _spec_to_v1, _policy_in_v1alpha2)
 
 
 def v1_to_v1alpha2(obj: Mapping[str, Any]) -> Conversion:
-    """Return a v1 job as v1alpha2. Total, as above."""
+    """Return a v1 job as v1alpha2. Total, as `v1alpha2_to_v1`."""
     return _Converter(_TO_V1ALPHA2).convert(obj, _spec_to_v1alpha2, _policy_in_v1)
 
 
 def checked_v1alpha2_to_v1(obj: Mapping[str, Any]) -> _Dict:
     """Return a v1alpha2 job as v1, for a server that checked it as v1alpha2 and stores it without another check.
 
-    Raises ConversionError if v1 would not accept the members that the annotation restores, or if it lacks some.
+    Raises ConversionError if v1 would not accept the members that the annotation restores, or if the job lacks some.
     """
     check_complete(obj)
     converted = v1alpha2_to_v1(obj).obj
@@ -94,7 +95,7 @@ def checked_v1alpha2_to_v1(obj: Mapping[str, Any]) -> _Dict:
 
 
 def _spec_to_v1(spec: _Dict, earlier: Preserved) -> tuple[_Dict, _Dict, dict[str, str]]:
-    """Return the members of v1's spec except replicas, those only v1alpha2 has, and the origins of moved ones."""
+    """Return v1's members of the spec except replicas, members that only v1alpha2 has, and moved members' origins."""
     moved = {new: spec[old] for old, new in _RUN_POLICY.items() if old in spec}
     restored = {name: value for name, value in earlier.spec.items() if name not in (_REPLICAS, _NETWORK)}
     carried = restored | _network(spec)
@@ -115,7 +116,7 @@ def _spec_to_v1(spec: _Dict, earlier: Preserved) -> tuple[_Dict, _Dict, dict[str
 
 
 def _spec_to_v1alpha2(spec: _Dict, earlier: Preserved) -> tuple[_Dict, _Dict, dict[str, str]]:
-    """Return the members of v1alpha2's spec except replicas, those only v1 has, and the origins of moved ones."""
+    """Return v1alpha2's members of the spec except replicas, members that only v1 has, and moved members' origins."""
     policy = spec.get(_POLICY)
     own, _ = split_policy(policy)
     moved = {old: policy[new] for old, new in _RUN_POLICY.items() if isinstance(policy, dict) and new in policy}
@@ -141,7 +142,7 @@ def _policy_in_v1(_replica: _Dict) -> tuple[str, str]:
 
 
 def _policy_in_v1alpha2(replica: _Dict) -> tuple[str, str]:
-    """Return the meaning of an unset restart policy: in both design documents the template's precedes the default."""
+    """Return the meaning of an unset restart policy: both designs take the template's policy before the default."""
     policy = _policy_of_template(replica)
     if isinstance(policy, str) and policy in set(RestartPolicy):
         return policy, f"is not set: taken from the template, {policy}"
@@ -170,7 +171,7 @@ class _Converter:
         policy: Callable[[_Dict], tuple[str, str]],
     ) -> Conversion:
         result, earlier = take(obj, self._way.source_annotation)
-        # Left from an earlier conversion: the object itself has this information now.
+        # This annotation is from an earlier conversion: the object itself has this information now.
         result, _ = take(result, self._way.target_annotation)
         result["apiVersion"] = self._way.target
         spec_names: dict[str, str] = {}

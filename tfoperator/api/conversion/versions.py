@@ -47,7 +47,7 @@ def to_v1(obj: dict[str, Any]) -> Conversion:
 def check(obj: dict[str, Any]) -> tuple[Conversion, tuple[Problem, ...]]:
     """Return a TFJob of any version as v1, and all of its problems, in terms of the original's fields.
 
-    One that can't be converted comes back as it is, with the reason as its only problem.
+    A job that can't be converted comes back as it is, with the reason as its only problem.
     """
     try:
         conversion = to_v1(obj)

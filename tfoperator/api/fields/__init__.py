@@ -1,4 +1,4 @@
-"""What a field of a TFJob is: its declaration, the forms and bounds of values, and problems with their paths.
+"""The parts of a field of a TFJob: its declaration, the forms and bounds of values, and problems with their paths.
 
-This room knows no field. `structure` compares plain JSON with types.
+This package has no field itself. `structure` compares plain JSON with types.
 """

@@ -2,9 +2,9 @@
 
     backoff_limit: Annotated[int | None, Field("Number of restarts ...", ge=0)] = None
 
-Decoding takes no notice of it: a job that breaks a bound must be read, for it may be older than the bound, and its
-status has to say what is wrong. From the declaration follow the CRD (`tfoperator.api.schema`), which `kubectl explain`
-reads, the messages of `tfoperator.api.validation`, and docs/fields.md.
+Decoding ignores the declaration: a job that breaks a bound must be read, because it may be older than the bound, and
+its status has to name the problem. The CRD (`tfoperator.api.schema`), which `kubectl explain` reads, the messages of
+`tfoperator.api.validation`, and docs/fields.md follow from the declaration.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Field(msgspec.Struct, frozen=True):
     """The declaration of one field, besides its type and its default.
 
     - `description`: the meaning, in sentences.
-    - `ge` and `le`: the bounds of a whole number. The one that is not given is an int32's.
+    - `ge` and `le`: the bounds of a whole number. If one of them is not given, the bound of an int32 applies.
     - `choices`: the allowed values of a text. An empty text means that the field is unset, as in the Go operator.
-    - `one_of`: the allowed values of a text, where an empty text is none of them.
+    - `one_of`: the allowed values of a text, without the empty text.
     - `pattern`: the form of a text. Of a map, it is the form of each value.
     - `max_length`: of a text. `max_items`: of a list.
     - `required`: whether a job without the field is refused. `hint` is added to the message about its absence.
@@ -41,7 +41,7 @@ class Field(msgspec.Struct, frozen=True):
     - `since`: the release that brought the field.
     - `kubernetes`: the name of the type in Kubernetes, such as `[]EnvVar`, of a value that goes into a pod as it is.
     - `brief`: whether the CRD describes only the members of a value of Kubernetes, and not what is within them.
-    - `schema`: further members of the field's schema, which API servers alone check.
+    - `schema`: further members of the field's schema, which only API servers check.
     """
 
     description: str
@@ -64,7 +64,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 def named_items(of: str, max_length: int, **texts: str) -> Mapping[str, Any]:
-    """Return the schema of a list of which each item has a name, that of its volume for example, and these texts.
+    """Return the schema of a list whose items each have a name, the name of a volume for example, and these texts.
 
     `texts` are the further required members of an item, with their meaning.
     """
@@ -85,7 +85,7 @@ class NotDeclared(Exception):
 
 
 class Declared(typing.NamedTuple):
-    """A field of a struct: the attribute that has its value, its declaration, and whether that demands something."""
+    """A field of a struct: the attribute that has its value, its declaration, and whether that demands anything."""
 
     attribute: str
     field: Field
@@ -114,5 +114,5 @@ def _is_demanding(field: Field) -> bool:
 
 
 def written_by_others(struct: type) -> Mapping[str, Field]:
-    """Return the fields that only other operators write: API servers store them, and no code here reads them."""
+    """Return the fields that only other operators write: API servers store them, and this code never reads them."""
     return getattr(struct, "WRITTEN_BY_OTHERS", {})

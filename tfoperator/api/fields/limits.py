@@ -1,4 +1,4 @@
-"""Bounds and patterns of a TFJob's fields, for the declarations of the fields and for all code that keeps to them."""
+"""Bounds and patterns of a TFJob's fields, for the declarations of the fields and for other code that keeps to them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Pattern(NamedTuple):
-    """The form of a text: a regular expression for the whole of it, and the message about another text, its {}."""
+    """The form of a text: a regular expression for the whole text, and a message, whose {} stands for a wrong text."""
 
     expression: str
     message: str
@@ -25,7 +25,7 @@ def _compiled(expression: str) -> re.Pattern[str]:
 
 MANAGED_BY_OPERATOR = "kubeflow.org/training-operator"
 MANAGED_BY_MULTIKUEUE = "kueue.x-k8s.io/multikueue"
-"""In `runPolicy.managedBy`: Kueue runs the job on another cluster, and no operator of this one handles it."""
+"""In `runPolicy.managedBy`: Kueue runs the job on another cluster, and operators of this cluster leave it alone."""
 
 MANAGED_BY = (MANAGED_BY_OPERATOR, MANAGED_BY_MULTIKUEUE)
 """The controllers that may manage a job, as in the Go operator's webhook."""
@@ -34,7 +34,7 @@ NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 """DNS-1035: a job's name begins the names of its services, which had to begin with a letter before Kubernetes 1.36."""
 
 MAX_NAME_LENGTH = 63
-"""Services are DNS labels (RFC 1035), so neither they nor the pods of the same name can be longer."""
+"""A service's name is a DNS label (RFC 1035), so services and the pods with the same names can't have longer names."""
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 
@@ -68,14 +68,14 @@ MAX_VOLUMES = 64
 """The maximum number of a TensorBoard's volumes; far more than needed."""
 
 MAX_SHOWN_METRICS = 16
-"""The number of a training program's reported metrics that the status contains. Clients send up to 256: a status is
-written often, and is no place for a history."""
+"""The number of a training program's reported metrics that the status contains. Clients send up to 256 metrics, and a
+status is written often, so it must not be a history."""
 
 MAX_BEHIND = 8
 """The number of replicas that a status names as being behind: enough to find a machine that they share."""
 
 MAX_NOT_A_NUMBER = 10
-"""The number of reports in a row after which a loss that is no number is no accident; more are not counted."""
+"""The number of reports in a row after which a loss that is no number is no accident; further reports don't count."""
 
 MAX_NODE_FAILURES = 16
 """The number of replicas' failures on nodes that a status remembers, the newest."""

@@ -13,7 +13,7 @@ import msgspec
 
 
 class Severity(StrEnum):
-    """An error keeps a job from running; a warning says that it may not run as its author intended."""
+    """An error keeps a job from running; with a warning, the job may run otherwise than its author intended."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -47,7 +47,7 @@ def shown(value: object, limit: int = 60) -> str:
 
 
 def in_words(value: object) -> str:
-    """Return a value of JSON as named in a message about its type."""
+    """Return the words for a value of JSON in a message about its type."""
     match value:
         case None:
             return "null"

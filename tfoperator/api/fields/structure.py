@@ -35,7 +35,7 @@ def _type_info(struct: type) -> inspect.Type:
 
 @cache
 def members(struct: type) -> Mapping[str, inspect.Field]:
-    """Return the members of a Struct by their name in JSON; `-` marks one that isn't part of the API."""
+    """Return the members of a Struct by their name in JSON; members named `-` are not part of the API, and left out."""
     info = _type_info(struct)
     assert isinstance(info, inspect.StructType)
     return {field.encode_name: field for field in info.fields if field.encode_name != "-"}
@@ -50,12 +50,12 @@ def type_problems(value: object, struct: type, path: str = "") -> list[Problem]:
 
 
 def unknown_members(value: object, struct: type, path: str = "") -> list[UnknownMember]:
-    """Return every member of `value`, at any depth that the types describe, that no type knows."""
+    """Return every unknown member of `value`, at any depth that the types describe."""
     return list(_unknown_members(value, _type_info(struct), path))
 
 
 def drop_nulls(value: Any, struct: type) -> Any:
-    """Return a copy of `value` without members whose null the types don't allow: null means absent."""
+    """Return a copy of `value` without members that are null though their type doesn't allow it: null means absent."""
     return _filtered(value, _type_info(struct), _not_null_unless_nullable)
 
 

@@ -1,7 +1,7 @@
 """Jobs in a queue of Kueue, and the parts of them that Kueue can't count. Pure.
 
-Kueue finds its jobs by a label, suspends them until there is room (`runPolicy.suspend`), and keeps a Workload for each
-with the reason for waiting. It reads `tfReplicaSpecs` by exact keys, where we read them in any case.
+Kueue finds its jobs by a label, and suspends them until there is room (`runPolicy.suspend`). It keeps a Workload for
+each job, with the reason for waiting. It reads `tfReplicaSpecs` by exact keys; this operator reads them in any case.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _UNSET_VALUES = (None, False, RestartScope.REPLICA, RestartMode.RECREATE, OnStal
 
 
 def is_multikueue(job: TFJob) -> bool:
-    """Return whether the job runs on another cluster, and no operator of this one handles it."""
+    """Return whether the job runs on another cluster, so that operators of this cluster leave it alone."""
     return job.spec.policy.managed_by == MANAGED_BY_MULTIKUEUE
 
 
@@ -76,9 +76,9 @@ def queue_name(labels: Mapping[str, str]) -> str:
 
 
 def uncounted_devices(job: TFJob) -> tuple[str, ...]:
-    """Return the extended resources, such as GPUs, that the TensorBoard of a job in a queue asks for; empty if none.
+    """Return the extended resources, such as GPUs, that the TensorBoard of a job in a queue requests; empty if none.
 
-    A job's Workload ends with the job, and its TensorBoard does not: no quota counts that.
+    A job's Workload ends with the job, but its TensorBoard goes on, and then quotas do not count it.
     """
     board = job.spec.tensor_board
     if board is None or not queue_name(job.metadata.labels):
@@ -100,6 +100,6 @@ def _asks(value: object) -> bool:
 def uncounted_types(keys: Iterable[str]) -> tuple[str, ...]:
     """Return the keys of `tfReplicaSpecs` that Kueue doesn't know, since their case differs: `worker`, `ps`.
 
-    Their pods run, and no quota counts them.
+    Their pods run, but quotas do not count them.
     """
     return tuple(key for key in keys if (kind := parse_replica_type(key)) is not None and key != kind)

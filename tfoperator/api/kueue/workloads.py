@@ -1,4 +1,4 @@
-"""Kueue's Workloads, its records of jobs, and those of other clusters, reduced to the fields in use."""
+"""Kueue's Workloads, its records of jobs, and its records of other clusters, reduced to the fields in use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfoperator.kube.protocol.verbs import decoder
 from tfoperator.kube.views.objects import HasMetadata
 
 _VERSIONS = ("v1beta2", "v1beta1")
-"""The newest first. Kueue before 0.15 has only the second one."""
+"""The newest first. Kueue before 0.15 has only v1beta1."""
 
 WORKLOAD_VERSIONS = tuple(Resource("kueue.x-k8s.io", version, "Workload", "workloads") for version in _VERSIONS)
 """Kueue's records of jobs, in each of its versions."""
@@ -39,7 +39,7 @@ class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class PodSet(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What quota was asked for: pods of one replica type, without their template. Fewer may do: then `min_count`."""
+    """A request for quota: pods of one replica type, without their template. `min_count`: so few pods are enough."""
 
     name: str = ""
     count: int = 1
@@ -64,7 +64,7 @@ class WorkloadSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Assignment(msgspec.Struct, frozen=True, rename="camel"):
-    """What was admitted of one pod set: a flavor for each resource, the number of pods, places in a topology."""
+    """The quota of one pod set: a flavor for each resource, the number of pods, places in a topology."""
 
     name: str = ""
     flavors: dict[str, str] = {}
@@ -80,7 +80,7 @@ class Admission(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PodSetUpdate(msgspec.Struct, frozen=True, rename="camel"):
-    """What an admission check wants of the pods of one pod set."""
+    """The changes that an admission check requests for the pods of one pod set."""
 
     name: str = ""
     labels: dict[str, str] = {}
@@ -131,7 +131,7 @@ class Workload(HasMetadata, frozen=True):
     status: WorkloadStatus = msgspec.field(default_factory=WorkloadStatus)
 
     def condition(self, kind: str) -> Condition:
-        """Return the condition of this type; one without a status if there is none."""
+        """Return the condition of this type; a condition without a status if there is none."""
         return next((condition for condition in self.status.conditions if condition.type == kind), _NO_CONDITION)
 
     def is_true(self, kind: str) -> bool:
@@ -140,7 +140,7 @@ class Workload(HasMetadata, frozen=True):
 
     @property
     def mark(self) -> str:
-        """What the operator has noted in a Workload that it drives; empty in one that Kueue's own framework drives."""
+        """The operator's mark in a Workload that it drives; empty in a Workload that Kueue's own framework drives."""
         return self.metadata.annotations.get(POD_SETS_ANNOTATION, "")
 
     @property

@@ -1,7 +1,7 @@
 """Reads manifests (YAML or JSON, several documents, lists) as the plain data that kubectl would send, and writes YAML.
 
-The rules for plain words differ: to PyYAML `1e3` and `0o17` are text, to kubectl and `yamldata` numbers; `12:30` is the
-reverse. So a string is quoted if one of them would take it for another type.
+The rules for plain words differ: PyYAML reads `1e3` and `0o17` as text, kubectl and `yamldata` as numbers; with `12:30`
+it is the reverse. So a string is quoted if one of them would take it for another type.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tfoperator.base.yamldata.scalars import is_plain_text
 
 
 class ManifestError(YamlError):
-    """A manifest can't be read. As text: `file:line:column: what is wrong`, as far as known."""
+    """A manifest can't be read. As text: `file:line:column: what is wrong`, as far as the place is known."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
     """One object of a file.
 
-    `lines` has the line of each field, by its path in dots alone; `line_of` reads the paths of problems.
+    `lines` has the line of each field, by its path with dots only; `line_of` accepts the paths of problems.
     """
 
     obj: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Recognizes a Helm template, which is taken for a manifest by mistake. Pure."""
+"""Recognizes a Helm template that a person gives by mistake instead of a manifest. Pure."""
 
 from __future__ import annotations
 

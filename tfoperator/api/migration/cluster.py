@@ -1,4 +1,4 @@
-"""The environment of the TFJobs in a cluster with the Go operator, and its demands on a migration. Pure."""
+"""The environment of TFJobs in a cluster with the Go operator, and the changes that a migration needs there. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Unread(msgspec.Struct, frozen=True):
 
 
 class ClusterFacts(msgspec.Struct, frozen=True):
-    """The facts about a cluster. None is a fact that is absent or could not be read: `unread` has the latter."""
+    """The facts about a cluster. None is a fact that is absent or could not be read; `unread` lists the latter."""
 
     jobs: tuple[dict[str, Any], ...] = ()
     pods: tuple[Pod, ...] | None = None
@@ -41,7 +41,7 @@ class ClusterFacts(msgspec.Struct, frozen=True):
 
 
 def cluster_findings(facts: ClusterFacts) -> tuple[Finding, ...]:
-    """Return the tasks besides the jobs. Facts that could not be read are reported as such, never taken for absent."""
+    """Return the tasks besides the jobs. Facts that could not be read are reported as unread, not as absent."""
     found = [*_operators(facts), *_webhooks(facts), *_crd(facts)]
     roles = "the Go operator's aggregated roles (kubeflow-training-edit, ...) go when it is removed"
     todo = "manifests/base/user-roles.yaml gives edit, admin and view the same rights"
@@ -74,7 +74,7 @@ def _operators(facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def _leaves_tfjobs(deployment: dict[str, Any]) -> bool:
-    """Return whether its flags name kinds, and not TFJob."""
+    """Return whether its flags name kinds without TFJob."""
     containers = _part(_part(_part(deployment, "spec"), "template"), "spec").get("containers") or []
     words = [
         str(word)

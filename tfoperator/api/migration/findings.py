@@ -13,9 +13,9 @@ class Effort(StrEnum):
     ACTION = "action"
     """Something must be done, or decided, before this operator takes over."""
     CHANGE = "change"
-    """The behaviour changes from then on; mostly nothing must be done."""
+    """The behaviour changes from then on; mostly no action is needed."""
     NOTE = "note"
-    """An expectation, where it may be a surprise that nothing changes."""
+    """A fact to know; it may be a surprise that nothing changes."""
 
 
 class Finding(msgspec.Struct, frozen=True):

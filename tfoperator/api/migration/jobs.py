@@ -29,9 +29,9 @@ _ACTIVE_PHASES = ("Pending", "Running")
 
 
 def job_findings(obj: dict[str, Any], pods: Sequence[Pod] | None, now: datetime) -> tuple[Finding, ...]:
-    """Return this operator's differences in handling a job, in the order of the job's fields.
+    """Return the differences in how this operator handles a job, in the order of the job's fields.
 
-    `obj` is the job as the API server, or a file, has it. `pods` are those that it owns, None if they are not known.
+    `obj` is the job as the API server, or a file, has it. `pods` are the pods that it owns, None if they are not known.
     """
     version = older_version(obj)
     if version is not None:
@@ -47,7 +47,7 @@ def job_findings(obj: dict[str, Any], pods: Sequence[Pod] | None, now: datetime)
             found.append(Finding(Effort.ACTION, problem.field, problem.message, _FIX))
         else:
             found.append(Finding(Effort.CHANGE, problem.field, problem.message))
-    # As it will be once its policies have been moved.
+    # The job as it will be when its policies have been moved.
     decoded = decode_tfjob(msgspec.json.encode(drop_wrong(move_policies(obj).obj, TFJob)))
     if decoded.decode_error:
         return tuple(found)
@@ -59,7 +59,7 @@ _MISPLACED = "has no effect here: policies are in spec.runPolicy, and API server
 
 
 def _how_to_move(obj: dict[str, Any]) -> str:
-    """Return how to move a job's policies: in its file, or in the cluster that has printed it."""
+    """Return the instruction for moving a job's policies: in its file, or in the cluster that has printed it."""
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("uid"):
         return "move it: tfoperator convert FILE"
@@ -205,7 +205,7 @@ def _clean_up(job: TFJob, pods: Sequence[Pod] | None, *, ended: bool) -> Iterato
 
 
 def _let_go(pods: Sequence[Pod], *, failed: bool) -> list[str]:
-    """Return the pods of an ended job that are stopped: after a success those that serve, or have not begun."""
+    """Return the pods of an ended job that are stopped: after a success, pods that serve or have not begun."""
     return sorted(
         pod.metadata.name
         for pod in pods

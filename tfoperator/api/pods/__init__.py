@@ -1,5 +1,5 @@
-"""What Kubernetes knows of pods. Pure.
+"""The facts that Kubernetes defines about pods. Pure.
 
-`types` has every field with its type and meaning, `rules` what API servers refuse, `images` the names of images that
-kubelets can read, and `name_rules` the rules for names of all objects.
+`types` has every field with its type and meaning, `rules` the rules by which API servers refuse pods, `images` the
+names of images that kubelets can read, and `name_rules` the rules for names of all objects.
 """

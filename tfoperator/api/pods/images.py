@@ -1,7 +1,7 @@
-"""The names of container images: which of them a kubelet can read.
+"""The names of container images that a kubelet can read.
 
-An API server takes any text that does not begin or end with white space; with a name that is none, the kubelet then
-never starts the container (`InvalidImageName`).
+An API server takes any text that does not begin or end with white space. If the text is not a valid name, the kubelet
+then never starts the container (`InvalidImageName`).
 """
 
 from __future__ import annotations

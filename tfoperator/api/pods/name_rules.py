@@ -1,4 +1,4 @@
-"""The rules for names, labels and ports: those of RFC 1123 as Kubernetes applies them, in its words.
+"""The rules of RFC 1123 for names, labels and ports as Kubernetes applies them, with Kubernetes' messages.
 
 Each checker returns the problem of a value, or an empty string.
 """
@@ -48,7 +48,7 @@ def dns_search(value: str) -> str:
 
 
 def dns_subdomain_prefix(value: str) -> str:
-    """Check a subdomain of which a generated part may follow: it may end with a hyphen."""
+    """Check a subdomain that a generated part may follow: it may end with a hyphen."""
     return dns_subdomain(value[:-2] + "a" if len(value) > 1 and value.endswith("-") else value)
 
 

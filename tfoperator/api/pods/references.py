@@ -37,7 +37,7 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 def references_of_volumes(pod: Mapping[str, Any]) -> Iterator[Reference]:
-    """Yield the objects that the volumes of a pod's spec need. Optional ones are left out: no pod waits for them."""
+    """Yield the objects that the volumes of a pod's spec need, without optional objects: pods don't wait for those."""
     for number, volume in enumerate(_dicts(pod.get("volumes"))):
         path = f"volumes[{number}]"
         sources = [(path, volume)]
@@ -49,7 +49,7 @@ def references_of_volumes(pod: Mapping[str, Any]) -> Iterator[Reference]:
 
 
 def references_of_containers(pod: Mapping[str, Any]) -> Iterator[Reference]:
-    """Yield the objects that the variables of a pod's containers come from, but for optional ones."""
+    """Yield the objects that the variables of a pod's containers come from, without optional objects."""
     for group in ("initContainers", "containers"):
         for number, container in enumerate(_dicts(pod.get(group))):
             path = f"{group}[{number}]"

@@ -1,7 +1,8 @@
 """Every field of a pod template, at every depth, with its type: the table that all checks and the CRD share.
 
-`types.json` is made from the OpenAPI documents of Kubernetes' newest release by hack/builtin_schemas.py;
-`descriptions.toml` is ours. Neither is read before somebody asks: the operator, which checks no manifest, imports this.
+hack/builtin_schemas.py makes `types.json` from the OpenAPI documents of Kubernetes' newest release;
+`descriptions.toml` is this project's own. Both are read only at the first use: the operator imports this module, but
+checks no manifest.
 """
 
 from __future__ import annotations
@@ -69,14 +70,14 @@ def description(type_name: str, field: str) -> str:
 
 
 def described() -> Iterator[tuple[str, str]]:
-    """Yield each description's type and field; the type is "every" for those that hold for all types."""
+    """Yield each description's type and field; the type is "every" for descriptions that hold for all types."""
     for type_name, fields in _descriptions().items():
         for field in fields:
             yield type_name, field
 
 
 class Unknown(msgspec.Struct, frozen=True):
-    """A member that its type doesn't have: the object's path, the member's name, and the members that there are."""
+    """A member that its type doesn't have: the object's path, the member's name, and the members of the type."""
 
     path: str
     name: str
@@ -141,7 +142,7 @@ def wrong_types(value: object, kind: str, path: str) -> Iterator[Problem]:
 
 
 def _parts(value: object, kind: str, path: str) -> Iterator[tuple[object, str, str]]:
-    """Yield the parts of a value, each with its type and path; none where the value doesn't have the shape."""
+    """Yield the parts of a value, each with its type and path; nothing if the value doesn't have the shape."""
     if kind.startswith(LIST):
         for position, item in enumerate(value if isinstance(value, list) else ()):
             yield item, kind[2:], f"{path}[{position}]"
@@ -155,7 +156,7 @@ def _parts(value: object, kind: str, path: str) -> Iterator[tuple[object, str, s
 
 
 def _demand(value: object, kind: str) -> str:
-    """Return the demand of a type on the outermost value where that does not meet it, else an empty string."""
+    """Return the type's demand on the outermost value if the value does not meet it, else an empty string."""
     if kind.startswith(LIST):
         return "" if isinstance(value, list) else "a list"
     if kind == STRING:

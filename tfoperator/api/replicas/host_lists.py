@@ -22,7 +22,7 @@ _TASK_LENGTH = 120
 _OPTION_LENGTH = len("--evaluator_hosts=")
 
 PER_HOST = len('"",')
-"""The number of characters per host besides its own."""
+"""The number of characters that each host adds to its own characters."""
 
 ALWAYS_ACCEPTED = MAX_TF_CONFIG_LENGTH - _TASK_LENGTH
 """The length of all hosts, with PER_HOST for each, up to which `too_long` accepts any job."""
@@ -62,7 +62,7 @@ def _tf_config(hosts: Mapping[ReplicaType, HostList]) -> int:
 
 
 def _dynamic_tf_config(hosts: Mapping[ReplicaType, HostList]) -> int:
-    """Return the length for a worker, which gets itself, the chief and every PS; the others get only themselves."""
+    """Return the length for a worker, which gets itself, the chief and every PS; other replicas get only themselves."""
     if not set(hosts) - {ReplicaType.PS}:
         return 0
     named = {ReplicaType.PS, ReplicaType.CHIEF, ReplicaType.MASTER}

@@ -1,7 +1,7 @@
-"""Names the pods that still run after their job has succeeded, and says how to end them. Pure.
+"""Names the pods that still run after their job has succeeded, and explains how to end them. Pure.
 
-Without a `cleanPodPolicy` workers and evaluators may finish. Those that never end, such as an evaluator that waits for
-checkpoints, hold their machines until someone ends them.
+Without a `cleanPodPolicy` workers and evaluators may finish. Pods that never end, such as an evaluator that waits for
+checkpoints, occupy their machines until someone ends them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MAX_NAMES = 5
 
 
 def left_running(pods: Sequence[Pod]) -> list[Pod]:
-    """Return the pods that still run, and that nothing ends, in order of their names."""
+    """Return the pods that still run and are not being ended, in order of their names."""
     running = [pod for pod in pods if replica_phase(pod) not in ENDED_PHASES and not is_ending(pod)]
     return sorted(running, key=lambda pod: pod.metadata.name)
 

@@ -1,8 +1,8 @@
 """Names and labels of all objects of a TFJob: pure functions, no I/O.
 
 They are the Go operator's, character by character, because other programs read them: queueing systems select by label,
-users type `{job}-worker-0` into `kubectl logs`, and we must find a job that the Go operator started. Reading is
-tolerant, since any client may write a label: an invalid one gives None, never an exception.
+users type `{job}-worker-0` into `kubectl logs`, and this operator must find a job that the Go operator started. Reading
+is tolerant, since any client may write a label: an invalid label gives None, never an exception.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ ANNOTATION_RESTARTS = LABEL_PREFIX + "restarts"
 ANNOTATION_STOPPED = LABEL_PREFIX + "stopped"
 """On a pod that was stopped: how its job has ended, `job-succeeded` or `job-failed`, or `STOPPED_WITH_REPLICA`."""
 STOPPED_WITH_REPLICA = "replica-ended"
-"""Value of `ANNOTATION_STOPPED` on a pod whose container `tensorflow` had ended, while others ran on."""
+"""Value of `ANNOTATION_STOPPED` on a pod whose container `tensorflow` had ended while other containers ran on."""
 STOPPED_WITH_RUN = "run-ended"
-"""Value of `ANNOTATION_STOPPED` on a pod in the records of a run (`tfoperator run`) whose end stopped the pod."""
+"""Value of `ANNOTATION_STOPPED` on a pod that a run's end stopped, in the records of the run (`tfoperator run`)."""
 
 ANNOTATION_JOB_RESTARTS = LABEL_PREFIX + "job-restarts"
 """On a pod: the number of restarts of all replicas of its job together before this pod was created."""
@@ -45,39 +45,39 @@ ANNOTATION_RESTART_MODE = LABEL_PREFIX + "restart-mode"
 """On a pod whose kubelet starts its container `tensorflow` again by a rule that the operator gave it: `InPlace`."""
 
 MAX_RESTARTS = 1_000_000
-"""The maximum count: larger numbers in an annotation or a status are not true, and 2**n must stay finite."""
+"""The maximum count: larger numbers in an annotation or a status are wrong, and 2**n must stay finite."""
 
 LABEL_TENSORBOARD = LABEL_PREFIX + "tensorboard"
-"""On a TensorBoard's deployment, service and pod: the name of its job. The pod has this label and none of those that
-select a job's replicas: listing or deleting those must not include it."""
+"""On a TensorBoard's deployment, service and pod: the name of its job. The pod has this label and none of the labels
+that select a job's replicas: listing or deleting replicas must not include it."""
 
 ANNOTATION_SPEC_HASH = LABEL_PREFIX + "spec-hash"
-"""On a TensorBoard's deployment and service: a hash of their source, so that a change is noticed."""
+"""On a TensorBoard's deployment and service: a hash of their source, by which the operator notices a change."""
 
 ANNOTATION_TENSORBOARD_URL = LABEL_PREFIX + "tensorboard-url"
 """On a TensorBoard's service, set by its publisher (an ingress, the local control plane): its address for people."""
 
 GANG_TOPOLOGY_ANNOTATION = LABEL_PREFIX + "gang-topology"
-"""On a TFJob: the label of nodes, such as `topology.kubernetes.io/zone`, whose value all nodes of its gang share, where
-Kubernetes' own scheduler places gangs."""
+"""On a TFJob: a label of nodes, such as `topology.kubernetes.io/zone`. All nodes of the job's gang have the same value
+of it, if Kubernetes' own scheduler places gangs."""
 
 ANNOTATION_PARAMETERS = LABEL_PREFIX + "parameters"
-"""On a TFJob made from a Python function: what the function is called with, as a JSON object."""
+"""On a TFJob made from a Python function: the function's arguments, as a JSON object."""
 
 EMBEDDED_VERSION = "+tfoperator.embedded"
-"""The end of the version by which clients know the control plane of their own machine."""
+"""The end of the version by which clients recognize the control plane of their own machine."""
 
 TENSORBOARD_SUFFIX = "-tensorboard"
 TENSORBOARD_CONTAINER = "tensorboard"
 TENSORBOARD_HOST_VARIABLE = "TENSORBOARD_HOST"
 TENSORBOARD_PORT_VARIABLE = "TENSORBOARD_PORT"
-"""A TensorBoard's address, as variables of its container: the local control plane uses another one."""
+"""A TensorBoard's address, as variables of its container: on the local control plane the address differs."""
 
 TENSORBOARD_REPLICA = "tensorboard"
 """The name of the pod of a job's TensorBoard among its replicas."""
 
 OPERATOR_NAME = "tfjob-controller"
-"""Value of `LABEL_OPERATOR_NAME`, and the source of our events."""
+"""Value of `LABEL_OPERATOR_NAME`, and the source of the operator's events."""
 
 MANAGED_SELECTOR = f"{LABEL_OPERATOR_NAME}={OPERATOR_NAME}"
 """The label selector that picks the pods and services of every TFJob."""
@@ -91,24 +91,24 @@ DEFAULT_PORT = 2222
 CHECKPOINT_VOLUME = "tfoperator-checkpoint"
 """The name of the volume that `spec.checkpoint` adds to every pod."""
 CHECKPOINT_VARIABLE = "TFOPERATOR_CHECKPOINT_DIR"
-"""The environment variable that names the job's directory in it."""
+"""The environment variable that names the job's directory in the checkpoint volume."""
 
 LABEL_WORKDIR = LABEL_PREFIX + "workdir"
-"""On a TFJob whose replicas run in a folder of its sender: the name of the ConfigMap or Secret that brings it."""
+"""On a TFJob whose replicas run in a folder of its sender: the ConfigMap or Secret that contains the folder."""
 WORKDIR_VOLUME, WORKDIR_SOURCE_VOLUME = "tfoperator-workdir", "tfoperator-workdir-source"
-"""The volumes of its pods: where the folder is unpacked, and where it comes from."""
+"""The volumes of its pods: one has the unpacked folder, and one has its source."""
 
 _UID_PART_LENGTH = 8
 
 MAX_REPLICA_INDEX = 2**31 - 2
-"""The largest index that an int32 `replicas` can produce; an object whose label is beyond it belongs to no replica."""
+"""The largest index that an int32 `replicas` can produce; an object whose label has a larger index has no replica."""
 
 _TYPE_BY_LOWER = {replica_type.lower(): replica_type for replica_type in ReplicaType}
 _LOWER_BY_TYPE = {replica_type: lower for lower, replica_type in _TYPE_BY_LOWER.items()}
 
 
 def annotated_count(annotations: Mapping[str, str], key: str) -> int:
-    """Return the number in an annotation, at most MAX_RESTARTS; 0 if there is none, or an invalid one."""
+    """Return the number in an annotation, at most MAX_RESTARTS; 0 if it is absent or invalid."""
     if key not in annotations:
         return 0
     text = annotations[key]
@@ -129,18 +129,18 @@ def object_name(job_name: str, replica_type: ReplicaType, index: int) -> str:
 def unique_object_name(job_name: str, replica_type: ReplicaType, index: int, uid: str) -> str:
     """Return the name with a part of the job's UID at its end: `{job}-{type lower}-{index}-{first 8 digits}`.
 
-    UIDs are random UUIDs, so that the piece has 32 random bits: enough among the jobs that share a name.
+    UIDs are random UUIDs, so this part has 32 random bits: enough among the jobs that share a name.
     """
     return f"{job_name}-{_LOWER_BY_TYPE[replica_type]}-{index}-{uid[:_UID_PART_LENGTH]}"
 
 
 def unique_name(job_name: str, uid: str) -> str:
-    """Return the name of the one service of a job's replicas, with a part of the job's UID: `{job}-{8 digits}`."""
+    """Return the name of the single service of a job's replicas, with a part of the job's UID: `{job}-{8 digits}`."""
     return f"{job_name}-{uid[:_UID_PART_LENGTH]}"
 
 
 def job_labels(job_name: str) -> dict[str, str]:
-    """Return the labels common to all replicas' pods; the one service of a job has them, and selects by them."""
+    """Return the labels common to all replicas' pods; the single service of a job has them, and selects by them."""
     return {LABEL_OPERATOR_NAME: OPERATOR_NAME, LABEL_JOB_NAME: job_name}
 
 
@@ -189,8 +189,8 @@ def parse_replica_type(text: str) -> ReplicaType | None:
 def parse_replica_index(text: str) -> int | None:
     """Return the index that a label spells, else None.
 
-    Only the canonical spelling counts (`7`, not `07`, `+7` or another script's digits): an object whose label
-    reads differently would not be selected by the service of that index either.
+    Only the canonical spelling counts (`7`, not `07`, `+7` or another script's digits): the service of an index would
+    not select an object whose label has another spelling.
     """
     if not (text.isascii() and text.isdigit()) or len(text) > 10 or (text[0] == "0" and text != "0"):
         return None

@@ -1,7 +1,7 @@
 """The stock parameter server: the program of a PS replica without a template.
 
-A parameter server is the same program in nearly every job: a gRPC server that lends its memory until it is stopped. All
-it needs is TF_CONFIG, so the program fits into a container's command, and any image with TensorFlow can run it.
+A parameter server is the same program in nearly every job: a gRPC server that lends its memory until it is stopped. It
+needs only TF_CONFIG, so the program fits into a container's command, and any image with TensorFlow can run it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 | `JAX_NUM_PROCESSES`, `JAX_PROCESS_ID` | programs for Kubeflow Trainer's JAX runtime |
 | `COORDINATOR_ADDRESS`, `COORDINATOR_PORT`, `NUM_PROCESSES`, `PROCESS_ID` | programs for JAXJob (training operator) |
 
-Read in Keras 3.15 and JAX 0.10. JAX itself takes the number of processes and the own number as arguments only.
+From the code of Keras 3.15 and JAX 0.10. JAX itself takes the number of processes and its own number only as arguments.
 """
 
 from __future__ import annotations
@@ -48,15 +48,16 @@ PROCESS_VARIABLES = (
 """The variables that each process of a job gets."""
 
 _MAX_ADDRESSES_LENGTH = 4096
-"""Characters of the longest list of addresses. In place of a longer one stands the coordinator's address, which is all
-that Keras takes from the list: else the pods of a job would grow with the square of its processes."""
+"""Characters of the longest list of addresses. Instead of a longer list, the variable has the coordinator's address,
+and Keras takes nothing else from the list. Otherwise the pods of a job would grow with the square of the number of its
+processes."""
 
 
 class ProcessVariables:
     """The variables of the processes of one job. Immutable, thread-safe."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
-        """Initialize; `addresses` are the `host:port` of all processes, process 0, the coordinator, first."""
+        """Initialize; `addresses` are the `host:port` of all processes. The first is process 0, the coordinator."""
         joined = ",".join(addresses)
         coordinator, count = addresses[0], str(len(addresses))
         host, _, port = coordinator.rpartition(":")

@@ -1,7 +1,7 @@
 """Names for progress reports, which the operator, its pods and the local control plane share.
 
-The variables and the mount path are those of Kubeflow Trainer's protocol (KEP-2779): programs that users have already
-look for them.
+Kubeflow Trainer's protocol (KEP-2779) defines the variables and the mount path: existing programs of users look for
+them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ CA_VARIABLE = "KUBEFLOW_TRAINER_SERVER_CA_CERT"
 TOKEN_VARIABLE = "KUBEFLOW_TRAINER_SERVER_TOKEN"
 
 PROGRESS_VOLUME = "tfoperator-progress"
-"""The volume that holds the two files."""
+"""The volume that holds the files for the CA and the token."""
 PROGRESS_MOUNT_PATH = "/var/run/secrets/kubeflow/trainer"
 CA_FILE, TOKEN_FILE = "ca.crt", "token"
 TOKEN_SECONDS = 3600
@@ -32,5 +32,5 @@ def status_path(namespace: str, name: str) -> str:
 
 
 def token_audience(namespace: str, name: str) -> str:
-    """Return the audience of a token for a job's reports. No other service accepts it, nor this one for another job."""
+    """Return the audience of a token for a job's reports. Only the reports' service accepts it, for this job."""
     return f"progress.tfoperator.kubeflow.org/namespaces/{namespace}/tfjobs/{name}"

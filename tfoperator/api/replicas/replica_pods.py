@@ -1,7 +1,7 @@
-"""What a pod says about its replica: the container `tensorflow` decides, whatever else runs in the pod.
+"""The state of a replica, from its pod: the container `tensorflow` decides, whatever other containers run.
 
 A plain sidecar (a proxy, a log shipper) never ends by itself, so the phase of its pod stays Running after the program
-has ended; and one that fails turns the phase of a pod whose program has succeeded into Failed.
+has ended. And if a sidecar fails, it turns the phase of a pod whose program has succeeded into Failed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tfoperator.api.v1.choices import RestartMode
 from tfoperator.kube.views.objects import ContainerStateTerminated, Pod
 
 STOP_DEADLINE = 1
-"""Seconds, `spec.activeDeadlineSeconds` of a pod that is stopped: the least that API servers accept."""
+"""Seconds, the `spec.activeDeadlineSeconds` of a pod that is stopped: the least that API servers accept."""
 
 ENDED_PHASES = ("Succeeded", "Failed")
 
@@ -27,7 +27,7 @@ FIRST_RETRYABLE_EXIT_CODE = 128
 
 
 _MAX_SIGNALS = 32
-"""Exit codes from 128 on are taken for signals as far as these, which no program sends to mean something of its own."""
+"""Exit codes between 128 and 128 plus this number count as signals: programs don't use them for anything else."""
 
 
 def signal_of(exit_code: int) -> str:
@@ -50,7 +50,7 @@ def training_end(pod: Pod) -> ContainerStateTerminated | None:
 
 
 def is_ending(pod: Pod) -> bool:
-    """Return whether the pod is deleted or stopped: its kubelet ends what it runs, if it has not yet."""
+    """Return whether the pod is deleted or stopped, so that its kubelet ends all that runs in it, if it has not yet."""
     deadline = pod.spec.active_deadline_seconds
     return pod.metadata.deletion_timestamp is not None or (deadline is not None and deadline <= STOP_DEADLINE)
 
@@ -61,7 +61,7 @@ def stopped_with_replica(pod: Pod) -> bool:
 
 
 def restarted_by_rule(pod: Pod, exit_code: int) -> bool:
-    """Return whether the pod's kubelet starts `tensorflow` again after this exit code by a rule of the operator's."""
+    """Return whether, after this exit code, the kubelet starts `tensorflow` again by a rule that the operator set."""
     in_place = pod.metadata.annotations.get(ANNOTATION_RESTART_MODE) == RestartMode.IN_PLACE
     return in_place and exit_code >= FIRST_RETRYABLE_EXIT_CODE
 
@@ -69,9 +69,10 @@ def restarted_by_rule(pod: Pod, exit_code: int) -> bool:
 def replica_phase(pod: Pod) -> str:
     """Return the pod's phase as it would be if the container `tensorflow` were its only container.
 
-    While other containers run it is Succeeded or Failed once `tensorflow` has ended and the pod's restart policy does
-    not start it again. Of a pod that has failed it is Succeeded if `tensorflow` had succeeded and another container
-    failed; not if Kubernetes ended the pod (`status.reason` says why), for a program may answer SIGTERM with 0.
+    While other containers run, it is Succeeded or Failed once `tensorflow` has ended and the pod's restart policy does
+    not start it again. For a failed pod it is Succeeded if `tensorflow` had succeeded and another container failed. If
+    Kubernetes ended the pod (`status.reason` is set), and the operator had not stopped it, it stays Failed, because a
+    program may answer SIGTERM with 0.
     """
     phase = pod.status.phase
     if phase not in ("Running", "Failed") or len(pod.status.container_statuses) < 2:

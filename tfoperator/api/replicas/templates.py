@@ -1,6 +1,6 @@
-"""A replica's pod template, two ways: a small typed view for reading, and plain data for making pods.
+"""A replica's pod template, in two forms: a small typed view for reading, and plain data for making pods.
 
-A cached TFJob keeps its templates as undecoded JSON (see `v1.types`). Decode one when it is needed and drop it
+A cached TFJob keeps its templates as undecoded JSON (see `v1.types`). Decode a template when it is needed and drop it
 afterwards. The view describes the members that are read here; with open templates the CRD's schema has only these.
 """
 
@@ -36,7 +36,7 @@ class TemplateContainer(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodTemplateMetadata(msgspec.Struct, frozen=True, gc=False):
-    """What every pod of the template carries besides our own labels."""
+    """The labels and annotations of every pod of the template, besides the operator's own."""
 
     labels: Annotated[dict[str, str], Field("Labels of the pods.")] = {}
     annotations: Annotated[dict[str, str], Field("Annotations of the pods.")] = {}
@@ -77,34 +77,34 @@ class PodTemplate(msgspec.Struct, frozen=True, gc=False):
 
 
 class NotKept(Exception):
-    """A template is needed of which a cache keeps only a hash: read the job again."""
+    """A cache keeps only a hash of the template that is needed: read the job again."""
 
 
 def hash_of(raw: msgspec.Raw) -> msgspec.Raw:
-    """Return what a cache keeps instead of a template: equal for equal text. A hash, or no template, stays as it is."""
+    """Return the cache's value for a template: a hash, equal for equal text. A hash, or no template, stays as it is."""
     return raw if is_hash(raw) or is_absent(raw) else msgspec.Raw(b"\0" + hashlib.sha256(raw).hexdigest().encode())
 
 
 def is_hash(raw: msgspec.Raw) -> bool:
-    """Return whether it is a hash, and not a template."""
+    """Return whether it is a hash, not a template."""
     return bytes(memoryview(raw)[:1]) == b"\0"
 
 
 class VolumeSource(msgspec.Struct, frozen=True, gc=False):
-    """Where a volume's content comes from: one member of a pod's volume, besides its name. Nothing here reads it."""
+    """The source of a volume's content: one member of a pod's volume, besides its name. It stays undecoded."""
 
 
 _MAX_EMPTY_SIZE = 256
-"""Bytes. A webhook's version of no template is far shorter; a longer template need not be checked."""
+"""Bytes. A webhook's form of an absent template is far shorter, so a longer template need not be checked."""
 
 _decode_view = msgspec.json.Decoder(PodTemplate).decode
 _decode_any = msgspec.json.Decoder().decode
 
 
 def is_absent(raw: msgspec.Raw) -> bool:
-    """Return whether a replica has no template: none at all, an explicit null, or one without any content.
+    """Return whether a replica has no template: none at all, an explicit null, or a template without any content.
 
-    Go programs write the last. Kueue's webhook turns a replica without a template into
+    Go programs write the last form. Kueue's webhook turns a replica without a template into
     `{"metadata": {}, "spec": {"containers": null}}`, in every job of a cluster.
     """
     data = bytes(raw)
@@ -114,7 +114,7 @@ def is_absent(raw: msgspec.Raw) -> bool:
 
 
 def _says_nothing(template: object) -> bool:
-    """Return whether a template has null for its containers, and nothing else at all."""
+    """Return whether a template has null for its containers, and nothing else."""
     if not isinstance(template, dict) or not template.keys() <= {"metadata", "spec"}:
         return False
     metadata, spec = template.get("metadata") or {}, template.get("spec")
@@ -124,7 +124,7 @@ def _says_nothing(template: object) -> bool:
 
 
 def decode_template(raw: msgspec.Raw) -> PodTemplate:
-    """Return the typed view of a template; an absent one is empty. Explicit nulls count as absent.
+    """Return the typed view of a template; it is empty for an absent template. Explicit nulls count as absent.
 
     Raises msgspec.ValidationError if a member has the wrong type.
     """
@@ -132,7 +132,7 @@ def decode_template(raw: msgspec.Raw) -> PodTemplate:
 
 
 def decode_present_template(raw: msgspec.Raw) -> PodTemplate:
-    """Return the typed view of a template that is there. Explicit nulls count as absent, and it raises as above."""
+    """Return the typed view of a template that is not absent. Explicit nulls count as absent; the error is the same."""
     try:
         return _decode_view(raw)
     except msgspec.ValidationError:
@@ -141,7 +141,7 @@ def decode_present_template(raw: msgspec.Raw) -> PodTemplate:
 
 
 def own_host_names(raw: msgspec.Raw) -> list[str]:
-    """Return those of `hostname` and `subdomain` that a template sets itself; none if it can't be read."""
+    """Return the names among `hostname` and `subdomain` that a template sets; empty if it can't be read."""
     data = bytes(raw)
     if b"hostname" not in data and b"subdomain" not in data and not is_hash(raw):
         return []
@@ -159,7 +159,7 @@ def readable_spec(raw: msgspec.Raw) -> dict[str, Any]:
 
 
 def restarts_in_pod(raw: msgspec.Raw) -> bool:
-    """Return whether the container `tensorflow` has a restart policy of its own, beside that of its pod.
+    """Return whether the container `tensorflow` has its own restart policy, beside the pod's policy.
 
     With `restartPolicyRules` (Kubernetes 1.35) its kubelet may start it again under the pod's policy Never.
     """
@@ -176,7 +176,7 @@ def restarts_in_pod(raw: msgspec.Raw) -> bool:
 
 
 def template_dict(raw: msgspec.Raw) -> dict[str, Any]:
-    """Return the whole template as plain data, new at each call: the caller may change it. An absent one is empty.
+    """Return the template as plain data, new at each call: the caller may change it. Empty for an absent template.
 
     Raises msgspec.ValidationError if the template is not an object, NotKept for a hash.
     """

@@ -1,10 +1,10 @@
 """The CRD's CEL rules about names and replica types, each for new jobs and for changes.
 
-An API server checks a job's rules at every write, also at a write of its status. It accepts an old violation only where
-it can compare the old value with the new one, which it can't in a pod template: it doesn't know all members of that. So
-a rule that a stored job violates would keep the operator from reporting that in the job's status. Therefore a rule has
-two halves. One applies to a whole job without a status, that is, at its creation. The other, a transition rule, applies
-to the additions of a change: older values are accepted.
+An API server checks a job's rules at every write, also at a write of its status. It accepts an old violation only if
+it can compare the old value with the new value. In a pod template it can't, because it doesn't know all members of the
+template. So if a stored job violated a rule, the operator could not report that in the job's status. Therefore a rule
+has two halves. One half applies to a whole job without a status, that is, at its creation. The other half, a transition
+rule, applies to the additions of a change: it accepts older values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INVALID = "FieldValueInvalid"
 
 
 def cel_rule(rule: str, message: str, reason: str = _INVALID, *, expression: str = "", **more: str) -> dict[str, str]:
-    """Return an entry of `x-kubernetes-validations`. The default of `reason` is API servers' own, and left out.
+    """Return an entry of `x-kubernetes-validations`. If `reason` is the default of API servers, it is left out.
 
     `expression` is CEL for a message that names the violation. `message` replaces it where it can't be evaluated: on
     one line, in at most 5 KiB.
@@ -31,7 +31,7 @@ def cel_rule(rule: str, message: str, reason: str = _INVALID, *, expression: str
 
 
 def unchangeable_rule(value: str, **more: str) -> dict[str, str]:
-    """Return the rule that a value stays as it is: CEL, in which {0} is the object that has it."""
+    """Return the rule that a value stays as it is: `value` is CEL, in which {0} is the object that has the value."""
     old, new = value.format("oldSelf"), value.format("self")
     expression = f"""'can\\'t be changed from "' + {old} + '" to "' + {new} + '"'"""
     return cel_rule(f"{new} == {old}", "can't be changed", "FieldValueForbidden", expression=expression, **more)
@@ -46,7 +46,7 @@ def one_of_rule(values: Sequence[str]) -> dict[str, str]:
 
 
 class TwoRules(msgspec.Struct, frozen=True):
-    """One demand, as the rule of a new job, at its root, and as the rule of a change, at the field."""
+    """One demand in two rules: the rule of a new job, at its root, and the rule of a change, at the field."""
 
     on_create: dict[str, str]
     on_change: dict[str, str]
@@ -64,7 +64,7 @@ def _for_new_jobs(
 def _replica_rule(
     whole: str, change: str, message: str, reason: str = _INVALID, *, expression: tuple[str, str] = ("", "")
 ) -> TwoRules:
-    """Return the two rules. `whole` and `change` are CEL, and so are both expressions: for a new job, for a change."""
+    """Return the two rules. `whole` and `change` are CEL, as are both expressions: for a new job, and for a change."""
     return TwoRules(
         _for_new_jobs(whole, message, ".spec.tfReplicaSpecs", reason, expression=expression[0]),
         cel_rule(change, message, reason, expression=expression[1]),
@@ -75,14 +75,14 @@ def expression_of_item(items: str, item: str, good: str, expression: str) -> str
     """Return CEL for a message about one of `items`, called `item`, that is not `good`.
 
     API servers estimate the cost of the longest message. They know the maximum length of a key or a named member, but
-    not of a comprehension's result: joining the bad items would be refused, so the message is made within the
+    not of a comprehension's result. They would refuse to join the bad items, so the message is made within the
     comprehension.
     """
     return f"{items}.map({item}, !({good}), {expression})[0]"
 
 
 def _each_type(good: str, before: str, message: str, expression: str, reason: str = _INVALID) -> TwoRules:
-    """Return rules that each type is `good`, or in a change as `before`.
+    """Return rules that each type is `good`, or for a change that it is as `before`.
 
     In `good`, {all} stands for the replica specs. `expression` is CEL for a message about a type that is not good.
     """
@@ -103,7 +103,7 @@ _IS_PS = "type.lowerAscii() == 'ps'"
 
 
 def _has_template(specs: str) -> str:
-    """Return CEL for: there is a template other than `containers: null`, which webhooks in Go make of none.
+    """Return CEL for: the template is more than `containers: null`, which webhooks in Go make of an absent template.
 
     In CEL a null member is absent. The schema requires the member.
     """
@@ -116,7 +116,7 @@ def _has_both(all_: str, *types: str) -> str:
 
 
 def replica_rules(types: Iterable[str], exclusive: Iterable[tuple[str, str, str]]) -> tuple[TwoRules, ...]:
-    """Return the demands on the replica types of a version that knows these.
+    """Return the demands on the replica types, for a version that has these types.
 
     `exclusive` are pairs of types of which a job may have only one, with the reason.
     """
@@ -154,7 +154,7 @@ def replica_rules(types: Iterable[str], exclusive: Iterable[tuple[str, str, str]
     )
 
 
-# The names of one type's replicas all fit if that of the highest index fits.
+# The names of one type's replicas all fit if the name with the highest index fits.
 _HIGHEST_INDEX = f"string({_PATH}[type].replicas > 1 ? {_PATH}[type].replicas - 1 : 0)"
 
 
@@ -202,9 +202,9 @@ def new_job_rules(replicas: Iterable[TwoRules], type_name: str = "type.lowerAsci
 def larger_job_rule(type_name: str = "type.lowerAscii()") -> dict[str, str]:
     """Return the rule for a job that gets more replicas, from a user or an autoscaler: their names must fit.
 
-    A job with too long names would be frozen as it is, until a user fixes it. Most names are short enough for any
-    number. For them nothing else is checked, as it may be invalid in a job that is older than the rules, and then even
-    its status could not be written.
+    A job with too long names would stay as it is until a user fixes it. Most names are short enough for any
+    number of replicas. For them the rule checks nothing else: the rest may be invalid in a job that is older than the
+    rules, and then even the job's status could not be written.
     """
     old = "oldSelf.spec.tfReplicaSpecs"
     short = f"size(self.metadata.name) <= {MAX_NAME_LENGTH - LONGEST_SUFFIX}"

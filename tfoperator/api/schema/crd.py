@@ -1,8 +1,9 @@
 """The CustomResourceDefinition of TFJob, made from the types.
 
-Its schema has all fields of a job, and those of a pod template with their types and meaning: API servers refuse a
+Its schema has all fields of a job and of its pod templates, with their types and meaning: API servers refuse a
 misspelt field when a job is applied. On a Kubernetes that is newer than the table of its types, they would refuse new
-fields of pods, too: there, `open_templates` leaves all of a template but names, images and ports of containers open.
+fields of pods, too. For that case, `open_templates` leaves a template open except for names, images and ports of
+containers.
 
 It serves only v1 by default: v1alpha2 needs the operator's conversion webhook, without which API servers could neither
 read nor write it.
@@ -25,7 +26,7 @@ from tfoperator.api.v1.types import TFJOBS, TFJobSpec
 
 
 class PrinterColumn(NamedTuple):
-    """A column of `kubectl get tfjobs`: with `-o wide` alone where `wide`. Without a description it explains itself."""
+    """A column of `kubectl get tfjobs`; with `wide`, only of `-o wide`. A column without a description needs none."""
 
     name: str
     type: str
@@ -89,12 +90,12 @@ def crd(*, all_versions: bool = False, webhook_url: str = "", open_templates: bo
 
 
 def crd_yaml(*, all_versions: bool = False, webhook_url: str = "", open_templates: bool = False) -> str:
-    """Return the CustomResourceDefinition as YAML, the same text at each call. The options are those of `crd`."""
+    """Return the CustomResourceDefinition as YAML, the same text at each call. The options are the same as in `crd`."""
     return to_yaml([crd(all_versions=all_versions, webhook_url=webhook_url, open_templates=open_templates)])
 
 
 def versions_patch_yaml() -> str:
-    """Return a JSON patch, as YAML, that turns the CRD of v1 alone into that of all versions: for kustomize."""
+    """Return a JSON patch, as YAML, that turns the CRD with v1 alone into the CRD with all versions: for kustomize."""
     v1alpha2, conversion = crd(all_versions=True)["spec"]["versions"][1], _conversion()
     patch = [
         {"op": "add", "path": "/spec/versions/-", "value": v1alpha2},
@@ -144,8 +145,8 @@ def openapi_schema(*, open_templates: bool = False) -> Schema:
         "properties": {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
-            # Named so that the rules below can point at it and cost little. Every API server has this bound for all
-            # names; a closer one would also refuse writes of the status.
+            # Named so that the rules below can refer to it and cost little. Every API server has this bound for all
+            # names; a closer bound would also refuse writes of the status.
             "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 253}}},
             "spec": struct_schema(TFJobSpec, table),
             "status": struct_schema(TFJobStatus, table),
@@ -155,7 +156,7 @@ def openapi_schema(*, open_templates: bool = False) -> Schema:
 
 
 def _scale(statuses: str) -> dict[str, str]:
-    # The number of workers, which is what scaling a training job means. The paths are as in the Go operator.
+    # The number of workers: scaling a training job means changing it. The paths are as in the Go operator.
     workers = f"tfReplicaSpecs.{ReplicaType.WORKER}", f"{statuses}.{ReplicaType.WORKER}"
     return {
         "specReplicasPath": f".spec.{workers[0]}.replicas",

@@ -1,8 +1,8 @@
 """The CRD's additions to the declarations of a TFJob's fields: rules over several fields, and for changes of a job.
 
-Rules exist for errors that an API server can refuse itself; `tfoperator.api.validation` has the same for the operator
-and the command line. Every rule is bounded (`maxItems`, `maxProperties`, `maxLength`): API servers refuse a CRD whose
-rules might cost too much.
+There are rules for the errors that an API server can refuse itself; `tfoperator.api.validation` has the same rules for
+the operator and the command line. Every rule is bounded (`maxItems`, `maxProperties`, `maxLength`): API servers refuse
+a CRD whose rules might cost too much.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ TABLE = Table(
                 )
             ],
         },
-        # It has one writer, so who owns which of its values is of no use: a sixth of a stored job, and a tenth of the
-        # API server's CPU for each write.
+        # It has one writer, so a record of the owner of each value is useless. That record would be a sixth of a stored
+        # job, and a tenth of the API server's CPU for each write.
         status.TFJobStatus: {"x-kubernetes-map-type": "atomic"},
         templates.PodTemplate: {"required": ["spec"]},
         templates.PodTemplateSpec: {"required": ["containers"]},

@@ -1,7 +1,7 @@
 """The structural schemas of Kubernetes' own types in a TFJob, made from the table of `tfoperator.api.pods.types`.
 
-A schema has fields, types, required members and descriptions; it has no defaults, for a job is stored as it was
-written, and no lists with keys besides the containers, for an API server does work for each of those at every write.
+A schema has fields, types, required members and descriptions. It has no defaults, because a job is stored as it was
+written. Only the containers are a list with keys, because an API server does work for each such list at every write.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _PLAIN: dict[str, Schema] = {
     types.TIME: {"type": "string", "format": "date-time"},
     types.OBJECT: _OPEN,
     types.INT_OR_STRING: {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True},
-    # API servers take a fraction such as 0.5, too, which no type of a structural schema allows beside strings. Without
-    # a type, objects and lists have to be excluded.
+    # API servers take a fraction such as 0.5, too, but no type of a structural schema allows fractions beside strings.
+    # Without a type, objects and lists must be excluded.
     types.QUANTITY: {
         "x-kubernetes-preserve-unknown-fields": True,
         "pattern": QUANTITY_PATTERN,
@@ -34,7 +34,7 @@ _PLAIN: dict[str, Schema] = {
 }
 
 _OPEN_TYPES = frozenset({"EphemeralContainer", "ManagedFieldsEntry"})
-"""Types that no template can use: they have no schema of their own, for they would cost a tenth of the whole."""
+"""Types that templates can't use: they have no schema of their own, because that would cost a tenth of the whole."""
 
 
 def kubernetes_schema(kind: str) -> Schema:
@@ -58,7 +58,7 @@ def kubernetes_schema(kind: str) -> Schema:
 
 
 def brief(schema: Schema) -> Schema:
-    """Return a copy of a schema, or of a list of them, that describes its fields, but not what is in these.
+    """Return a copy of a schema, or of a list of them, that describes its fields, but not the members of these fields.
 
     It is for types that a template describes in full: the annotation of client-side apply has room for that only once.
     """

@@ -2,7 +2,7 @@
 
 Shape and names of members come from the types. Meaning, bounds, allowed values and defaults come from the declarations
 beside them (`tfoperator.api.fields.field`). Rules in CEL over several fields come from a table
-(`api.schema.fields`). So a field can't be in the types and missing from the CRD, and a new field without a
+(`api.schema.fields`). So a field of the types can't be missing from the CRD, and a new field without a
 declaration is an error here.
 """
 
@@ -40,8 +40,8 @@ class Table(msgspec.Struct, frozen=True):
     """The additions to the schemas of structs, besides the declarations of their fields.
 
     `structs`: additions to a struct's own schema, such as CEL rules. `fields`: additions to the schemas of its fields.
-    `open_structs`: those whose other members are kept, unchecked. `pods`: whether Kubernetes' own types have their
-    fields and types, too, or are open.
+    `open_structs`: the structs whose other members are kept, unchecked. `pods`: whether Kubernetes' own types have
+    their fields and types, too; otherwise they are open.
     """
 
     structs: Mapping[type, Mapping[str, Any]] = {}
@@ -132,7 +132,7 @@ def _overlay(schema: Schema, addition: Mapping[str, Any]) -> None:
 
 
 def _without_none(info: inspect.Type) -> inspect.Type:
-    """Return the type that a value has, unless it is null, if there is only one."""
+    """Return the type of a value that is not null, if there is only one such type."""
     if isinstance(info, inspect.UnionType):
         options = [option for option in info.types if not isinstance(option, inspect.NoneType)]
         return options[0] if len(options) == 1 else info
@@ -162,7 +162,7 @@ def _type_schema(info: inspect.Type, table: Table) -> Schema:
 
 
 def _item_schema(info: inspect.Type, table: Table) -> Schema:
-    """Return the schema of each of many; the description is that of all of them."""
+    """Return the schema of each of many items, without its description, which describes all of them."""
     return {name: value for name, value in _type_schema(info, table).items() if name != "description"}
 
 

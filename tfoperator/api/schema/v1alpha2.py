@@ -1,12 +1,12 @@
 """The schema with which API servers check v1alpha2 jobs: v1's, with v1alpha2's names.
 
-It is derived from v1's, so that a bound or rule of v1 can't be missing here: API servers check a job in the version in
-which it is written and don't check it again after its conversion. Fields that v1alpha2 lacks are kept in an annotation
-(`tfoperator.api.conversion`), which no rule can check: so immutable fields exist here that v1alpha2 itself never had. A
-status passes through whole.
+It is derived from v1's, so that it can't lack a bound or rule of v1: API servers check a job in the version in
+which it is written, and don't check it again after its conversion. An annotation keeps the fields that v1alpha2 lacks
+(`tfoperator.api.conversion`), and rules can't check it: so immutable fields exist here that v1alpha2 itself never had.
+A status passes through whole.
 
-`restartPolicy` has no default here, though its default is Always: a default of the schema is filled in before a
-template's own policy, which has precedence, can be seen. The conversion records the effective one.
+`restartPolicy` has no default here, though its default is Always: API servers would set a default of the schema before
+the conversion can see a template's own policy, which has precedence. The conversion records the policy that applies.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _spec(v1: Schema) -> Schema:
 
 
 def _policy(v1: Schema) -> Schema:
-    """Return the immutable fields with v1's rules, but no defaults, which a job without them should not show."""
+    """Return the immutable fields with v1's rules, but without defaults: a job without the fields should stay so."""
     members = v1["properties"]
     scheduling = members["schedulingPolicy"]
     own = {"queue": scheduling["properties"]["queue"]}
@@ -82,7 +82,7 @@ def _replicas(v1: Schema) -> Schema:
     members["restartPolicy"] = _without_default(members["restartPolicy"]) | {
         "description": f"{members['restartPolicy']['description']} Unset: the template's, else Always."
     }
-    # Client-side apply keeps a copy of the CRD in an annotation, which has no room for them twice.
+    # Client-side apply keeps a copy of the CRD in an annotation, which has no room for a second copy of them.
     template = without_descriptions(members["template"]) | {"description": members["template"]["description"]}
     own = {"replicas": members["replicas"], "restartPolicy": members["restartPolicy"], "template": template}
     return {

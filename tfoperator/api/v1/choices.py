@@ -4,9 +4,9 @@ from enum import StrEnum
 
 
 class ReplicaType(StrEnum):
-    """The roles a process can have in a TensorFlow cluster, as spelled in `tfReplicaSpecs`.
+    """The roles that a process can have in a TensorFlow cluster, as spelled in `tfReplicaSpecs`.
 
-    The lower-case form (`ReplicaType.lower()`) is what TF_CONFIG, object names and labels use.
+    TF_CONFIG, object names and labels use the lower-case form (`ReplicaType.lower()`).
     """
 
     PS = "PS"
@@ -17,9 +17,9 @@ class ReplicaType(StrEnum):
 
 
 class RestartPolicy(StrEnum):
-    """What happens to a replica whose program fails. ExitCode: 1-127 is permanent, 128-255 retryable.
+    """The consequence for a replica whose program fails. ExitCode: 1-127 is permanent, 128-255 retryable.
 
-    A pod that Kubernetes or a person took is no failure of the program: it is made again under every policy.
+    If Kubernetes or a person took the pod, the program has not failed: the pod is made again under every policy.
     """
 
     ALWAYS = "Always"
@@ -29,7 +29,7 @@ class RestartPolicy(StrEnum):
 
 
 class RestartScope(StrEnum):
-    """What is started again when a replica has to be: the replica alone (if unset), or all of the job's together."""
+    """The replicas that start again when one must: that replica alone (if unset), or all of the job's together."""
 
     REPLICA = "Replica"
     JOB = "Job"
@@ -43,14 +43,14 @@ class RestartMode(StrEnum):
 
 
 class Network(StrEnum):
-    """By which headless services the replicas find each other: one for each replica, or one for the whole job."""
+    """The headless services by which the replicas find each other: one for each replica, or one for the whole job."""
 
     PER_REPLICA = "PerReplica"
     PER_JOB = "PerJob"
 
 
 class OnStall(StrEnum):
-    """What happens to a job that has made no progress for its deadline. Unset means Report: it is told, no more."""
+    """The consequence of no progress for the deadline. Unset means Report: only a condition and an event."""
 
     REPORT = "Report"
     RESTART = "Restart"
@@ -58,14 +58,14 @@ class OnStall(StrEnum):
 
 
 class OnStraggler(StrEnum):
-    """Whether a replica that is slow, or fails again and again on one node, is made anew elsewhere. Unset: Ignore."""
+    """Whether a replica that is slow, or fails again and again on one node, is made again elsewhere. Unset: Ignore."""
 
     IGNORE = "Ignore"
     RESTART = "Restart"
 
 
 class CleanPodPolicy(StrEnum):
-    """Which pods (and their services) are deleted when a job has ended."""
+    """The pods (and their services) that are deleted when a job has ended."""
 
     ALL = "All"
     RUNNING = "Running"
@@ -73,7 +73,7 @@ class CleanPodPolicy(StrEnum):
 
 
 class SuccessPolicy(StrEnum):
-    """When a job without chief has succeeded: worker 0 (the empty default) or every worker."""
+    """The condition for success of a job without a chief: worker 0 (the empty default) or every worker."""
 
     DEFAULT = ""
     ALL_WORKERS = "AllWorkers"

@@ -1,9 +1,9 @@
-"""The conditions of a TFJob, each declared once: its type and its traits. Everything else about conditions follows.
+"""The conditions of a TFJob, each declared once: its type and its traits. All other facts about conditions follow.
 
-To add a condition, add a row to `ConditionType`, run `python hack/generate.py` (it writes docs/conditions.md), and have
-the plan set it. The defaults of `ConditionTraits` are right for an observation about a job that goes on: it stands
-where foreign clients don't look, never takes the place of the job's state, and is false once the job has ended or
-waits.
+To add a condition, add a row to `ConditionType`, run `python hack/generate.py` (it writes docs/conditions.md), and let
+the plan set it. The defaults of `ConditionTraits` are right for an observation about a job that goes on. Such a
+condition is in `operatorConditions`, where other clients don't look, never replaces the job's state, and is false once
+the job has ended or waits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tfoperator.base.words import Word
 
 
 class Fate(StrEnum):
-    """What becomes of a condition at a turn in the life of its job."""
+    """The fate of a condition at a turn in the life of its job."""
 
     FALSE = "becomes false"
     REMOVED = "is removed"
@@ -27,27 +27,28 @@ class Concern(IntEnum):
     """How much a true condition concerns a person."""
 
     NONE = 0
-    """Not at all: it is as it should be, or the job's state says it already."""
+    """Not at all: all is as it should be, or the job's state shows it already."""
 
     NOTICE = 1
     """The job goes on, but not as well as it could."""
 
     ALARM = 2
-    """Time or work is being lost: it stands before notices, the page shows it in red, and the report explains it."""
+    """Time or work is being lost: it comes before notices, the page shows it in red, and the report explains it."""
 
 
 class ConditionTraits(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a type of condition.
 
-    `meaning` completes the sentence "It is true while ..." or "once ...", and stands in docs/conditions.md.
+    `meaning` completes the sentence "It is true while ..." or "once ...", and is in docs/conditions.md.
 
-    `is_peers`: the Go operator has the type, too. Those types stand in `status.conditions`, which foreign clients
-    interpret; each of them can be the state of the job. All others stand in `status.operatorConditions`.
+    `is_peers`: the Go operator has the type, too. Those types are in `status.conditions`, which other clients
+    interpret; each of them can be the state of the job. All other types are in `status.operatorConditions`.
 
-    `concern`: one of ours that concerns a person is shown in the place of `Running` while it is true.
+    `concern`: a condition of this operator that concerns a person is shown instead of `Running` while it is true.
 
-    `at_end` and `while_held`: what becomes of it when the job ends, and when the job is suspended or waits in a queue.
-    One that becomes false at the end is about what goes on: it is Unknown while the operator can't read the job's spec.
+    `at_end` and `while_held`: its fate when the job ends, and when the job is suspended or waits in a queue. A
+    condition that becomes false at the end is about a job that goes on: it is Unknown while the operator can't read the
+    job's spec.
 
     `is_news`: `tfoperator run` prints a line when it becomes true.
     """
@@ -61,7 +62,7 @@ class ConditionTraits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConditionType(Word):
-    """The types of conditions of a TFJob. Of the Go operator's that are true, the last one here is the job's state."""
+    """The types of conditions of a TFJob. The job's state is the last of the Go operator's types here that is true."""
 
     traits: ConditionTraits
 
@@ -166,7 +167,7 @@ TROUBLES = tuple(
         key=lambda condition: -condition.traits.concern,
     )
 )
-"""The types that are shown in the place of `Running` while they are true, the most alarming first."""
+"""The types that are shown instead of `Running` while they are true, the most alarming first."""
 
 PASSING_CONDITIONS = tuple(condition for condition in ConditionType if condition.traits.at_end is Fate.FALSE)
-"""The types about what goes on: false once the job has ended."""
+"""The types about a job that goes on: false once the job has ended."""

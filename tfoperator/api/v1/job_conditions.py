@@ -1,6 +1,6 @@
 """Functions that read a job's conditions. Pure.
 
-`status.conditions` has the Go operator's types of conditions and no others, since its clients interpret every type that
+`status.conditions` has only the Go operator's types of conditions, since its clients interpret every type that
 they find there. The other types are in `status.operatorConditions`. `ConditionType` has each type with its traits.
 """
 
@@ -21,7 +21,7 @@ BACKOFF_LIMIT_REACHED = "it has reached the specified backoff limit"
 """In the message of the condition Failed of a job with more restarts than `backoffLimit`: the Go operator's words."""
 
 READY_COUNT = re.compile(r"\b(\d+/\d+) replicas ready\b")
-"""The counts in the message of the condition Running; without them, all replicas of a job that runs are ready."""
+"""The counts in the message of the condition Running; without counts, all replicas of a running job are ready."""
 
 
 def condition_of(job: TFJob, condition: str) -> JobCondition | None:
@@ -42,9 +42,9 @@ def has_condition(job: TFJob, condition: str) -> bool:
 
 
 def ready_by_message(job: TFJob, wanted: int) -> str:
-    """Return `3/4`, by the message of the condition Running, of a job that wants so many replicas; empty if unknown.
+    """Return `3/4`, by the message of the condition Running, of a job with `wanted` replicas; empty if unknown.
 
-    MultiKueue copies the Go operator's part of a status only: there this message is the only sign of readiness.
+    MultiKueue copies only the Go operator's part of a status: in such a copy, only this message shows readiness.
     """
     running = condition_of(job, ConditionType.RUNNING)
     if running is None:
@@ -56,5 +56,5 @@ def ready_by_message(job: TFJob, wanted: int) -> str:
 
 
 def final_condition(job: TFJob) -> JobCondition | None:
-    """Return the condition with the job's outcome, None while it has not ended (`final_of`)."""
+    """Return the condition with the job's outcome, None while the job has not ended (`final_of`)."""
     return final_of(job.status)

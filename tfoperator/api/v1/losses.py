@@ -11,9 +11,9 @@ _NAMES = frozenset({"loss", "train_loss", "training_loss"})
 
 
 def loss_is_a_number(metrics: Iterable[Metric]) -> bool | None:
-    """Return whether the loss among these metrics is finite; None if there is none.
+    """Return whether the loss among these metrics is finite; None if there is no loss.
 
-    A value that is no number's text at all says nothing, and counts as a number.
+    A value that is not the text of a number shows nothing, and counts as a number.
     """
     values = [metric.value for metric in metrics if metric.name.lower() in _NAMES]
     return all(map(_is_finite, values)) if values else None

@@ -1,8 +1,8 @@
-"""The reasons of a TFJob's conditions and events, each declared once: its word, its meaning, and where it stands.
+"""The reasons of a TFJob's conditions and events, each declared once: its word, its meaning, and where it appears.
 
 To add a reason, add a row to `JobReason` and run `python hack/generate.py`, which writes docs/conditions.md. Programs
-read these words, so a word that is in use does not change. Where the Go operator has a word for the same thing, that
-word is used.
+read these words, so a word in use does not change. If the Go operator has a word for the same thing, this operator uses
+that word.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ForeignReason = NewType("ForeignReason", str)
 class ReasonTraits(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a reason.
 
-    `meaning` is a statement about the job, and stands in docs/conditions.md. `event` is the type of the events with
+    `meaning` is a statement about the job, and is in docs/conditions.md. `event` is the type of the events with
     this reason, None if there are none. `conditions` are the conditions that can have it. `is_news`: `tfoperator run`
     prints a line for such an event.
     """
@@ -42,17 +42,17 @@ _OUR_PASSING = tuple(condition for condition in PASSING_CONDITIONS if not condit
 
 
 def _event(kind: EventType, meaning: str, *, is_news: bool = True) -> ReasonTraits:
-    """Return the traits of a reason that events alone have."""
+    """Return the traits of a reason that only events have."""
     return ReasonTraits(meaning=meaning, event=kind, is_news=is_news)
 
 
 def _of(condition: ConditionType, meaning: str) -> ReasonTraits:
-    """Return the traits of a reason that one condition alone has."""
+    """Return the traits of a reason that only one condition has."""
     return ReasonTraits(meaning=meaning, conditions=(condition,))
 
 
 def _end(outcome: ConditionType, meaning: str) -> ReasonTraits:
-    """Return the traits of a reason for which a job has ended so, without an event."""
+    """Return the traits of a reason for a job's end with this outcome, without an event."""
     return ReasonTraits(meaning=meaning, conditions=(outcome, *PASSING_CONDITIONS))
 
 
@@ -63,7 +63,7 @@ class JobReason(Word):
 
     @property
     def event_type(self) -> EventType:
-        """The type of the events with this reason. Raises TypeError for a reason that conditions alone have."""
+        """The type of the events with this reason. Raises TypeError for a reason that only conditions have."""
         if self.traits.event is None:
             raise TypeError(f"{self} is the reason of no event: its row in JobReason has no type of an event")
         return self.traits.event

@@ -1,6 +1,6 @@
 """A TFJob as notebooks show it: a table. Pure.
 
-It is made from the parts of a job, so this module does not know `TFJob`, which shows itself by it.
+It is made from the parts of a job, so this module does not depend on `TFJob`, which uses it to show itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tfoperator.kube.views.objects import ObjectMeta
 
 
 def job_html(metadata: ObjectMeta, wanted: Mapping[str, int], status: TFJobStatus) -> str:
-    """Return a job's replicas, of which so many are `wanted` of each type, and its conditions as HTML."""
+    """Return a job's replicas and conditions as HTML; `wanted` is the desired number of replicas by type."""
     nothing = ReplicaStatus()
     replicas = [
         (kind, str(count), str(counts.active), str(counts.succeeded), str(counts.failed))

@@ -1,6 +1,6 @@
-"""The state of a TFJob in words: each view shows these, be it a command, the page, Python or a notebook. Pure.
+"""The state of a TFJob in words, the same in each view: commands, the page, Python and notebooks. Pure.
 
-It is made from metadata and status alone: this module does not know `TFJob`, whose property `state` it makes.
+It is made from metadata and status alone: this module does not depend on `TFJob`, whose property `state` it makes.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ RUN_ENDS: Mapping[str, str] = {
     JobReason.RUN_INTERRUPTED: "Interrupted",
     JobReason.RUN_DIED: "Died",
 }
-"""Reasons of the condition Failed of a job that ended since its run (`tfoperator run`) did, with the state of both.
+"""Reasons of the condition Failed of a job that ended because its run (`tfoperator run`) did, and the state of both.
 
-Only the records of runs have them: in a cluster a job outlives the command that has made it.
+Only the records of runs have these reasons: in a cluster a job outlives the command that made it.
 """
 
 CRASH_LOOP = "CrashLoopBackOff"
@@ -42,10 +42,10 @@ _BY_PRIORITY = tuple(condition for condition in reversed(ConditionType) if condi
 
 
 class JobState(msgspec.Struct, frozen=True):
-    """The state of a job: a word, and the message that explains it, which is empty where no condition does.
+    """The state of a job: a word, and the message that explains it, which is empty if no condition does.
 
-    The word is Terminating; or how the job has ended (`end_word`); or, of a job that runs, its trouble: one of
-    `TROUBLES`, or `CRASH_LOOP`; or the true condition that counts most; or Pending.
+    The word is the first of these that applies: Terminating; how the job has ended (`end_word`); the trouble of a
+    running job (one of `TROUBLES`, or `CRASH_LOOP`); the true condition that counts most; Pending.
     """
 
     word: str
@@ -85,11 +85,11 @@ def end_word(end: JobCondition) -> str:
 
 
 def _before_the_end(conditions: Sequence[JobCondition]) -> tuple[str, JobCondition | None]:
-    """Return the state of a job that has not ended, "" if no condition says it, and the condition that explains it."""
+    """Return the state of a job that has not ended, "" if no condition shows it, and the condition that explains it."""
     state = next((condition for condition in _BY_PRIORITY if status_of(conditions, condition) == "True"), None)
     running = find_condition(conditions, ConditionType.RUNNING)
     if state is None or state is ConditionType.CREATED:
-        # That it was created explains nothing; the condition Running says why the job doesn't run yet.
+        # The condition Created explains nothing; the message of Running explains why the job doesn't run yet.
         return str(state or ""), running or find_condition(conditions, ConditionType.CREATED)
     if state is not ConditionType.RUNNING or running is None:
         return str(state), find_condition(conditions, state)

@@ -1,7 +1,7 @@
 """The status of a TFJob `kubeflow.org/v1` as types, and the sets of replica indexes in it as short strings. Pure.
 
-A status must remember which of perhaps a thousand replicas are finished without growing to a thousand numbers.
-What is read back may have been edited by hand, so reading keeps what it understands and never raises or blows up.
+A status must record which of perhaps a thousand replicas are finished without growing to a thousand numbers.
+A person may have edited a status by hand, so reading keeps the valid parts and never raises or takes much memory.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,29 +54,29 @@ def find_condition(conditions: Sequence[JobCondition], kind: str) -> JobConditio
 
 
 def final_of(status: "TFJobStatus") -> JobCondition | None:
-    """Return the condition with a job's outcome, None while it has not ended. Of two that are true, Failed counts."""
+    """Return the condition with a job's outcome, None while it has not ended. If both are true, Failed counts."""
     true = {found.type: found for found in status.conditions if found.status == "True"}
     return true.get(ConditionType.FAILED) or true.get(ConditionType.SUCCEEDED)
 
 
 def status_of(conditions: Sequence[JobCondition], kind: str) -> str:
-    """Return True, False or Unknown, as the condition of that type says; empty if there is none."""
+    """Return the status of the condition of that type: True, False or Unknown; empty if there is no such condition."""
     found = find_condition(conditions, kind)
     return "" if found is None else found.status
 
 
 class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What the replicas of one type do.
+    """The state of the replicas of one type.
 
-    `active` counts pods that run (the peer's meaning), `ready` those whose containers are all ready.
+    `active` counts pods that run (the Go operator's meaning), `ready` counts pods whose containers are all ready.
     `restarts` is how often replicas of this type were started again, in place or by recreation, since the job
     began: the sum that people read. `restart_counts` holds it per index, where it isn't zero, so that it survives
-    pod deletion and operator restarts. `disruptions` and `disruption_counts` say how many of these followed on a
-    disruption (the pod was taken from the job); the others followed on failures, with which a replica's delay grows.
+    pod deletion and operator restarts. `disruptions` and `disruption_counts` are the numbers of these that followed on
+    a disruption (the pod was taken from the job); the others followed on failures, with which a replica's delay grows.
     `completed_indexes` are the indexes that succeeded: they are not run again even if their pod is deleted.
-    `failed_indexes` are those that failed for good: not run again either, as long as the type has that index.
-    `started_indexes` are those that ever had a pod: without one now, their pod has vanished, rather than never been
-    made. All are written like batch/v1's Job writes them: `"0,2-5"`.
+    `failed_indexes` are the indexes that failed for good: not run again either, as long as the type has that index.
+    `started_indexes` are the indexes that ever had a pod: if such an index has no pod now, its pod has vanished; it is
+    not an index whose pod was never made. All are written like batch/v1's Job writes them: `"0,2-5"`.
     `selector` is the label selector of the type's pods, of the workers only: an autoscaler reads it.
     """
 
@@ -109,7 +109,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
 
 class TensorBoardStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Where the job's TensorBoard is, and whether its page answers."""
+    """The address of the job's TensorBoard, and whether its page answers."""
 
     url: Annotated[str, Field("Address of the TensorBoard.")] = ""
     ready: Annotated[bool, Field("Whether the TensorBoard answers.")] = False
@@ -123,7 +123,7 @@ class Metric(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class ReplicaProgress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """How far one replica is; of a slow one also `factor` ("2.1"), of its step time to the median of its type."""
+    """The step of one replica; for a slow replica also `factor` ("2.1"): its step time divided by its type's median."""
 
     name: Annotated[str, Field("Name of the replica: worker-0.")]
     step: Annotated[int | None, Field("Last step that the replica reported.", int64=True)] = None
@@ -134,14 +134,14 @@ class ReplicaProgress(msgspec.Struct, frozen=True, rename="camel", omit_defaults
 
 
 class TrainingProgress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What the training program has reported about itself.
+    """The last report of the training program about itself.
 
-    `replica` is the one whose report this is, and `report_time` when it came: of all replicas that report, the first
-    that has not fallen silent (the chief, else worker-0, and so on). `last_updated_time` is that of the newest report
-    of any replica. `behind` are the replicas that are furthest behind, the furthest first, where several report; `slow`
-    are those with long steps. `loss_not_a_number` counts the reports in a row, ten at most, in which
-    a metric named loss is no number. `completion` ("43%") and `eta` ("3m20s") say `percentage` and
-    `estimated_remaining_seconds` for people, since a printer column can't.
+    The report is the report of `replica`, and came at `report_time`. `replica` is the first replica that reports and
+    has not fallen silent (the chief, else worker-0, and so on). `last_updated_time` is the time of the newest report
+    of any replica. If several replicas report, `behind` has the replicas that are furthest behind, the furthest first;
+    `slow` has the replicas with long steps. `loss_not_a_number` counts the reports in a row, ten at most, in which
+    a metric named loss is no number. `completion` ("43%") and `eta` ("3m20s") are `percentage` and
+    `estimated_remaining_seconds` for people, since a printer column can't format them.
     """
 
     completion: Annotated[str, Field("Share of the training that is done: 43%.")] = ""
@@ -172,12 +172,12 @@ class TrainingProgress(msgspec.Struct, frozen=True, rename="camel", omit_default
     ] = 0
 
     def without_estimate(self) -> Self:
-        """Return the progress of a job that has ended: no time is left."""
+        """Return the progress of a job that has ended, without an estimate of the remaining time."""
         return msgspec.structs.replace(self, eta="", estimated_remaining_seconds=None)
 
 
 class UsagePhase(StrEnum):
-    """What a job's time goes to.
+    """The uses of a job's time.
 
     QUEUED: it waits for its queue, or for the operator. SCHEDULING: pods wait for nodes. STARTING: images, containers,
     and the programs until their first report, where they report. TRAINING. LOST: from a restart until the training is
@@ -194,10 +194,10 @@ class UsagePhase(StrEnum):
 
 
 class ResourceUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """How much of a resource the job's pods request, and for how long.
+    """The amount of a resource that the job's pods request, and for how long.
 
-    `in_use` is the amount now, `requested_seconds` is the amount times the seconds that pods were on nodes,
-    `trained_seconds` those of them that the job trained: of `cpu` in cores, of `memory` in bytes.
+    `in_use` is the amount now. `requested_seconds` is the amount times the seconds that pods were on nodes, and
+    `trained_seconds` is the part in which the job trained. The unit of `cpu` is cores, and of `memory` bytes.
     """
 
     in_use: Annotated[float, Field("Amount that the pods request now.")] = 0.0
@@ -208,13 +208,13 @@ class ResourceUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
 
 class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What the job's time went to.
+    """The use of the job's time.
 
     It is exact although it is written rarely: the job has been in `phase` since `since`, and `seconds` has the whole
     seconds in each phase until then (`until` adds up). An ended job is in no phase. `source` is Reports where the
-    programs report their progress, else Pods: then the lives of pods tell what trains. `goodput` is the share of the
-    seconds that trained, when the status was written. `step` is the highest that was reported, at `step_time`, and
-    `restarts` the number of restarts that are accounted for. `resources` are up to `resources_since`.
+    programs report their progress, else Pods: then the states of pods show whether the job trains. `goodput` is the
+    share of the seconds that trained, when the status was written. `step` is the highest step that was reported, at
+    `step_time`, and `restarts` the number of restarts that are accounted for. `resources` are up to `resources_since`.
     """
 
     phase: Annotated[
@@ -236,11 +236,11 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
     @property
     def time(self) -> datetime:
-        """When something in it changed last, but for what the time changes."""
+        """The time at which anything in it changed last, apart from the passing of time."""
         return max((utc(moment) for moment in (self.since, self.resources_since) if moment is not None), default=_NEVER)
 
     def until(self, now: datetime) -> dict[str, int]:
-        """Return the seconds in each phase that the job was in, up to `now`; 0 or more, whatever the status says."""
+        """Return the seconds in each phase that the job was in, up to `now`; 0 or more, even for a wrong status."""
         current = seconds_since(self.since, now)
         found = {
             str(phase): max(self.seconds.get(phase, 0), 0) + (current if phase == self.phase else 0)
@@ -249,7 +249,7 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         return {phase: seconds for phase, seconds in found.items() if seconds or phase == self.phase}
 
     def goodput_at(self, now: datetime) -> int | None:
-        """Return the share of the seconds up to `now` that trained, in percent; None if there are none."""
+        """Return the share of the seconds up to `now` that trained, in percent; None if no seconds have passed."""
         seconds = self.until(now)
         total = sum(seconds.values())
         return 100 * seconds.get(UsagePhase.TRAINING, 0) // total if total else None
@@ -274,25 +274,25 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def seconds_since(moment: datetime | None, now: datetime) -> int:
-    """Return the whole seconds from a time in a status (a naive one is UTC) until `now`; 0 if it is later, or None."""
+    """Return the whole seconds from a time in a status (UTC if naive) until `now`; 0 if it is later, or None."""
     return 0 if moment is None else max(int((now - utc(moment)).total_seconds()), 0)
 
 
 class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What the operator observed. All times are UTC, whole seconds.
 
-    `phase`, `ready` ("3/4") and `restarts` are what people look for first, in one word or number each; `kubectl get
-    tfjobs -o wide` prints them, and a printer column can't add up numbers itself. `job_restarts` is how often all
-    replicas were started again together (`restartScope: Job`); each time counts once in `restarts`.
-    `disruptions` says how many of the `restarts` followed on disruptions, `job_disruptions` how many of `job_restarts`.
+    `phase`, `ready` ("3/4") and `restarts` are the facts that people look for first, in one word or number each.
+    `kubectl get tfjobs -o wide` prints them: a printer column can't add up numbers itself. `job_restarts` is how often
+    all replicas were started again together (`restartScope: Job`); each time counts once in `restarts`.
+    `disruptions` is how many of the `restarts` followed on disruptions, `job_disruptions` how many of `job_restarts`.
 
     `last_reconcile_time` is when the job was last compared with the live state (`tfoperator.reconciler`). It is written
     with other changes of the status, or else with the first comparison, and then before it is five minutes old, until
-    the job ends; more rarely where that would be more than five writes a second in all. It determines when the next
-    comparison is due, also for a new leader. A wrong value costs a comparison that is early, or five minutes late.
+    the job ends; more rarely if that would be more than five writes a second in all. It determines when the next
+    comparison is due, also for a new leader. A wrong value causes a comparison that is early, or five minutes late.
 
-    Under `onStraggler: Restart`, `node_failures` says how often in a row replicas failed on nodes (`worker-1/node`).
-    `network` is what the job was started with if that is PerJob, and empty otherwise.
+    Under `onStraggler: Restart`, `node_failures` is how often in a row replicas failed on nodes (`worker-1/node`).
+    `network` is the network with which the job was started if that is PerJob, and empty otherwise.
     """
 
     phase: Annotated[str, Field("State of the job in one word: Pending, Running, Succeeded, Failed or Unknown.")] = ""
@@ -343,7 +343,7 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 
 def all_conditions(status: TFJobStatus) -> tuple[JobCondition, ...]:
-    """Return the conditions of all types: the Go operator's last, and the latest of those at the end."""
+    """Return the conditions of all types: the Go operator's types come last, and the latest of those is at the end."""
     return (*status.operator_conditions, *status.conditions)
 
 
@@ -366,7 +366,7 @@ def format_indexes(indexes: Iterable[int]) -> str:
 def parse_indexes(text: str) -> frozenset[int]:
     """Read a set of indexes in any order, overlaps allowed.
 
-    Parts that are not `n` or `n-m` (n <= m) are skipped, and so is everything after the first `MAX_INDEXES` indexes.
+    Parts that are not `n` or `n-m` (n <= m) are skipped, as is everything after the first `MAX_INDEXES` indexes.
     """
     found: set[int] = set()
     for part in text.split(","):

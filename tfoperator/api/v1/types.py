@@ -1,9 +1,9 @@
 """TFJob `kubeflow.org/v1` as types: the hub version, a drop-in for the Go operator's resource.
 
 The structs are frozen views shared between threads. A replica's pod template stays undecoded JSON (`msgspec.Raw`):
-it is only read when a pod has to be made, and a job that waits in the cache should not cost its weight in
+it is only read when a pod must be made, and a job that waits in the cache should not occupy memory for it as
 dictionaries. Fields are optional here even where the CRD requires them, because a TFJob may be older than the
-CRD; `tfoperator.api.validation` says what is wrong with one, and `decode_tfjob` never raises.
+CRD; `tfoperator.api.validation` finds the problems of such a job, and `decode_tfjob` never raises.
 """
 
 from typing import Annotated, Any
@@ -79,7 +79,7 @@ class ReplicaSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
     @property
     def desired(self) -> int:
-        """How many replicas are asked for: one where the number is unset."""
+        """The number of replicas that are requested: one if the number is unset."""
         return 1 if self.replicas is None else self.replicas
 
 
@@ -111,7 +111,7 @@ class SchedulingPolicy(msgspec.Struct, frozen=True, rename="camel", omit_default
 LEAST_PROGRESS_DEADLINE = 30
 """Seconds: the smallest `progressDeadlineSeconds`.
 
-Where nothing reports, a deadline costs a look at a log in each half of it, of every silent pod.
+If replicas do not report, the operator reads the log of every silent pod once in each half of the deadline.
 """
 
 
@@ -254,9 +254,9 @@ class Checkpoint(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 class TensorBoard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A TensorBoard beside the job, alive until the job is deleted.
 
-    `volumes` and `volume_mounts` are those of its pod and container, as plain JSON like all that goes into the pod as
-    it is: don't change them. `image` None or empty means the operator's. `security_context` is the pod's, and `env` the
-    container's.
+    `volumes` and `volume_mounts` are the volumes of its pod and the mounts of its container, as plain JSON like all
+    that goes into the pod as it is: don't change them. `image` None or empty means the operator's image.
+    `security_context` is the pod's, and `env` the container's.
     """
 
     log_dir: Annotated[
@@ -332,7 +332,7 @@ class TensorBoard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 
 class ProgressReporting(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Whether the replicas are told where to report the training's progress: `{}` means that they are."""
+    """Whether the replicas get the address for reports of the training's progress: `{}` means that they get it."""
 
     enabled: Annotated[bool | None, Field("Whether the replicas get the address; true if unset.")] = None
 
@@ -433,7 +433,7 @@ class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 
     @property
     def policy(self) -> RunPolicy:
-        """The run policy; one without settings where there is none."""
+        """The run policy; a policy without settings if the job has none."""
         return self.run_policy or _NO_POLICY
 
     @property
@@ -443,7 +443,7 @@ class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 
 
 class TFJob(HasMetadata, frozen=True, rename="camel"):
-    """A TFJob. `decode_error` is not part of the API: it says why the spec could not be read (see decode_tfjob)."""
+    """A TFJob. `decode_error`, which is not part of the API, is why the spec could not be read (see decode_tfjob)."""
 
     spec: TFJobSpec = msgspec.field(default_factory=TFJobSpec)
     status: TFJobStatus = msgspec.field(default_factory=TFJobStatus)
@@ -458,7 +458,7 @@ class TFJob(HasMetadata, frozen=True, rename="camel"):
         return f"<TFJob {self.metadata.namespace}/{self.metadata.name}: {in_short(self.metadata, self.status)}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks, which ask for this name: a table instead of a struct of some hundred members."""
+        """For notebooks, which look for this name: a table instead of a struct of some hundred members."""
         from tfoperator.api.v1.shown import job_html  # No other program pays for Python's tables of HTML.
 
         wanted = {kind: spec.desired for kind, spec in self.spec.tf_replica_specs.items() if spec is not None}
@@ -478,26 +478,26 @@ def decode_tfjob(data: bytes) -> TFJob:
 
     An explicit null where a value belongs (`conditions: null`, as Go programs write empty lists) means absent.
 
-    A TFJob whose fields have the wrong types (it may predate the CRD's schema) comes back with an empty spec and the
-    reasons in `decode_error`, one `field: message` a line, so that one bad object can't stop the informer for all the
-    others; its status is kept if it can be read, since conditions are added to it.
+    If fields of a TFJob have the wrong types (it may be older than the CRD's schema), it comes back with an empty spec
+    and the reasons in `decode_error`, one `field: message` a line, so that one bad object can't stop the informer for
+    all other objects. Its status is kept if it can be read, since conditions are added to it.
     Raises msgspec.DecodeError only if even the metadata can't be read, or nothing of it can: text that isn't UTF-8,
     or more levels than a decoder follows.
     """
     try:
         if not data.isascii():
-            data.decode()  # What stays undecoded (a template) or is skipped is not looked at by the decoder.
+            data.decode()  # The decoder does not check parts that stay undecoded (a template) or are skipped.
         try:
             return _detached(_decode_strictly(data))
         except msgspec.ValidationError as error:
             return _decode_leniently(data, error)
     except (UnicodeDecodeError, RecursionError) as error:
-        # msgspec's own for these two; callers stop at DecodeError.
+        # msgspec raises these two errors itself; callers handle only DecodeError.
         raise msgspec.DecodeError(str(error)) from error
 
 
 def _detached(job: TFJob) -> TFJob:
-    """The job, its undecoded parts copied: as they come they keep all of `data`, managed fields included, in memory."""
+    """Return the job with copies of its undecoded parts: the originals keep all of `data` in memory."""
     for replica in job.spec.tf_replica_specs.values():
         if replica is not None:
             force_setattr(replica, "template", replica.template.copy())
@@ -513,7 +513,7 @@ def _decode_leniently(data: bytes, error: msgspec.ValidationError) -> TFJob:
         raise error
     value = drop_nulls(value, TFJob)
     try:
-        # Encoded again rather than converted: a template has to end up as JSON.
+        # Encoded again rather than converted, because a template must stay JSON.
         return _detached(_decode_strictly(msgspec.json.encode(value)))
     except msgspec.ValidationError as still:
         problems = type_problems(value, TFJob)

@@ -1,4 +1,4 @@
-"""What a job's time and resources went to, in words. Pure."""
+"""The use of a job's time and resources, in words. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tfoperator.base.durations import human_duration
 _GIB = 2.0**30
 
 _MIN_SECONDS = 10
-"""Seconds of the shortest job of which the share that trained says something. The page has the same (`time.js`)."""
+"""Seconds: in a shorter job, the share of training time shows nothing. The page has the same limit (`time.js`)."""
 
 
 def usage_text(usage: JobUsage, now: datetime) -> str:
     """Return `87% trained: training 2m54s, starting 20s, queued 6s, as reports tell`; the longest first.
 
-    Empty if no time was spent, and for a job that has ended within seconds: what pods tell is no more exact.
+    Empty if no time was spent, and for a job that has ended within seconds: the states of pods are not that exact.
     """
     seconds, percent = usage.until(now), usage.goodput_at(now)
     if percent is None or (not usage.phase and sum(seconds.values()) < _MIN_SECONDS):

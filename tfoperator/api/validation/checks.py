@@ -15,7 +15,7 @@ def warning(path: str, message: str) -> Problem:
 
 
 def unknown_choice(value: str, choices: type[StrEnum]) -> str:
-    """Return the message about a text that is none of the choices; "" if it is unset or one of them."""
+    """Return the message about a text that is not among the choices; "" if it is unset or a choice."""
     # The empty string is the Go operator's "unset".
     return f"must be one of {listed(choices)}, but is {shown(value)}" if value not in ("", *choices) else ""
 
@@ -34,5 +34,5 @@ def listed(options: type[StrEnum]) -> str:
 
 
 def volume_sources(volume: Mapping[str, Any]) -> list[str]:
-    """Return the kinds of volume that a volume of a pod's spec names: one, if it is valid."""
+    """Return the kinds of volume that a volume of a pod's spec names: a valid volume has one kind."""
     return [kind for kind, source in volume.items() if kind != "name" and source is not None]

@@ -23,8 +23,8 @@ def field_problems(
 ) -> list[Problem]:
     """Return the problems of all fields of the struct at `path`, in the order of their declaration.
 
-    `rules` are the problems that no single field shows, each by the name of the field after which they are reported. A
-    field with a struct and without rules is checked in the same way.
+    `rules` are the problems that a single field can't show, by the name of the field after which they are reported.
+    A field that is a struct and has no rules is checked in the same way.
     """
     found: list[Problem] = []
     for name, attribute, good, field, has_rules in _steps(type(struct), tuple(rules)):
@@ -43,7 +43,7 @@ twice as fast as one with names, and this is done for each change of each job.)"
 
 @cache
 def _steps(struct: type[msgspec.Struct], ruled: tuple[str, ...]) -> tuple[_Step, ...]:
-    """Return the steps for a struct of which the fields `ruled` have rules."""
+    """Return the steps for a struct whose fields `ruled` have rules."""
     steps: list[_Step] = []
     for name, (attribute, field, demanding) in declared(struct).items():
         to_look_at = demanding or (name not in ruled and _has_fields(struct, name))
@@ -60,7 +60,7 @@ def _has_fields(struct: type[msgspec.Struct], name: str) -> bool:
 
 
 def _good(field: Field) -> Container[Any]:
-    """Return values that are good by the declaration: all of them where it has choices or bounds alone, else none."""
+    """Return values that are good by the declaration: all of them if it has only choices or bounds, else none."""
     if field.choices is not None:
         return frozenset(("", *field.choices))
     if field.pattern is None and (field.ge is not None or field.le is not None):

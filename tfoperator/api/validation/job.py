@@ -1,8 +1,8 @@
 """Finds the problems of a TFJob, each with the path of its field. Pure.
 
-API servers refuse most of this by the CRD; the operator checks again because a job may be older than the CRD, and
-`validate`, `run` and `submit` ask before an API server is involved. A job that the Go operator accepts and can run
-never has an error here: probable mistakes are warnings.
+API servers refuse most of these problems by the CRD. The operator checks again because a job may be older than the CRD,
+and `validate`, `run` and `submit` check before an API server is involved. A job that the Go operator accepts and can
+run never has an error here: probable mistakes are warnings.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ STOCK_PARAMETER_SERVER = (
     "is not set: it takes an operator that was started with --default-ps-image to run the stock parameter server; any "
     "other fails the job"
 )
-"""The warning about a parameter server without a template. It is pointless where operator and job start together."""
+"""The warning about a parameter server without a template. It is useless if operator and job start together."""
 
 _NAME = re.compile(NAME_PATTERN)
 _SINGLE_TYPES = frozenset({ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.EVALUATOR})
 
 
 def validate(job: TFJob) -> tuple[Problem, ...]:
-    """Return all problems of a job (errors and warnings), defaulted or not; empty for a valid one.
+    """Return all problems of a job (errors and warnings), defaulted or not; empty for a valid job.
 
-    A job that couldn't be decoded yields only the reasons for that.
+    If a job couldn't be decoded, only the reasons for that are returned.
     """
     if job.decode_error:
         return tuple(_decode_problems(job.decode_error))
@@ -85,7 +85,7 @@ def _validate_name(job: TFJob) -> Iterator[Problem]:
 
 
 def _name(job: TFJob) -> tuple[str, str]:
-    """Return the field that names the job, and its name; one of the final length if an API server generates it."""
+    """Return the field that names the job, and its name; a generated name is a stand-in of the final length."""
     meta = job.metadata
     if not meta.name and meta.generate_name:
         return "metadata.generateName", meta.generate_name + "x" * _GENERATED_SUFFIX_LENGTH

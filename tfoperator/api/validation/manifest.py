@@ -1,7 +1,7 @@
 """Validates handwritten TFJob manifests. Pure.
 
-An API server drops unknown members silently: `cleanPodPolicy` one level too high is a job that keeps its pods. So a
-manifest is also compared with the types, and a misspelt or misplaced member gets a hint at the right one.
+An API server drops unknown members silently: with `cleanPodPolicy` one level too high, a job keeps its pods. So a
+manifest is also compared with the types, and a misspelt or misplaced member gets a hint at the right member.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
     """Return all problems of a TFJob manifest: `validate`, and wrong types and unknown members (warnings).
 
     `obj` is plain JSON data, as `load_manifests` yields it. Its status is not checked, as API servers ignore it: only
-    what it says of saves is compared with the spec.
+    its report of the last save is compared with the spec.
     """
     manifest = {name: value for name, value in obj.items() if name != "status"}
     warnings = list(_unknown_warnings(manifest))
@@ -51,13 +51,13 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
     for path, template in _templates(manifest):
         if is_absent(msgspec.Raw(msgspec.json.encode(template))):
             continue
-        # What both find is said once, in the words of the first.
+        # If both find a problem, it is reported once, with the first message.
         reported = {problem.field for problem in problems if problem.severity is Severity.ERROR}
         problems += [problem for problem in shape_problems(template, path) if problem.field not in reported]
     reported = {problem.field for problem in problems}
     for path, value, kind in _pod_parts(manifest):
         problems += [problem for problem in wrong_types(value, kind, path) if problem.field not in reported]
-    # A valid manifest may have such text, as an argument of `docker inspect --format`.
+    # A valid manifest may have such a text, for example as an argument of `docker inspect --format`.
     templated = next(templated_fields(manifest), None) if errors(tuple(problems)) else None
     if templated is not None:
         warnings.append(Problem(templated, f"has a template's expression: {RENDER_FIRST}", Severity.WARNING))
@@ -94,7 +94,7 @@ def _unknown_warnings(manifest: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _pod_parts(manifest: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
-    """Yield what a checkpoint and a TensorBoard take over from a pod: the path, the value, and its type."""
+    """Yield the parts that a checkpoint and a TensorBoard take over from a pod: the path, the value, and its type."""
     types = pod_types()
     parts = {**types["Container"].fields, **types["PodSpec"].fields, "volume": VOLUME_SOURCE}
     for path in ("checkpoint", "tensorBoard"):
@@ -126,7 +126,7 @@ def _unknown_in(value: dict[str, Any], members: Collection[str], path: str) -> I
 
 
 def _unknown(path: str, name: str, members: Iterable[str]) -> Problem:
-    """Return the warning about one unknown member, with the best guess at the intended one."""
+    """Return the warning about one unknown member, with the best guess at the intended member."""
     hint = _hint(path, name, sorted(members))
     return Problem(
         member(path, name),
@@ -142,7 +142,7 @@ def _hint(path: str, name: str, siblings: list[str]) -> str:
     # A missing letter is likelier than a member of another object.
     similar = difflib.get_close_matches(name, siblings, n=1, cutoff=0.9)
     homes = [home for home in _homes().get(name.lower(), ()) if home != path]
-    homes = [home for home in homes if home.startswith(path.partition("[")[0])] or homes  # within it, if possible
+    homes = [home for home in homes if home.startswith(path.partition("[")[0])] or homes  # below this path, if possible
     if homes and not similar:
         moved = ", to which `tfoperator convert` moves it" if (path, homes) == ("spec", ["spec.runPolicy"]) else ""
         return f"; it belongs in {' or '.join(homes)}{moved}"

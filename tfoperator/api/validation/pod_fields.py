@@ -1,8 +1,8 @@
 """Checks a handwritten pod template: the types of its members, and the rules of API servers and kubelets. Pure.
 
 The CRD has the fields and their types, so an API server refuses a job with a misspelt member or with
-`command: python train.py`. What `api.pods.rules` finds is refused only when a pod is created, long after the job was
-taken: so `validate` finds it, too, and what a kubelet refuses after that.
+`command: python train.py`. Faults that `api.pods.rules` finds make an API server refuse a pod, long after it has
+accepted the job. So `validate` finds them, too, and the faults for which a kubelet refuses a pod after that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OF_OPERATOR = "tfoperator-"
 
 
 def shape_problems(template: Mapping[str, Any], path: str) -> list[Problem]:
-    """Return everything in a pod template (plain data at `path`) that keeps an API server from making its pods."""
+    """Return all problems of a pod template (plain data at `path`) that keep an API server from making its pods."""
     problems = list(wrong_types(template, TEMPLATE, path))
     return problems or [*_rule_problems(template, path), *_image_problems(template, path)]
 
@@ -33,7 +33,7 @@ def shape_problems(template: Mapping[str, Any], path: str) -> list[Problem]:
 def _rule_problems(template: Mapping[str, Any], path: str) -> Iterator[Problem]:
     for fault in pod_faults(template, path):
         if fault.kind is Kind.NOT_FOUND and _MOUNTED.search(fault.field):
-            # No more than a warning: the settings of accelerators, and webhooks, add volumes.
+            # Only a warning: settings of accelerators, and webhooks, add volumes.
             if fault.value and not str(fault.value).startswith(_OF_OPERATOR):
                 yield warning(fault.field, f"{shown(fault.value)} is no volume of the template")
         else:
@@ -68,5 +68,5 @@ def _image_problems(template: Mapping[str, Any], path: str) -> Iterator[Problem]
 
 
 def is_cpu_image(image: str) -> bool:
-    """Return whether this is an image of TensorFlow's own without CUDA."""
+    """Return whether this is an image of TensorFlow itself, without CUDA."""
     return _CPU_IMAGE.fullmatch(image) is not None

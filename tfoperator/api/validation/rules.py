@@ -1,6 +1,6 @@
-"""The rules over several fields of a spec: what fits together, and what has no effect beside what. Pure.
+"""The rules over several fields of a spec: values that contradict each other, or have no effect together. Pure.
 
-Each function yields the problems of one rule, with the place of the field that is to be changed. API servers check some
+Each function yields the problems of one rule, with the path of the field to change. API servers check some
 of the rules, too: such a rule is declared once (`Contradiction`). Bounds of a single field are in its declaration
 (`api.v1.types`).
 """
@@ -36,10 +36,10 @@ _MINIMUM, _MAXIMUM = "spec.minSucceededWorkers", "spec.maxFailedWorkers"
 
 
 class Contradiction(msgspec.Struct, frozen=True):
-    """Two fields of a struct that contradict each other when both are set, and each has its value where that is named.
+    """Two fields of a struct that contradict each other when both are set, and each has its value if that is given.
 
-    The declaration has two forms: `rule`, in CEL, which API servers check, and `is_in` for everybody else. `field` is
-    the field that is to be changed. Fields have their names in JSON.
+    The declaration has two forms: `rule`, in CEL, which API servers check, and `is_in` for all other code. `field` is
+    the field to change. Fields have their names in JSON.
     """
 
     field: str
@@ -49,12 +49,12 @@ class Contradiction(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """The words of both forms."""
+        """The message of both forms."""
         return f"{self.value or self.field} and {self.other} {self.other_value} contradict each other"
 
     @property
     def rule(self) -> str:
-        """The demand that they do not, in CEL, where `self` is the struct."""
+        """The demand that they do not contradict each other, in CEL, where `self` is the struct."""
         absent = (f"!has(self.{name})" for name, _ in self._fields)
         others = (f"self.{name} != '{value}'" for name, value in self._fields if value)
         return " || ".join((*absent, *others))
@@ -108,7 +108,7 @@ def _minimum(spec: TFJobSpec, minimum: IntOrPercent, workers: list[ReplicaSpec])
 
 
 def ends_at_once(policy: RunPolicy) -> Iterator[Problem]:
-    """Yield a warning about a deadline that no job can meet."""
+    """Yield a warning about a deadline that every job exceeds."""
     if policy.active_deadline_seconds == 0:
         yield warning(
             member(_POLICY, "activeDeadlineSeconds"),
@@ -117,7 +117,7 @@ def ends_at_once(policy: RunPolicy) -> Iterator[Problem]:
 
 
 def in_place_mode(spec: TFJobSpec) -> Iterator[Problem]:
-    """Yield the problems of a job with the restart mode InPlace; none of any other."""
+    """Yield the problems of a job with the restart mode InPlace; nothing for any other job."""
     path = member(_POLICY, "restartMode")
     if spec.policy.restart_mode != RestartMode.IN_PLACE:
         return
@@ -139,11 +139,11 @@ def _restarts_itself(replica: ReplicaSpec) -> bool:
     try:
         return restarts_in_pod(replica.template)
     except msgspec.DecodeError:
-        return False  # which is another problem
+        return False  # this is reported as another problem
 
 
 def stalls(policy: RunPolicy) -> Iterator[Problem]:
-    """Yield warnings about a consequence of a stall that never comes, or comes again and again."""
+    """Yield warnings about a consequence of a stall that never happens, or happens again and again."""
     path, deadline = member(_POLICY, "onStall"), policy.progress_deadline_seconds
     if policy.on_stall and deadline is None:
         yield warning(path, "has no effect without progressDeadlineSeconds")
@@ -152,7 +152,7 @@ def stalls(policy: RunPolicy) -> Iterator[Problem]:
 
 
 def whole_job_restarts(spec: TFJobSpec) -> Iterator[Problem]:
-    """Yield a warning about workers that are to start again together, and can go on without each other."""
+    """Yield a warning about workers that shall start again together although they can go on without each other."""
     if spec.policy.restart_scope == RestartScope.JOB and (spec.enable_dynamic_worker or spec.max_failed_workers):
         yield warning(
             member(_POLICY, "restartScope"),
@@ -171,7 +171,7 @@ def never_scheduled(policy: SchedulingPolicy, spec: TFJobSpec) -> Iterator[Probl
 
 
 def cluster_arguments(spec: TFJobSpec) -> Iterator[Problem]:
-    """Yield a warning about arguments that can't name the workers that come later."""
+    """Yield a warning about arguments that can't name workers that come later."""
     if spec.cluster_arguments and spec.enable_dynamic_worker:
         yield warning(
             "spec.clusterArguments",

@@ -1,7 +1,7 @@
 """Finds the problems of `spec.tensorBoard`. Pure.
 
-Only what certainly leaves a job without its TensorBoard is an error; a log directory to which no program writes looks
-like a good one.
+A problem is an error only if the job certainly gets no TensorBoard. If no program writes to the log directory, that is
+not an error: it looks like a good directory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RESERVED_VARIABLES = (TENSORBOARD_HOST_VARIABLE, TENSORBOARD_PORT_VARIABLE)
 
 
 class _PodParts(msgspec.Struct, frozen=True, rename="camel"):
-    """The parts of a TensorBoard that go unchanged into its pod, which an API server can't read with a wrong type."""
+    """The parts of a TensorBoard that go unchanged into its pod: an API server can't read a wrong type in them."""
 
     env: tuple[EnvVar, ...] = ()
     security_context: SecurityContext | None = None
@@ -84,7 +84,7 @@ def _validate_mounts(tensorboard: TensorBoard) -> Iterator[Problem]:
 
 def _validate_pod_parts(tensorboard: TensorBoard) -> Iterator[Problem]:
     parts = {"env": list(tensorboard.env), "securityContext": tensorboard.security_context}
-    # Names are checked together with all other names.
+    # `type_problems` would report names again, which are checked with all other names.
     yield from (problem for problem in type_problems(parts, _PodParts, _PATH) if not problem.field.endswith("].name"))
 
 

@@ -1,8 +1,8 @@
-"""Warns of unintended effects of a valid job: too many hosts, an own TF_CONFIG, queues, ends amid a save. Pure.
+"""Warns of unintended effects of a valid job: too many hosts, its own TF_CONFIG, queues, ends during a save. Pure.
 
-The operator's configuration is not known here: hosts are counted as by default, with port 2222 and without a domain.
-The operator itself counts them as they are, and reports that in an event (`TooManyReplicas`). The warnings about queues
-concern Kueue's handling of a job.
+The operator's configuration is not known here, so hosts are counted with its defaults: port 2222 and no domain.
+The operator itself counts the hosts as they are, and reports too many in an event (`TooManyReplicas`). The warnings
+about queues concern Kueue's handling of a job.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ALWAYS_FITTING_REPLICAS = 500
 def validate_cluster_size(job: TFJob, name: str) -> Iterator[Problem]:
     """Yield a warning about a list of hosts too long for starting a program; the estimated length is about right.
 
-    `name` is the job's, or has the length of its future name.
+    `name` is the job's name, or a text as long as its future name.
     """
     spec = job.spec
     counts = {
@@ -70,7 +70,7 @@ def _digits(count: int) -> int:
 def validate_tf_config(job: TFJob) -> Iterator[Problem]:
     """Yield a warning for each TF_CONFIG of a template that the operator overwrites.
 
-    The only replica of a job has no peers, and keeps its own.
+    A job with a single replica keeps its own TF_CONFIG, since the replica has no peers.
     """
     specs = {
         key: replica
@@ -95,7 +95,7 @@ def validate_tf_config(job: TFJob) -> Iterator[Problem]:
 
 
 def validate_queue(job: TFJob) -> Iterator[Problem]:
-    """Yield warnings about a job with a queue's label or for MultiKueue; none for any other."""
+    """Yield warnings about a job with a queue's label or for MultiKueue; nothing for any other job."""
     yield from validate_multikueue(job)
     queue = queue_name(job.metadata.labels)
     if not queue:
@@ -118,7 +118,7 @@ def validate_queue(job: TFJob) -> Iterator[Problem]:
 
 
 def uncounted_board(queue: str, devices: Iterable[str]) -> str:
-    """Return why the TensorBoard of a job in a queue is not made that asks for these extended resources."""
+    """Return why a job in a queue gets no TensorBoard if the TensorBoard requests these extended resources."""
     names = ", ".join(devices)
     return (
         f"asks for {names}, and no quota of queue {queue} counts a TensorBoard, which stays after its job: none is "
@@ -127,16 +127,16 @@ def uncounted_board(queue: str, devices: Iterable[str]) -> str:
 
 
 def validate_multikueue(job: TFJob) -> Iterator[Problem]:
-    """Yield warnings about a job's fields that MultiKueue doesn't copy; none for a job without MultiKueue."""
+    """Yield warnings about a job's fields that MultiKueue doesn't copy; nothing for a job without MultiKueue."""
     if is_multikueue(job):
         for field in not_carried(job):
             yield warning(field, "is not copied to the cluster where MultiKueue has the job run")
 
 
 def validate_grace(job: TFJob) -> Iterator[Problem]:
-    """Yield a warning if a replica would be killed amid a save that takes as long as the last one it reported.
+    """Yield a warning if a replica would be killed during a save that takes as long as the last save that it reported.
 
-    That is `save_seconds` of the job's progress: a job that is being written for the first time has none.
+    That time is `save_seconds` of the job's progress: a job that is written for the first time has no progress.
     """
     progress = job.status.progress
     seconds = (

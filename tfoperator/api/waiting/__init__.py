@@ -1,8 +1,8 @@
-"""The reason why a replica does not run, with a next step: said once, for the condition, `describe`, the page, reports.
+"""The reason why a replica does not run, with a next step: the same in the condition, `describe`, the page and reports.
 
-`why_it_waits` is the one function from a replica's pod, and the API server's refusal to create it, to a `Reason`.
-Texts change only with the reason: a condition that contained the numbers of a scheduler's attempt, or the time of a
-retry, would cost a status write at each of them.
+The function `why_it_waits` turns a replica's pod, and the API server's refusal to create it, into a `Reason`.
+Texts change only with the reason: if a condition contained the numbers of a scheduler's attempt, or the time of a
+retry, each of them would cost a write of the status.
 """
 
 from tfoperator.api.waiting.pods import look_again, why_it_waits

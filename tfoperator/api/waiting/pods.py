@@ -3,8 +3,9 @@
 The kubelet's messages change with every attempt: back-off times, the two reasons of a failing image pull. Only the text
 that a person needs is kept.
 
-The cause why volumes are not mounted (an object that does not exist) is in no status, but in the kubelet's events
-alone. So a pod whose node has prepared it for some seconds says since when, and which objects it mounts.
+The reason why volumes are not mounted (an object that does not exist) is not in a status, but only in the kubelet's
+events. So if a node has been preparing a pod for some seconds, the text has the time since when, and the objects that
+the pod mounts.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from tfoperator.base.clock import seconds_between
 from tfoperator.kube.views.objects import ContainerStateTerminated, ContainerStatus, Pod
 
 STARTS_SOON = 4.0
-"""Seconds for which a pod may be prepared, or an init container may run, before a person is told. Sandboxes take one or
-two, and a reason is to be known within five."""
+"""Seconds for which a pod may be prepared, or an init container may run, before this is reported. Sandboxes take one or
+two seconds, and a reason must be known within five."""
 
 _STARTING_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})
 """Reasons of every starting container, which are not reported."""
@@ -49,8 +50,8 @@ def why_it_waits(
 ) -> Reason | None:
     """Return why a replica does not run; None if it runs, is merely starting, has ended, or nothing is known.
 
-    `pod` is its pod, None if it has none; then the API server's `refusal` to create one counts. `template` is the
-    one that the pod was made from, if it is known. Without `now`, what only time makes a reason is left out.
+    `pod` is its pod, None if it has no pod; then the API server's `refusal` to create a pod counts. `template` is the
+    template that the pod was made from, if it is known. Without `now`, reasons that depend on time are left out.
     """
     if pod is None:
         return refusal
@@ -74,7 +75,7 @@ def why_it_waits(
 
 
 def look_again(pod: Pod, now: datetime) -> float | None:
-    """Return after how many seconds `why_it_waits` may say more about the pod, with no change of it; None if never."""
+    """Return the seconds after which `why_it_waits` may return more without a change of the pod; None if never."""
     begun = _preparation_began(pod) or _init_began(pod)
     left = None if begun is None else STARTS_SOON - seconds_between(begun, now)
     return left if left is not None and left > 0 else None
@@ -110,7 +111,7 @@ def _in_order(pod: Pod) -> Iterator[tuple[ContainerStatus, bool]]:
 
 
 def _of_failing(container: ContainerStatus, template: msgspec.Raw | None) -> Reason | None:
-    """Return why a container waits that does not merely start."""
+    """Return why a container waits; None if it merely starts."""
     waiting = container.state.waiting if container.state else None
     if waiting is None or waiting.reason in _STARTING_REASONS:
         return None
@@ -138,9 +139,9 @@ def _remedy(reason: str, message: str) -> str:
 
 
 def _of_pull(message: str, image: str) -> Reason:
-    """Return why an image is not pulled, as far as the message has it: that of older back-offs has nothing.
+    """Return why an image is not pulled, as far as the message shows it: messages of older back-offs don't show it.
 
-    The general text is the beginning of the others, by which a condition keeps the one that it had.
+    The general text is the beginning of the other texts, so that a condition can keep the text that it had.
     """
     said = f"image {image} {NOT_PULLED}" if image else f"its image {NOT_PULLED}"
     if _NO_CREDENTIALS.search(message):
@@ -167,7 +168,7 @@ def _of_crash(name: str, last: ContainerStateTerminated | None) -> Reason:
 
 
 def _of_failed_init(container: ContainerStatus) -> Reason | None:
-    """Return that an init container fails, while it runs once more or has just failed: the text of its back-off."""
+    """Return the reason of a failing init container, while it runs once more or has just failed: the back-off's."""
     ends = [state.terminated for state in (container.state, container.last_state) if state is not None]
     ended = next((end for end in ends if end is not None), None)
     if container.ready or ended is None or ended.exit_code == 0:
@@ -200,7 +201,7 @@ def _of_preparation(pod: Pod, now: datetime, template: msgspec.Raw | None) -> Re
 
 
 def _preparation_began(pod: Pod) -> datetime | None:
-    """Return when its node took the pod, if the node is still about to mount its volumes and set up its network."""
+    """Return when the node took the pod, if the node has yet to mount its volumes and set up its network."""
     status = pod.status
     if status.phase != "Pending" or not pod.spec.node_name or not status.container_statuses:
         return None
@@ -214,7 +215,7 @@ def _is_untouched(container: ContainerStatus) -> bool:
 
 
 def _init_began(pod: Pod) -> datetime | None:
-    """Return since when the init container runs that the others wait for; None if there is none."""
+    """Return since when the init container has run that the other containers wait for; None if there is none."""
     status = pod.status
     if status.phase != "Pending" or not all(_waits_for_init(container) for container in status.container_statuses):
         return None

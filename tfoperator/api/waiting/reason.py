@@ -15,7 +15,7 @@ from itertools import groupby
 import msgspec
 
 NOT_PULLED = "can't be pulled"
-"""The end of a statement about an image of which the cause is not known; with the cause, more follows."""
+"""The end of a statement about an image whose cause is not known; if the cause is known, more text follows."""
 
 MAX_WORDS = 240
 """The maximum number of characters of another program's words in a reason."""
@@ -29,7 +29,7 @@ _MAX_INDEX = 100_000
 
 
 class ReasonKind(StrEnum):
-    """The kind of a reason: the first word of its text, and the kubelet's own word where it has one."""
+    """The kind of a reason: the first word of its text. It is the kubelet's own word if the kubelet has a word."""
 
     QUOTA = "QuotaExceeded"
     LIMIT_RANGE = "LimitRange"
@@ -84,9 +84,9 @@ def is_refusal_text(text: str) -> bool:
 class Reason(msgspec.Struct, frozen=True):
     """Why a replica does not run. `message` is a statement, `next_step` a request to the reader, empty if none helps.
 
-    `since` is the time from which on that is so, where it is known and helps. Neither text has a semicolon, which
-    separates reasons in a condition. `detail` are another program's words, which change at each attempt: they are for
-    who looks now, and not for a condition.
+    `since` is the time at which the reason began, if it is known and helps. Both texts have no semicolon, because it
+    separates reasons in a condition. `detail` has another program's words, which change at each attempt: they are for a
+    person who looks now, and not for a condition.
     """
 
     kind: ReasonKind
@@ -114,10 +114,11 @@ def words(text: str, most: int = MAX_WORDS) -> str:
 
 
 def summary(reasons: Iterable[tuple[str, int, Reason]], before: str = "") -> str:
-    """Return the text about these replicas (type, index, reason); empty if there are none. Each replica is named.
+    """Return the text about these replicas (type, index, reason), which names each; empty if there are none.
 
-    Replicas with the same reason are named together, since the time of the first of them. `before` is the text that the
-    condition has: of an image that can't be pulled it keeps a cause that the kubelet names in every other message only.
+    Replicas with the same reason are named together, with the time of the first of them. `before` is the condition's
+    present text: if the kubelet names the cause of an image that can't be pulled only in every other message, the cause
+    is kept from there.
     """
     reasons_before = reasons_in(before)
     groups: dict[Reason, list[tuple[str, int]]] = {}
@@ -142,7 +143,7 @@ def summary(reasons: Iterable[tuple[str, int, Reason]], before: str = "") -> str
 
 
 def reasons_in(message: str) -> Mapping[str, str]:
-    """Return the reason of each replica, by names such as `Worker-1`, that a condition's message has."""
+    """Return the reason of each replica in a condition's message, by names such as `Worker-1`."""
     found: dict[str, str] = {}
     for part in message.split("; "):
         match = _ONE_REASON.match(part)

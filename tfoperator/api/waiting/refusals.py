@@ -1,7 +1,7 @@
 """The reason in an API server's refusal to create a replica's object.
 
 API servers name most causes in the message alone. Each pattern here is the wording of Kubernetes' own admission
-plugins, from 1.24 to 1.37. What changes from one try to the next (the name of the pod, the amount that is used) is
+plugins, from 1.24 to 1.37. The parts that change from one try to the next (the name of the pod, the used amount) are
 left out.
 """
 
@@ -34,7 +34,7 @@ _WHOSE = {"pod": "its pod", "service": "its service"}
 
 
 def refused_by(noun: str, error: KubeError) -> Reason | None:
-    """Return why a creation was refused; None for an error that says nothing about the request, such as an outage.
+    """Return why a creation was refused; None for an error that is not about the request, such as an outage.
 
     `noun` is the kind of the object (`pod`, `service`, `PodGroup`).
     """
@@ -66,7 +66,7 @@ def refused_by(noun: str, error: KubeError) -> Reason | None:
 
 
 def refused_because_taken(message: str, *, leaves: bool) -> Reason:
-    """Return the reason of a replica whose name belongs to another object; `message` says which one, and the remedy.
+    """Return the reason of a replica whose name belongs to another object; `message` names that object and the remedy.
 
     `leaves`: the object is being deleted, and has been for too long.
     """
@@ -79,7 +79,7 @@ def refused_because_taken(message: str, *, leaves: bool) -> Reason:
 def same_words(one: Reason, other: Reason) -> bool:
     """Return whether two reasons differ at most in numbers, in words with digits (such as an id), and in their order.
 
-    Then the older one stays in the condition: the difference is no news.
+    Then the older reason stays in the condition: the difference is not important.
     """
     return one.kind is other.kind and _plain_words(one.message) == _plain_words(other.message)
 
@@ -132,7 +132,7 @@ def _by_policy(what: str, said: str) -> Reason | None:
 
 
 def _by_name(what: str, said: str) -> Reason | None:
-    """Return the reason where the pod names an object that is not there."""
+    """Return the reason if the pod names an object that does not exist."""
     if found := _ACCOUNT.search(said):
         namespace, _, name = found["who"].rpartition("/")
         return Reason(

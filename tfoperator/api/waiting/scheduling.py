@@ -1,7 +1,7 @@
 """The reason why no node takes a pod, from the words of its scheduler, with a text that changes only with the reason.
 
-A scheduler's message counts the nodes to which each reason applies. Those of gang schedulers also name pods and count
-the gang's members, and most only say that another pod of the gang had no room, which is no news.
+A scheduler's message counts the nodes to which each reason applies. Messages of gang schedulers also name pods and
+count the gang's members. Most of them only report that another pod of the gang had no room, which is not new.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tfoperator.kube.views.objects import Pod, PodCondition
 
 _PREEMPTION = re.compile(r"\.?\s*preemption:.*", re.DOTALL)
 _ECHO_OF_MISSING = re.compile(r"(?<=not found)\. not found\.?$")
-"""Kubernetes' scheduler says twice that a claim is missing."""
+"""Kubernetes' scheduler reports twice that a claim is missing."""
 _NODES_AVAILABLE = re.compile(r"^\d+/\d+ nodes are (?:un)?available: ")
 _LEADING_COUNT = re.compile(r"^\d+ ")
 
@@ -30,7 +30,7 @@ _GANG_ECHO = re.compile(
     r"|rejected due to timeout|rejection in Unreserve"
     r"|minCount|pod group is unschedulable"  # Kubernetes' own scheduler
 )
-"""Messages which say that something other than this pod keeps the gang waiting."""
+"""Messages that name something other than this pod as the reason why the gang waits."""
 
 _REMEDIES = (
     (
@@ -50,7 +50,7 @@ _REMEDIES = (
     (re.compile(r"unschedulable|cordoned"), "have a node uncordoned, or nodes added"),
     (re.compile(r"no nodes available"), "have nodes added"),
 )
-"""What helps, by the words of a scheduler, the most important first."""
+"""The remedies, by a scheduler's words, the most important first."""
 
 _MAX_REMEDIES = 2
 
@@ -70,7 +70,7 @@ def unschedulable_reasons(message: str) -> list[str]:
 
 
 def why_no_node(pod: Pod) -> Reason | None:
-    """Return why a scheduler has given the pod no node; None if it has, or has not looked at the pod yet."""
+    """Return why a scheduler has given the pod no node; None if the pod has a node, or no attempt was made yet."""
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
             return _reason(condition)
@@ -78,7 +78,7 @@ def why_no_node(pod: Pod) -> Reason | None:
 
 
 def remedy_for(obstacles: str) -> str:
-    """Return what helps where a scheduler names these obstacles; empty if that is unknown."""
+    """Return the remedy for these obstacles that a scheduler names; empty if it is unknown."""
     return ", and ".join([remedy for pattern, remedy in _REMEDIES if pattern.search(obstacles)][:_MAX_REMEDIES])
 
 

@@ -12,7 +12,7 @@ from tfoperator.api.replicas.templates import NotKept, readable_spec
 
 _MAX_NAMES = 5
 _CACHED = 64
-"""Templates whose facts are kept: only those of jobs that wait are asked for."""
+"""The number of templates whose facts are kept: only jobs that wait need them."""
 
 
 def images_of(template: msgspec.Raw) -> Mapping[str, str]:
@@ -21,7 +21,7 @@ def images_of(template: msgspec.Raw) -> Mapping[str, str]:
 
 
 def mounts_of(template: msgspec.Raw) -> tuple[str, ...]:
-    """Return the objects that the pod's volumes need, such as `ConfigMap a`, but for optional ones; a few of many."""
+    """Return the objects that the pod's volumes need, such as `ConfigMap a`, without optional objects; at most five."""
     return _facts(bytes(template))[1]
 
 

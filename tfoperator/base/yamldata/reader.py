@@ -1,8 +1,8 @@
 """Reads YAML (and JSON, which is YAML) as plain JSON data, within bounds on size, depth and expansion.
 
-PyYAML's own loader differs from kubectl's, with which manifests are tested: it turns `12:30:45` into 45045, an unquoted
-date into a date object, keeps the last of two equal keys silently and expands aliases without limit. So values are
-built here from PyYAML's parser events, with libyaml's speed and the line of every field.
+PyYAML's own loader differs from kubectl's, with which people test manifests: it turns `12:30:45` into 45045 and an
+unquoted date into a date object, silently keeps the last of two equal keys, and expands aliases without limit. So this
+module builds values from PyYAML's parser events, with libyaml's speed and the line of every field.
 
 A text may come from any source. The bounds apply to the expanded data, not to the text: each use of an alias costs the
 bytes, values and levels of its anchor. So later operations on the data (copying, printing, sending) cost no more than
@@ -26,15 +26,15 @@ MAX_DEPTH = 100
 MAX_VALUES = 1_000_000
 """The maximum number of values that a text expands to, aliases included."""
 
-# Line numbers are a convenience: a file made to be large must not turn them into gigabytes.
+# Line numbers are a convenience: a file that is made to be large must not turn them into gigabytes.
 _MAX_LINES = 20_000
 _MAX_PATH = 1_000
 
 
 class YamlError(Exception):
-    """A text can't be read. As text: `source:line:column: what is wrong`, as far as known.
+    """A text can't be read. Its text is `source:line:column: what is wrong`, as far as the place is known.
 
-    `message` may quote the text; that of YamlBoundsError doesn't.
+    `message` may quote the text; the message of a YamlBoundsError doesn't.
     """
 
     def __init__(self, source: str, message: str, line: int | None = None, column: int | None = None) -> None:
@@ -52,7 +52,7 @@ class YamlBoundsError(YamlError):
 
 
 class Document(msgspec.Struct, frozen=True):
-    """One document that isn't empty: its value, where it starts, and at which line each field stands (path in dots)."""
+    """One document that isn't empty: its value, where it starts, and the line of each field (path in dots)."""
 
     value: Any
     line: int
@@ -63,10 +63,10 @@ class Document(msgspec.Struct, frozen=True):
 def read_documents(
     data: bytes | str, source: str, *, max_bytes: int = MAX_BYTES, unique_keys: bool = True
 ) -> Iterator[Document]:
-    """Return the documents of a text, empty ones left out. Raises YamlError, which names `source`, line and column.
+    """Return the documents of a text, without empty documents. Raises YamlError, which names `source`, line and column.
 
-    `max_bytes` bounds the text and its expansion. Without `unique_keys` the last of two equal keys counts, as for
-    Kubernetes' own lenient readers; otherwise they are an error.
+    `max_bytes` bounds the text and its expansion. Without `unique_keys` the last of two equal keys counts, as in
+    Kubernetes' own lenient readers; otherwise equal keys are an error.
     """
     if len(data) > max_bytes:
         raise _too_large(source, max_bytes)
@@ -191,7 +191,7 @@ class _Reader:
         return merged | result if merged else result
 
     def _note(self, path: str | None, key: str, line: int) -> str | None:
-        """Record a field's line and return its path; None once there are too many or too long ones."""
+        """Record a field's line and return its path; None if there are too many paths or the path is too long."""
         if path is None or len(path) + len(key) > _MAX_PATH or len(self._lines) >= _MAX_LINES:
             return None
         path = f"{path}.{key}" if path else key
@@ -199,7 +199,7 @@ class _Reader:
         return path
 
     def _merge(self, merged: dict[str, Any], event: yaml.Event, depth: int) -> None:
-        """Merge YAML's `<<`: members of other mappings; the first wins, and the mapping's own win over all."""
+        """Merge YAML's `<<`, members of other mappings: the first wins, and the mapping's own members win over all."""
         value = self._value(event, None, depth + 1)
         for source in value if isinstance(value, list) else [value]:
             if not isinstance(source, dict):
@@ -230,7 +230,7 @@ class _Reader:
         try:
             anchor = self._anchors[event.anchor]
         except KeyError:
-            # An anchor is recorded once its value is complete, so a value can't contain itself either.
+            # An anchor is recorded once its value is complete, so a value can't contain itself.
             raise self._error(event, f"alias *{event.anchor} has no anchor before it") from None
         self._add(event, anchor.values, anchor.size)
         self._reach(event, depth + anchor.levels)

@@ -1,7 +1,7 @@
-"""The values of plain words in YAML, by the rules of the library that kubectl uses, not PyYAML's.
+"""The values of plain words in YAML, by the rules of the library that kubectl uses, not by PyYAML's.
 
-PyYAML follows YAML 1.1 to the letter, with times in base 60 and dates as objects; the values here are JSON's.
-`EventSource` is PyYAML's parser (libyaml's, where it is there) with these rules in place of its own.
+PyYAML follows YAML 1.1 to the letter, with times in base 60 and dates as objects; the values here are JSON values.
+`EventSource` is PyYAML's parser (libyaml's, if it is available) with these rules in place of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 _MAX_BITS = 1024
-"""The range of a float. Python refuses to print much larger numbers, and no reader of JSON accepts them."""
+"""The range of a float. Python refuses to print much larger numbers, and readers of JSON don't accept them."""
 
 
 def _int(text: str) -> int:
@@ -94,5 +94,5 @@ else:
             _Resolver.__init__(self)
 
         def dispose(self) -> None:
-            """Let go of the parser's states."""
+            """Release the parser's states."""
             Parser.dispose(self)

@@ -23,7 +23,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
     tls: TlsOptions = TlsOptions()
     credentials: Credentials = msgspec.field(default_factory=StaticCredentials)
     headers: tuple[tuple[str, str], ...] = ()  # sent with every request: impersonation
-    proxy_url: str = ""  # "": as HTTPS_PROXY, HTTP_PROXY and NO_PROXY say
+    proxy_url: str = ""  # "": from HTTPS_PROXY, HTTP_PROXY and NO_PROXY
     source: str = ""  # where this comes from, for messages
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """How a client authenticates, and how it notices that it must authenticate again.
 
-Credentials are requested for every request and answered from memory; they are renewed when they are about
-to expire, and when the server answers 401. No repr, log line or error of theirs shows a secret.
+The client asks for credentials before every request and gets them from memory. They are renewed when they are about
+to expire, and when the server answers 401. Their reprs, log lines and errors never show a secret.
 """
 
 from __future__ import annotations
@@ -91,15 +91,15 @@ class StaticCredentials(Credentials):
     held = current
 
     def refused(self, authorization: str) -> bool:  # noqa: ARG002 - the base's
-        """Return False: there is no other."""
+        """Return False: there is no other header."""
         return False
 
 
 class IssuedCredentials(Credentials):
-    """Credentials from a plugin that runs when they are needed, about to expire, or refused, and `every` so often.
+    """Credentials from a plugin, which runs when they are needed, about to expire or refused, and once per `every`.
 
-    One thread runs it; threads without a valid credential wait for its result, even a failure: eight workers
-    don't start eight browsers. `issue` may block and raises ConfigError.
+    One thread runs the plugin. Threads without a valid credential wait for its result, and share it even if it is a
+    failure, so that eight workers don't start eight browsers. `issue` may block and raises ConfigError.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class IssuedCredentials(Credentials):
         return current if current is not None and current.holds(now) and (self._running or not due) else None
 
     def refused(self, authorization: str) -> bool:
-        """Have another credential issued unless that has happened; return true if it differs from the refused one."""
+        """Have another credential issued unless that has happened; return whether the header is new."""
         with self._changed:
             old = self._current
             if old is not None and old.authorization == authorization:
@@ -136,7 +136,7 @@ class IssuedCredentials(Credentials):
         return fresh.authorization != authorization or (old is not None and fresh.certificate != old.certificate)
 
     def current(self) -> IssuedCredential:
-        """Return the current credential, issued now if there is none that is valid."""
+        """Return the current credential; issue a new one first if it is not valid."""
         with self._changed:
             while True:
                 usable = self._usable()
@@ -188,8 +188,8 @@ class IssuedCredentials(Credentials):
 class TokenFile(IssuedCredentials):
     """A bearer token in a file that another process renews, e.g. the kubelet for a service account.
 
-    It is read again once a minute, and after a 401. If it can't be, the last token stays in use unless it was refused.
-    Raises ConfigError if it can't be read now.
+    The file is read again once a minute, and after a 401. If that fails, the last token stays in use unless the server
+    refused it. The constructor raises ConfigError if it can't read the file.
     """
 
     def __init__(self, path: str | Path, *, clock: Clock | None = None) -> None:

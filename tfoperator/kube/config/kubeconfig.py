@@ -1,7 +1,7 @@
 """Kubeconfig files to a ClusterConfig: merging, choosing context, cluster and user, checking every field.
 
-The `kubernetes` package is not used: it expands aliases without limit, and its errors show parts of the file, tokens
-included. Ours name file, entry and field, and no value.
+This module does not use the `kubernetes` package: it expands aliases without limit, and its errors show parts of the
+file, including tokens. The errors here name the file, the entry and the field, and show no value.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from tfoperator.kube.config.written import Written, WrittenCredentials, WrittenP
 from tfoperator.kube.protocol.errors import ConfigError
 
 _Sections = dict[str, list[tuple[dict[str, Any], Path]]]
-"""By section, the entries with the file of each. Of entries with the same name the first wins, as in kubectl."""
+"""By section, the entries with the file of each. If entries have the same name, the first wins, as in kubectl."""
 
 
 def read_kubeconfig(paths: list[Path], context: str | None = None, clock: Clock | None = None) -> ClusterConfig:
-    """Return the configuration of existing files, for `context` (default: the current one). Raises ConfigError."""
+    """Return the configuration of existing files, for `context` (default: current-context). Raises ConfigError."""
     merged, current = _merge(paths)
     names = " and ".join(map(str, paths))
     chosen = context or current
@@ -101,7 +101,7 @@ def _known(merged: _Sections, section: str) -> str:
 
 
 class _Entry:
-    """One named entry of a kubeconfig: its fields, and what error messages and relative paths need."""
+    """One named entry of a kubeconfig: its fields, and the data for error messages and relative paths."""
 
     def __init__(self, kind: str, name: str, fields: Mapping[str, Any], path: Path) -> None:
         self.kind, self.name, self.fields, self.path = kind, name, fields, path
@@ -220,8 +220,8 @@ class _Loader:
 
     def _credentials(self, server: str, parts: WrittenParts) -> Credentials:
         user = self._user
-        # At http:// on this machine is `kubectl proxy`, or another program on its port: it needs no credentials and, as
-        # with kubectl, gets none. For other http:// servers ClusterConfig raises the error.
+        # A server at http:// on this machine is `kubectl proxy`, or another program on its port. It needs no
+        # credentials and, as with kubectl, gets none. For other http:// servers ClusterConfig raises the error.
         if user is None or (is_plain(server) and is_loopback(urlsplit(server).hostname or "")):
             return StaticCredentials()
         if path := user.file("tokenFile"):

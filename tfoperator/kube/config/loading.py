@@ -32,11 +32,11 @@ def load_config(
     service_account: Path = SERVICE_ACCOUNT,
     clock: Clock | None = None,
 ) -> ClusterConfig:
-    """Return the configuration that `kubectl` would use, or else that of this process's pod.
+    """Return the configuration that `kubectl` would use, or else the configuration of this process's pod.
 
-    In this order: the file `kubeconfig`, the files that `KUBECONFIG` lists (merged; the first that sets a thing
-    wins, missing files don't count), `~/.kube/config`, the service account. `context` chooses another context
-    than the current one. Raises ConfigError, whose message suggests the next step.
+    It tries in this order: the file `kubeconfig`; the files that `KUBECONFIG` lists (merged: the first that sets a
+    thing wins, and missing files are skipped); `~/.kube/config`; the service account. `context` replaces the
+    kubeconfig's current-context. Raises ConfigError, whose message suggests the next step.
     """
     if kubeconfig:
         path = Path(kubeconfig).expanduser()
@@ -69,7 +69,7 @@ def load_in_cluster_config(
     service_account: Path = SERVICE_ACCOUNT,
     clock: Clock | None = None,
 ) -> ClusterConfig:
-    """Return the configuration of this process's pod, by its service account; rotated token and CA are read again."""
+    """Return the configuration of this process's pod, by its service account; a rotated token or CA is read again."""
     from kubernetes.config.config_exception import ConfigException
     from kubernetes.config.incluster_config import InClusterConfigLoader
 

@@ -1,7 +1,7 @@
 """Credentials issued by other programs: exec plugins and OpenID Connect, both run by the `kubernetes` package.
 
-That package is imported only when needed, and its messages about a broken kubeconfig are never passed on: they
-quote the file, tokens included.
+That package is imported only when needed. Its messages about a broken kubeconfig are never passed on, because they
+quote the file, including tokens.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def exec_plugin(
 ) -> Callable[[], IssuedCredential]:
     """Return the runner of a user's credential plugin, for the `exec` settings of a kubeconfig.
 
-    `where` names the user for errors; the plugin runs in `directory`, that of the kubeconfig, and receives the
-    `cluster` if the settings say so. There is no time limit: it may wait for the user.
+    `where` names the user for errors. The plugin runs in `directory`, the folder of the kubeconfig, and receives the
+    `cluster` if the settings request it. There is no time limit: it may wait for the user.
     """
     if not isinstance(settings, dict) or not settings.get("command") or not settings.get("apiVersion"):
         raise ConfigError(f"{where}: exec needs command and apiVersion")
@@ -68,7 +68,7 @@ def exec_plugin(
 
 
 def _provider(settings: dict[str, Any], directory: Path, cluster: Mapping[str, Any]) -> Any:
-    """Return the runner of a plugin. Releases of the package before 32 don't hand the cluster to it."""
+    """Return the runner of a plugin. Releases of the package before 32 don't pass the cluster to the plugin."""
     from kubernetes.config.exec_provider import ExecProvider
     from kubernetes.config.kube_config import ConfigNode
 
@@ -82,7 +82,7 @@ def _provider(settings: dict[str, Any], directory: Path, cluster: Mapping[str, A
 
 
 class _ClusterInfo(dict[str, str]):
-    """The variables of a plugin, of which one has the cluster, too, in the form of client-go."""
+    """The variables of a plugin; KUBERNETES_EXEC_INFO also contains the cluster, in the form of client-go."""
 
     def __init__(self, variables: Mapping[str, str], cluster: Mapping[str, Any]) -> None:
         super().__init__(variables)
@@ -122,8 +122,8 @@ def _issued(status: Any, where: str) -> IssuedCredential:
 def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
     """Return OpenID Connect credentials of the `kubernetes` package: refreshed in memory, never written to the file.
 
-    The issuer's certificate is checked, against the system's authorities unless the provider names its own: left to
-    itself the package would trust any server as the place to send refresh token and client secret to.
+    The issuer's certificate is checked, against the system's authorities unless the provider names its own. Without
+    these settings the package would send the refresh token and the client secret to any server.
     """
     name = provider.get("name") if isinstance(provider, dict) else None
     if name != "oidc":
@@ -195,7 +195,7 @@ def _why_untrusted(error: BaseException | None) -> str:
 
 
 def _token_expiry(token: str) -> datetime | None:
-    """Return when a JSON Web Token expires, if it says so. Nothing is verified: that is the server's task."""
+    """Return when a JSON Web Token expires, if it contains that. The token is not verified: the server does that."""
     try:
         payload = token.split(".")[1]
         claims = msgspec.json.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))

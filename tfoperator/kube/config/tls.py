@@ -1,8 +1,8 @@
 """TLS contexts from files or bytes, rebuilt when these change.
 
 Certificates of long-running processes rotate: the service account's CA bundle, the kubelet's client certificate,
-certificates of an exec plugin. So each connection asks for its context, which is cached while nothing changes; for a
-request on an existing connection, files are checked once a second.
+certificates of an exec plugin. So the context of each new connection is checked against the files, and cached while
+nothing changes. For a request on an existing connection, the files are checked at most once a second.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _RECHECK_SECONDS = 1.0
 
 
 class _Look(NamedTuple):
-    """The result of checking the files: for which certificate, and when on the monotonic clock."""
+    """The result of checking the files: the certificate it was made for, and the time on the monotonic clock."""
 
     certificate: ClientCertificate | None
     at: float
@@ -88,7 +88,7 @@ class TlsContexts:
         return look.context
 
     def context(self, certificate: ClientCertificate | None = None) -> ssl.SSLContext:
-        """Return the context for a new connection; `certificate` overrides the one in the options.
+        """Return the context for a new connection; `certificate` overrides the certificate in the options.
 
         Raises ConfigError naming the unusable file or field.
         """
@@ -104,7 +104,7 @@ class TlsContexts:
         context = _build(options, ca, certificate)
         with self._lock:
             self._cached = (version, context)
-            self._latest = None  # a cached context must not close a connection made with this one
+            self._latest = None  # else a cached context would close a connection that was made with the new context
         return context
 
 

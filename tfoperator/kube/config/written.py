@@ -1,7 +1,8 @@
 """The credentials and the certificate authority that a kubeconfig holds itself, read again when its files change.
 
-A tool that logs a user in writes a new token or certificate into the kubeconfig. A process that had read the old one
-would get 401 for ever. Files that a kubeconfig names (`tokenFile`, `client-certificate`) are followed elsewhere.
+A tool that logs a user in writes a new token or certificate into the kubeconfig. A process that still used the old
+token would get 401 for ever. The files that a kubeconfig names (`tokenFile`, `client-certificate`) are read again by
+other modules.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class WrittenParts:
         self._paths = tuple(paths)
         self._read = read
         self._clock: Clock = clock or SystemClock()
-        # Guards the fields below, and the reading of the files: a thread that needs what they hold now waits for it.
+        # Guards the fields below, and the reading of the files: a thread that needs their present content waits for it.
         self._lock = threading.Lock()
         self._stamps = self._stamps_now()
         self._written = read()
@@ -48,17 +49,17 @@ class WrittenParts:
 
     @property
     def latest(self) -> Written:
-        """What was read last. Never blocks."""
+        """The content that was read last. Never blocks."""
         return self._written
 
     def held(self) -> Written | None:
-        """Return what was read if the files were looked at a moment ago. Never blocks."""
+        """Return the content that was read last, if the files were checked a moment ago. Never blocks."""
         return self._written if self._clock.monotonic() - self._looked < _RECHECK_SECONDS else None
 
     def now(self, *, at_once: bool = False) -> Written:
-        """Return what the files hold: looked at now if the last look is old, or `at_once`.
+        """Return the content of the files; check them first if the last check is old, or if `at_once`.
 
-        If they can't be used, which is logged, what was read last stays in use.
+        If the files can't be used, the problem is logged and the content that was read last stays in use.
         """
         held = None if at_once else self.held()
         if held is not None:
@@ -71,7 +72,7 @@ class WrittenParts:
             try:
                 self._written = self._read()
             except ConfigError as error:
-                # Not noted as read: it may be half written, and complete with the next look.
+                # The stamps stay: the file may be half written now, and complete at the next check.
                 if str(error) != self._problem:
                     logger.warning("going on with the credentials so far: %s", error)
                 self._problem = str(error)
@@ -104,12 +105,12 @@ class WrittenCredentials(Credentials):
         return self._parts.now().credential
 
     def held(self) -> IssuedCredential | None:
-        """Return the same if the files were looked at a moment ago."""
+        """Return the same credential if the files were checked a moment ago."""
         held = self._parts.held()
         return None if held is None else held.credential
 
     def refused(self, authorization: str) -> bool:
-        """Look at the files at once; return whether they hold another credential than the refused one."""
+        """Check the files at once; return whether they hold another credential than the server refused."""
         before = self._parts.latest.credential
         fresh = self._parts.now(at_once=True).credential
         return fresh.authorization != authorization or fresh.certificate != before.certificate

@@ -23,7 +23,8 @@ MAX_HEAD_BYTES = 1 << 17
 """Limit for everything but the body: the head with all interim responses before it, chunk sizes, a trailer."""
 _READ_SIZE = 1 << 16
 _WHOLE_ABOVE = 1 << 20
-"""Bytes of a body from which its pieces are put together as they come: joined in the end, they would take twice."""
+"""Bytes of a body from which its pieces are put together as they arrive: joining them at the end would need twice the
+memory."""
 _VERSIONS = ("1.1", "1.0")
 _FRAMING = ("content-length", "transfer-encoding")  # a body without them extends to the end of the connection
 
@@ -44,7 +45,7 @@ class Source(Protocol):
 
 
 def header_of(fields: Fields, name: str) -> str:
-    """Return the value of a header, given its lower-case name; several are joined, none gives ""."""
+    """Return the value of a header, given its lower-case name; several values are joined; "" if there is none."""
     wanted = name.encode()
     return b", ".join([value.strip() for field, value in fields if field.lower() == wanted]).decode("latin-1")
 
@@ -73,7 +74,7 @@ class ResponseReader:
     if it ends later but too early, HttpParserError for malformed HTTP, AnswerTooLarge for a body of more than
     `limit` bytes, and TimeoutError if bytes arrive after `late_at` on the clock and it has not ended.
 
-    With `switches`, another protocol was asked for: a 101 is the end of the response.
+    With `switches`, the request asked for another protocol: a 101 is the end of the response.
 
     The source may raise another error when it has no bytes now (BlockingIOError): then call the same method
     again; it resumes where it stopped.
@@ -102,7 +103,7 @@ class ResponseReader:
         self._switches = switches
         self._clock = clock
         self._parts: list[bytes] = []  # of the body, not returned yet
-        self._whole = io.BytesIO()  # what `read_all` has put together so far
+        self._whole = io.BytesIO()  # the part that `read_all` has put together so far
         self._size = 0  # of the body so far
         self._without_body = 0  # bytes
         self._failure: BaseException | None = None  # raised after the bytes before it were returned
@@ -165,23 +166,23 @@ class ResponseReader:
     # The parser's callbacks.
 
     def on_message_begin(self) -> None:
-        """Stop at bytes after the end: they were not requested, so the connection is not reused."""
+        """Stop at bytes after the end: the client did not request them, so it does not reuse the connection."""
         if self.ended:
             raise HttpParserError("bytes after the answer")
 
     def on_status(self, reason: bytes) -> None:
-        """Refuse the one character of a head that llhttp accepts here."""
+        """Refuse a NUL in the reason: llhttp accepts that character only here."""
         if b"\0" in reason:
             raise HttpParserError("NUL in the status line")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep the header unless it is a trailer's."""
+        """Keep the header, but not a header of the trailer."""
         if self.status < 200:
             self.fields.append((name, value))
             if len(name) == 14 and name.lower() == b"content-length":
                 self._check(int(value))
             elif len(name) == 17 and header_of(self.fields, "transfer-encoding").lower() not in ("", "chunked"):
-                # Chunks alone: by any other encoding two readers can find two different bodies.
+                # Only chunks are accepted: with any other encoding, two readers can find two different bodies.
                 raise HttpParserError("a transfer encoding other than chunked")
 
     def on_headers_complete(self) -> None:
@@ -206,7 +207,7 @@ class ResponseReader:
             raise AnswerTooLarge(f"the answer is larger than {self._limit} bytes, which is the limit")
 
     def on_message_complete(self) -> None:
-        """End the response, or an interim one."""
+        """End the response, or an interim response."""
         if self.status >= 200:
             self.ended = True
         elif not self.ended:
@@ -229,7 +230,7 @@ def error_of(answer: Response, what: str) -> ApiError:
 
 
 def _seconds(value: str) -> float | None:
-    """Return the header as API servers write it, in seconds; a date, which they never write, is ignored."""
+    """Return the header in seconds, the form that API servers use. A date, which they never use, is ignored."""
     try:
         seconds = float(value) if value else -1.0
     except ValueError:

@@ -15,8 +15,8 @@ class Destination(msgspec.Struct, frozen=True):
     """A server and the way to it. Transports share it, and with it the TLS contexts. Thread-safe.
 
     `address` is the server's host and port, `server_name` the name that its certificate must have. `tls` is None for
-    plain HTTP, `proxy` None without one. `host` is the server in a URL, `prefix` the path of its URL, a prefix of every
-    path, without a trailing slash.
+    plain HTTP, `proxy` is None for a direct connection. `host` is the server in a URL. `prefix` is the path of its URL,
+    without a trailing slash: every request's path begins with it.
     """
 
     address: tuple[str, int]

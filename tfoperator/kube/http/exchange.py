@@ -34,8 +34,8 @@ class Exchange:
         """The response so far."""
         self._timeout = timeout
         self.awaits = select.POLLOUT
-        """The event of the connection to wait for before the next `advance()`. It is never one that changes
-        nothing: a response that arrives before the whole request is sent is not read."""
+        """The event of the connection to wait for before the next `advance()`. Each such event lets `advance()` make
+        progress: while a part of the request is unsent, it does not wait for a response, which it would not read."""
         self.has_more = False
         """Whether to call `advance()` again without waiting: TLS may have buffered more than was read."""
         began = time.monotonic()
@@ -73,6 +73,6 @@ class Exchange:
 
     def _send(self) -> None:
         while self.unsent:
-            # TLS takes 16 kB at a time. When it has no room it must be given the same bytes again; these are.
+            # TLS takes 16 kB at a time. When it has no room, the next call must pass the same bytes: it does.
             sent = self.connection.sock.send(self.unsent)
             self.unsent = self.unsent[sent:]

@@ -29,10 +29,10 @@ _UPGRADE = (
     ("Sec-WebSocket-Protocol", ", ".join(PROTOCOLS)),
 )
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-"""A server proves with it that it has read the key (RFC 6455)."""
+"""The server returns a hash of the key and this value, which proves that it has read the key (RFC 6455)."""
 _STDOUT, _STDERR, _STATUS = 1, 2, 3
 _EXIT_CODE = "ExitCode"
-_READ_SECONDS = 1.0  # of one read, to notice the deadline
+_READ_SECONDS = 1.0  # the time limit of one read: the deadline is checked between reads
 
 
 class Executed(msgspec.Struct, frozen=True):
@@ -92,7 +92,7 @@ def execute(
 
 
 def _check_upgrade(answer: ResponseReader, key: str) -> None:
-    """Raise TransportError unless the server has understood that a WebSocket of one of the protocols is wanted."""
+    """Raise TransportError unless the server has agreed to a WebSocket with one of the protocols."""
     agreed = {name: header_of(answer.fields, name) for name in ("upgrade", "connection", "sec-websocket-protocol")}
     accept = b64encode(hashlib.sha1(key.encode() + _GUID, usedforsecurity=False).digest()).decode("ascii")
     if (

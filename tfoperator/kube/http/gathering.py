@@ -1,12 +1,13 @@
 """How long to gather responses before they are read: waking for each costs more than handling it.
 
-No request is sent meanwhile. A busy server loses nothing by that: its queue holds the requests. One with free capacity
-does. So the measure is how long requests queue there: how much longer than the fastest their responses take. A pod
-that passes admission takes longer than a service even on an idle server: each kind has its own fastest time.
+The client sends no request while it gathers. A busy server loses nothing by that: its queue holds the requests. A
+server with free capacity does. So the gathering time depends on how long requests queue at the server: how much longer
+their responses take than the fastest response. A pod that passes admission takes longer than a service even on an idle
+server, so each kind has its own fastest time.
 
 Pods and services of 300 replicas, 16 concurrent requests, every response after 5, 30 or 60 ms at any load (a
-server with free capacity), medians of three: 0.26, 1.37 and 2.69 s, as with 16 threads (0.26, 1.37, 2.68). Half of
-the whole response time as the gathering time took 0.41, 1.54 and 3.21 s.
+server with free capacity), medians of three: 0.26, 1.37 and 2.69 s, as with 16 threads (0.26, 1.37, 2.68). If the
+gathering time is half of the whole response time, the same takes 0.41, 1.54 and 3.21 s.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _AVERAGE_WEIGHT = 0.1
 """The weight of one response in the average."""
 
 _QUICKEST_DECAY = 1e-4
-"""The share of its distance to a response by which the fastest time rises: a server that is slower for good must not
-count as a busy one for ever."""
+"""The share by which the fastest time moves up to each slower response: without it, a server that has become slower
+for good would count as a busy server for ever."""
 
 
 class Gathering:
@@ -42,5 +43,5 @@ class Gathering:
         self._quickest[kind] = quickest + waited * (_QUICKEST_DECAY if waited > 0 else 1.0)
 
     def seconds(self, under_way: int) -> float:
-        """Return how long to gather responses, given the number of outstanding ones."""
+        """Return the seconds to gather responses, given the number of outstanding responses."""
         return min(self._waiting * _WAIT_SHARE, _MAX_SECONDS) if under_way >= _MIN_UNDER_WAY else 0.0

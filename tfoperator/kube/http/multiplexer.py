@@ -1,11 +1,11 @@
 """Concurrent requests from one thread, in chains: the next request of a chain is sent after the response to the last.
 
-A thread per request wakes for each response separately, with nothing it needs in the processor's
-caches: a request took 0.25 ms of CPU, a tenth of it for its own work. Here one thread sends, and reads the
-responses received meanwhile, often several at a time; the caller that waits for many chains wakes once.
+With a thread per request, each response wakes its own thread, whose data are not in the processor's caches: a
+request took 0.25 ms of CPU, and only a tenth of that was for its own work. Here one thread sends requests, and reads
+the responses that arrived meanwhile, often several at a time. The caller that waits for many chains wakes once.
 
-That thread never waits for a single request. A call without an idle connection or a credential in memory,
-or one that must be sent again, is made by another thread with `Session.call`.
+That thread never waits for a single request. If a call has no idle connection or no credential in memory, or must be
+sent again, another thread makes it with `Session.call`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Chain:
         self.batch = batch
         self.began = 0.0  # start of the current call, on the performance counter
         self.call = calls[0]
-        """The current call, or the next; the last one of a finished chain."""
+        """The current or the next call; the last call of a finished chain."""
         self.is_over = False
         """Whether all calls were made, or one failed."""
 
@@ -75,7 +75,7 @@ class Chain:
 class Multiplexer:
     """Sends calls of one session, at most `parallelism` concurrently. `run` may be called from any thread.
 
-    `close()` it before the session, or after: then current calls fail with ClientClosed.
+    Call `close()` before the session's `close()`, or after it: then current calls fail with ClientClosed.
     """
 
     def __init__(self, session: Session, parallelism: int) -> None:
@@ -92,7 +92,7 @@ class Multiplexer:
         self._ready: set[int] = set()  # connections that may have more to read without an event
         self._gathering = Gathering()
         self._looked_at = 0.0  # on the monotonic clock
-        self._late_at = math.inf  # on it, too: no exchange times out before then
+        self._late_at = math.inf  # on the same clock: exchanges time out only after this moment
         self._poll = select.poll()
         self._bell, self._ringer = socket.socketpair()
         for sock in (self._bell, self._ringer):
@@ -137,7 +137,7 @@ class Multiplexer:
         self._ringer.close()
 
     def _ring(self) -> None:
-        # It is full after enough wake-ups, and closed when the thread has ended.
+        # A failure is harmless: the socket is full after enough wake-ups, and closed when the thread has ended.
         with contextlib.suppress(OSError):
             self._ringer.send(b"\0")
 
@@ -150,7 +150,7 @@ class Multiplexer:
                 going_on = self._begin_what_may()
                 if going_on:
                     self._go_on()
-            except Exception as error:  # no error may end the thread that others wait for
+            except Exception as error:  # the thread must survive any error, because other threads wait for it
                 logger.exception("unexpected error while requests were under way")
                 abandoned, self._exchanges = [*self._exchanges.values()], {}
                 for chain, exchange in abandoned:
@@ -241,7 +241,7 @@ class Multiplexer:
         for chain, exchange in [under_way for under_way in self._exchanges.values() if under_way[1].late_at <= now]:
             late = TimeoutError("no answer in time")
             self._guarded(chain, partial(self._fail, exchange=exchange, error=late))
-        # Received bytes postpone it: searching the first one each time would cost more than checking again then.
+        # Received bytes postpone it. Finding the earliest exchange each time would cost more than another check then.
         self._late_at = min((exchange.late_at for _, exchange in self._exchanges.values()), default=math.inf)
 
     def _forget(self, exchange: Exchange) -> None:
@@ -265,7 +265,7 @@ class Multiplexer:
             self._end(chain, TransportError(f"{chain.call.what}: {error}"))
 
     def _hand_over(self, chain: Chain, send: Callable[[Call], Response]) -> None:
-        """Have another thread make the call. Raises RuntimeError if there is none; then no thread will make it."""
+        """Have another thread make the call. Raises RuntimeError if there is no thread; then the call is never made."""
         call = chain.call
         taken = threading.Lock()  # by the thread that decides the result of the call; never released
 
@@ -277,7 +277,7 @@ class Multiplexer:
         try:
             self._threads.submit(make)
         except RuntimeError:
-            # No thread can be started. The executor still queues `make`, for a present or later thread.
+            # The executor can't start a thread, but still queues `make`, for a present or later thread.
             if taken.acquire(blocking=False):
                 raise
 

@@ -2,8 +2,8 @@
 
 API servers accept objects of 10,000 levels, and lists and watches put them into two more. How many levels a decoder
 follows differs: `sys.setrecursionlimit` up to Python 3.11, about 1500 in 3.12 and 9998 in 3.13 regardless of that
-setting, and the stack's capacity later. A list or a watch holds objects of many users: one of them must not keep
-clients from reading the others.
+setting, and the stack's capacity later. A list or a watch holds objects of many users: one deeply nested object must
+not keep clients from reading the others.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from tfoperator.kube.protocol.verbs import Decoder
 T = TypeVar("T")
 
 LEVELS = 200
-"""How deep an object stays readable that can't be read as a whole. Nothing in Kubernetes is a quarter as deep."""
+"""The number of levels that stay readable of an object that can't be decoded as a whole. Kubernetes' own objects have
+less than a quarter of them."""
 
-# A string without an end goes to the end of the text, else each quotation mark in it would be tried as a beginning.
+# A string without an end matches up to the end of the text: otherwise the search would begin again at each of its
+# quotation marks.
 _TOKENS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 

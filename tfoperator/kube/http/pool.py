@@ -20,7 +20,7 @@ CONNECT_TIMEOUT = 10.0
 MAX_IDLE_SECONDS = 45.0
 """Load balancers drop idle connections after a minute or more, the embedded server after 75 s: this is shorter."""
 MAX_IDLE_CONNECTIONS = 64
-"""Unless there are to be more concurrent requests."""
+"""The limit, unless there are to be more concurrent requests."""
 
 _CLOSED = "the client is closed"
 
@@ -63,8 +63,9 @@ class Pool:
             stream.release()
 
     def take_idle(self, certificate: ClientCertificate | None) -> ClientConnection | None:
-        """Take an idle connection that is still valid, if there is one. Raises ClientClosed."""
-        # A connection authenticates when it is opened: old ones are dropped, within a second, when credentials change.
+        """Take an idle connection that is still valid; None if there is no such connection. Raises ClientClosed."""
+        # A connection authenticates when it is opened. When credentials change, connections with the old
+        # credentials are dropped within a second.
         tls = self._destination.tls
         context = tls.recent_context(certificate) if tls else None
         stale, found = [], None
@@ -99,7 +100,7 @@ class Pool:
         sock.close()
 
     def stream(self, sock: socket.socket, stream: ByteStream) -> None:
-        """Hand a connection over to the stream that reads it, which `close()` ends."""
+        """Hand a connection over to the stream that reads it; `close()` then ends that stream."""
         with self._lock:
             self._busy.discard(sock)
             self._streams.add(stream)
@@ -124,7 +125,7 @@ class Pool:
     # Opening a connection.
 
     def connect(self, certificate: ClientCertificate | None) -> ClientConnection:
-        """Open a connection, busy from its first packet on, so that `close()` need not wait for a silent server.
+        """Open a connection. It is busy from its first packet on, so `close()` need not wait for a silent server.
 
         Raises TransportError, or ConfigError if a certificate file is unusable.
         """
@@ -166,7 +167,7 @@ class Pool:
         raise failure
 
     def _begin_to_connect(self, sock: socket.socket, address: Any) -> int:
-        """Begin to connect; return the error number, normally that of an operation in progress."""
+        """Begin to connect; return the error number, normally EINPROGRESS or EWOULDBLOCK."""
         sock.setblocking(False)
         with self._lock:
             if self.closed:

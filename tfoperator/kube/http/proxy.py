@@ -51,7 +51,7 @@ class Proxy(msgspec.Struct, frozen=True):
 def choose_proxy(
     url: str, scheme: str, host: str, port: int, *, environ: Mapping[str, str] = os.environ
 ) -> Proxy | None:
-    """Return the proxy at `url`, or else the environment's for this server. Raises ConfigError if unusable."""
+    """Return the proxy at `url`, or else the environment's proxy for this server. Raises ConfigError if unusable."""
     if not url:
         variable = f"{scheme}_proxy"
         url = environ.get(variable) or environ.get(variable.upper()) or ""

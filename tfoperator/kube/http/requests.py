@@ -116,7 +116,7 @@ _encode_json = msgspec.json.Encoder(enc_hook=_as_dict).encode
 
 
 def object_path(resource: Resource, namespace: str, name: str, subresource: str = "") -> str:
-    """Return the path of an object or of its subresource. Raises ValueError without a name: that is the collection."""
+    """Return the path of an object or of its subresource. Raises ValueError without a name, the collection's path."""
     if not name:
         raise ValueError(f"a name is needed: without one, the path would be that of all {resource.plural}")
     return resource.path(namespace, name, subresource)
@@ -161,11 +161,12 @@ def encode(body: Body | Sequence[Any]) -> bytes:
 
 
 def status_write(resource: Resource, meta: ObjectMeta, status: msgspec.Struct) -> Replacement:
-    """Return the PUT that gives an object this status if its version is still that of `meta`; else the answer is 409.
+    """Return the PUT that sets an object's status; the server answers 409 if the version of `meta` is outdated.
 
-    So it changes neither an object that another process has written to since, nor a new one of the same name. API
-    servers read no more of the body than this. A PATCH costs them a tenth to a quarter more CPU, for they encode, merge
-    and decode the whole object once more (docs/benchmark.md). Members unknown to the type of `status` are removed.
+    So the PUT changes neither an object that another process has written to since, nor a new object of the same name.
+    API servers read only these members of the body. A PATCH costs them a tenth to a quarter more CPU, because they
+    encode, merge and decode the whole object once more (docs/benchmark.md). Members unknown to the type of `status` are
+    removed.
     """
     metadata = {"name": meta.name, "namespace": meta.namespace, "resourceVersion": meta.resource_version}
     body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "status": status}
@@ -173,7 +174,7 @@ def status_write(resource: Resource, meta: ObjectMeta, status: msgspec.Struct) -
 
 
 def name_in(body: Body) -> str:
-    """Return the object name in a body; one that the server is to generate ends in `*`."""
+    """Return the object name in a body; a name that the server is to generate ends in `*`."""
     # Concrete types first: isinstance with an abstract one takes ten times as long.
     metadata = body.get("metadata") if isinstance(body, dict | Mapping) else None
     if not isinstance(metadata, dict | Mapping):

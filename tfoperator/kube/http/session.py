@@ -1,9 +1,9 @@
 """Requests with a policy: rate limit, fresh credentials, retries where they are safe, typed errors.
 
-Retries, and why they are safe: a 429 was not processed, so any verb; a 5xx only for GET, because a gateway
-may send it after the server has acted; both only with a `Retry-After`, at most 10 times. A 401
-was not processed either: one retry if there are newer credentials. Nothing else is retried, except requests
-that `tfoperator.kube.http.transport` knows to be unsent.
+Retries, and why they are safe: the server did not process a request that it answered with 429, so any verb is retried.
+After a 5xx only GET is retried, because a gateway may send it after the server has acted. Both need a `Retry-After`,
+and are retried at most 10 times. A 401 was not processed either: it is retried once if there are newer credentials.
+After any other failure only a request that `tfoperator.kube.http.transport` knows to be unsent is sent again.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Session:
 
     def execute(self, call: Call, *, timeout: float, max_bytes: int) -> Executed:
         """Run the command in a container that the call names. Never repeated. Raises KubeError."""
-        # Imported here: nothing else needs a WebSocket.
+        # Imported late: other requests never need the WebSocket library.
         from tfoperator.kube.http.exec import Executed, execute
 
         self._wait_for_turn(call)
@@ -136,7 +136,7 @@ class Session:
         return type(failure)(f"{call.what}: {failure}")
 
     def go_on(self, call: Call, failure: ApiError, authorization: str) -> Response:
-        """Send again a call that failed with this error, if that is safe. Raises KubeError: that failure if it is not.
+        """Send again a call that failed with this error, if that is safe; if not, raise that error. Raises KubeError.
 
         `authorization` is the header it was sent with.
         """
@@ -144,7 +144,7 @@ class Session:
             if not self._credentials.refused(authorization):
                 raise failure
             try:
-                # It skips the rate limiter, as the first attempt has.
+                # This attempt skips the rate limiter, as the first attempt of the multiplexer does.
                 return self._accept(call, self._timed(call, self._send, self._credentials.current()))
             except ApiError as error:
                 failure = error
@@ -153,7 +153,7 @@ class Session:
     def _repeated(
         self, call: Call, send: Callable[[Call, IssuedCredential], R | Response], failure: ApiError | None = None
     ) -> R:
-        """Return the response to the first attempt that needs no other; `failure` is that of an attempt before."""
+        """Return the response to the first attempt that needs no retry; `failure` is the error of an attempt before."""
         retries = 0
         while True:
             if failure is None:

@@ -50,7 +50,7 @@ class ByteStream:
         return self._closed
 
     def read(self, timeout: float | None, gather: int = 0) -> bytes:
-        """Return the next bytes, b"" at the end or once closed; with `gather`, all available ones, up to that number.
+        """Return the next bytes, b"" at the end or once closed; with `gather`, all available bytes, at most so many.
 
         Raises DeadlineExceeded if there are none for `timeout` seconds (None: wait for ever), TransportError if the
         connection breaks before the answer is complete; either closes the stream.
@@ -94,7 +94,7 @@ class ByteStream:
         except _NOTHING_THERE:
             pass
         except BROKEN as error:
-            self._failure = error.with_traceback(None)  # which would keep all bytes read alive
+            self._failure = error.with_traceback(None)  # the traceback would keep all bytes read alive
         return b"".join(parts)
 
     def read_all(self, timeout: float, limit: int) -> bytes:
@@ -112,7 +112,7 @@ class ByteStream:
                 return
             self._closed = True
             if self._reading:
-                # The reader wakes and closes the socket itself: its number must not be reused while it reads.
+                # The reader wakes and closes the socket itself: the descriptor must not be reused while it reads.
                 shut_down(self._sock)
                 return
         self.release()

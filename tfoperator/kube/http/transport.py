@@ -1,8 +1,8 @@
 """HTTP/1.1 to one server over persistent connections: one interface, so that the implementation can be replaced.
 
-Only sockets and llhttp: a request costs a tenth of the CPU of the popular clients. It is sent with one call:
-if that call fails, the server can't have received the whole request, and has not acted on it. That, and GETs that
-got no byte of a response, are the only cases in which a request is sent twice.
+It uses only sockets and llhttp: a request costs a tenth of the CPU of the popular clients. A request is sent with one
+call: if that call fails, the server can't have received the whole request, and has not acted on it. In this case, and
+for GETs that got no byte of a response, a request is sent twice; in no other case.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tfoperator.kube.protocol.errors import ClientClosed, TransportError
 Headers = Sequence[tuple[str, str]]
 
 MAX_RESPONSE_BYTES = 64 << 20
-"""An unpaged list of 5000 TFJobs is about 50 MB. An operator lists four collections at a time, and what it may take in
-all is 512 MiB."""
+"""An unpaged list of 5000 TFJobs is about 50 MB. An operator reads four lists at a time, and has a memory limit of
+512 MiB."""
 
 _CONNECTION_LOST = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
 class _Lost(Exception):
-    """The connection broke before any byte of a response; `sent`: whether the whole request was sent."""
+    """The connection broke before the first byte of a response; `sent`: whether the whole request was sent."""
 
     def __init__(self, sent: bool) -> None:
         self.sent = sent
@@ -55,7 +55,7 @@ def _header_lines(headers: tuple[tuple[str, str], ...]) -> str:
 
 
 class _Bytewise:
-    """A source that reads nothing beyond the byte that is asked for: what follows is another protocol's."""
+    """A source that reads only the byte that is asked for: the bytes after it belong to another protocol."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -100,8 +100,8 @@ class Transport:
     ) -> Response:
         """Send a request and read the whole response.
 
-        On a previously idle connection it is sent once more, on a new one, if sending failed or if it is a GET that
-        got no byte of a response: the server had closed the connection in between.
+        On a previously idle connection the request is sent once more, on a new connection, if sending failed or if it
+        is a GET that got no byte of a response: the server had closed the connection in between.
         """
         message = self._render(method, target, headers, body)
         connection = self._pool.take_idle(certificate)
@@ -179,7 +179,7 @@ class Transport:
     def switch(self, sock: socket.socket, target: str, headers: Headers, timeout: float) -> ResponseReader:
         """GET on a connection of `open_socket`, to switch protocols; return the response up to the end of its headers.
 
-        No byte after them is read unless the response asks for it. `timeout` is in seconds without a byte.
+        It reads bytes after the headers only if the response asks for them. `timeout` is in seconds without a byte.
         """
         message = self._render("GET", target, headers, None)
         sock.settimeout(timeout)

@@ -54,7 +54,7 @@ class _ListMeta(msgspec.Struct, rename="camel"):
 
 
 class _Page(msgspec.Struct):
-    """A list with its items undecoded: each is decoded from a copy of its own, so that none keeps the page alive."""
+    """A list with its items undecoded. Each item is decoded from its own copy, so that no item keeps the page alive."""
 
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
     items: list[msgspec.Raw] | None = None
@@ -64,17 +64,17 @@ _decode_page = msgspec.json.Decoder(_Page).decode
 
 
 def _accepted(decode: Decoder[Any], metadata: str = METADATA_OF_ONE) -> str:
-    # Where only metadata is read, requesting metadata alone costs an API server less: for a pod
-    # the body shrinks from 3.1 to 1.8 kB, and its spec is not encoded.
+    # A reader of metadata alone requests only metadata, which costs an API server less: for a pod, the body shrinks
+    # from 3.1 to 1.8 kB, and the server does not encode its spec.
     return metadata if decode is decode_nothing or decode is decode_metadata else JSON
 
 
 class HttpVerbs(ApiClient):
     """An `ApiClient` over a session, which it closes. Thread-safe.
 
-    `connect` returns a new session with connections of its own: one is used here, and one by each ListWatch.
-    `read_deadline` are the seconds that a watch waits for an event or bookmark. With a `batch_period` (seconds) a busy
-    one wakes once per period, for all events received since.
+    `connect` returns a new session with its own connections: one session is used here, and one by each ListWatch.
+    `read_deadline` is the number of seconds that a watch waits for an event or bookmark. With a `batch_period`
+    (seconds) a busy watch wakes once per period, for all events received since the last period.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class HttpVerbs(ApiClient):
     def watch(
         self, resource: Resource, namespace: str, decode: Decoder[T], options: WatchOptions = WATCH_FROM_NOW
     ) -> HttpWatch[T]:
-        """Open a watch on a connection of its own. Without bookmarks, silence is no sign of a broken connection."""
+        """Open a watch on its own connection. Without bookmarks, silence does not count as a broken connection."""
         what = describe("watch", resource, namespace)
         target = resource.path(namespace) + watch_query(options)
         stream = self._session.stream(Call("GET", target, what, accept=_accepted(decode), limited=False))

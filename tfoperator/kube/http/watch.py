@@ -1,7 +1,7 @@
 """A watch: events from a streaming response, one JSON document per line.
 
-In practice watches hang for ever when a connection breaks unnoticed. So a watch has two
-deadlines: for the next event or bookmark (API servers send a bookmark about once a minute), and for the whole watch.
+Without deadlines, a watch hangs for ever when a connection breaks unnoticed. So a watch has two deadlines: for the next
+event or bookmark (API servers send a bookmark about once a minute), and for the whole watch.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tfoperator.kube.protocol.verbs import Decoder, WatchEvent, WatchEventType
 T = TypeVar("T")
 
 MAX_LINE_BYTES = 16 << 20
-"""etcd takes 1.5 MB per object by default, an API server 3 MB: more than this is no event."""
+"""etcd takes 1.5 MB per object by default, an API server 3 MB: an event is always smaller than this."""
 
 _BATCH_BYTES = 1 << 20
 """Approximate bytes per read: some hundred events. (A longer event arrives in pieces.)"""
@@ -42,7 +42,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class _Line(msgspec.Struct):
-    """One line of a watch. Raw still refers to the line: decode a copy, or the view may keep the whole line alive."""
+    """One line of a watch. Raw still refers to the line: decode a copy, or the decoded view may keep the line alive."""
 
     type: str
     object: msgspec.Raw
@@ -64,11 +64,11 @@ _decode_status = msgspec.json.Decoder(Status).decode
 _OBJECT_EVENTS = {kind.value: kind for kind in (WatchEventType.ADDED, WatchEventType.MODIFIED, WatchEventType.DELETED)}
 
 _HEADS = {b'{"type":"%b","object":' % name.encode(): kind for name, kind in _OBJECT_EVENTS.items()}
-"""How API servers begin a line, byte for byte: then the end of the object is found without parsing the whole line."""
+"""The beginning of a line, byte for byte as API servers write it: it shows where the object is, without parsing all."""
 
 
 class LineSplitter:
-    """Cuts a stream of bytes into lines, each once, in linear time."""
+    """Cuts a stream of bytes into lines, in linear time."""
 
     def __init__(self, limit: int) -> None:
         """Lines longer than `limit` bytes raise MalformedResponse."""
@@ -119,9 +119,10 @@ class HttpWatch(Generic[T]):
         batch_period: float = 0.0,
         begins_with_state: bool = False,
     ) -> None:
-        """With a `batch_period` (seconds) it reads about once per period, and then everything received.
+        """With a `batch_period` (seconds) it reads about once per period, and then all bytes received.
 
-        With `begins_with_state` this starts after the bookmark that ends the initial events, which are read at once.
+        With `begins_with_state` the periods start after the bookmark that ends the initial events, which are read at
+        once.
         """
         self._stream = stream
         self._decode = decode
@@ -156,7 +157,7 @@ class HttpWatch(Generic[T]):
                 yield event
 
     def batches(self) -> Iterator[Sequence[WatchEvent[T]]]:
-        """Yield the same events in batches: those of one read, a hundred at most."""
+        """Yield the same events in batches: the events of one read, at most a hundred in a batch."""
         try:
             while data := self._read():
                 lines = self._lines.feed(data)
@@ -193,7 +194,7 @@ class HttpWatch(Generic[T]):
         return data
 
     def _decoded(self, lines: Sequence[bytes]) -> Iterator[Sequence[WatchEvent[T]]]:
-        """Decode the lines, all at once. If one is invalid: yield the events before it, and then raise the error."""
+        """Decode the lines, all at once. If a line is invalid, yield the events before it, and then raise the error."""
         events: list[WatchEvent[T]] = []
         try:
             for line in lines:

@@ -50,9 +50,9 @@ def connect_error(error: Exception, where: str) -> TransportError:
 
 
 def await_connection(sock: socket.socket, error: int, timeout: float) -> None:
-    """Wait until a connection is made that `connect_ex` of a non-blocking socket began, returning `error`.
+    """Wait for a connection that `connect_ex` of a non-blocking socket began; `error` is the number that it returned.
 
-    The timeout, in seconds, remains that of the socket. Raises OSError, among them TimeoutError.
+    The socket keeps the timeout, in seconds. Raises OSError, including TimeoutError.
     """
     if error in (errno.EINPROGRESS, errno.EWOULDBLOCK):
         poll = select.poll()
@@ -72,14 +72,14 @@ def set_timeout(sock: socket.socket, seconds: float) -> None:
 
 
 def readable(sock: socket.socket) -> bool:
-    """Return whether something can be read: on an idle connection that is its end, or unrequested bytes."""
+    """Return whether something can be read: on an idle connection, its end or unrequested bytes."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))
 
 
 def shut_down(sock: socket.socket) -> None:
-    """Wake the readers of a socket. Not by the method of SSLSocket, which would end TLS while that thread uses it."""
+    """Wake the readers of a socket. SSLSocket's own method would end TLS while the reading thread uses it."""
     with contextlib.suppress(OSError):
         socket.socket.shutdown(sock, socket.SHUT_RDWR)
 

@@ -1,7 +1,7 @@
-"""Which lists of the built-in kinds a strategic merge patch merges, and by which key: from the Go types' tags.
+"""The lists of the built-in kinds that a strategic merge patch merges, and their keys: from the Go types' tags.
 
-From `patchStrategy:"merge"` and `patchMergeKey` in `core/v1`, `apps/v1` and `meta/v1` of Kubernetes 1.37. Every list
-not listed here is replaced as a whole, as Kubernetes does with "atomic" ones.
+The tags are `patchStrategy:"merge"` and `patchMergeKey` in `core/v1`, `apps/v1` and `meta/v1` of Kubernetes 1.37. Every
+list that is not listed here is replaced as a whole, as Kubernetes does with "atomic" lists.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ ONE_OF: Final = frozenset({"spec.volumes", "spec.resourceClaims", *(f"{p}.env" f
     "spec.initContainers", "spec.ephemeralContainers"))})  # fmt: skip
 """Lists of a pod whose items are a name and one of several alternatives, which are mutually exclusive.
 
-A patch that sets another alternative has to drop the first, which is what `$retainKeys` is for.
+A patch that sets another alternative must drop the first alternative; `$retainKeys` is for that.
 """
 
 
 @cache
 def merge_keys(kind: str) -> Mapping[str, str]:
-    """Return, by path (`spec.containers.env`), the merge key of a list, or SCALARS. Unknown kinds: metadata's only."""
+    """Return, by path (`spec.containers.env`), the merge key of a list, or SCALARS. Unknown kinds: only metadata's."""
     return {**_METADATA, **_KINDS.get(kind, {})}

@@ -6,9 +6,9 @@ from typing import Any
 
 
 def apply_merge_patch(target: object, patch: Any) -> Any:
-    """Return the target with the patch applied; neither is changed, but the result may share parts with both.
+    """Return the target with the patch applied. Neither argument changes, but the result may share parts with both.
 
-    Members replace members, null removes them, objects are merged; anything else replaces the target as a whole.
+    Members replace members, null removes a member, objects are merged; any other value replaces the target as a whole.
     """
     if not isinstance(patch, dict):
         return patch

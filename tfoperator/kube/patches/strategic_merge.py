@@ -1,9 +1,9 @@
 """Strategic merge patch as Kubernetes applies it: lists of named things are merged by their key, not replaced.
 
-A pure function that does what `k8s.io/apimachinery/pkg/util/strategicpatch` does, order and errors included;
+A pure function that does the same as `k8s.io/apimachinery/pkg/util/strategicpatch`, order and errors included;
 tests/unit/kube/patches/strategic_vectors.jsonl holds that library's results.
-The one difference: it looks up every field in the Go types and refuses unknown
-ones that hold objects or lists; here those are merged, or replaced, like any other.
+There is one difference: the library looks up every field in the Go types, and refuses unknown fields that hold objects
+or lists; here such fields are merged, or replaced, like any other.
 """
 
 from __future__ import annotations
@@ -157,7 +157,8 @@ def _take_special(current: list[_Dict], patch: list[_Dict], key: str, path: str)
 def _in_order(merged: list[Any], wanted: list[Any], before: list[Any], key: str, kind: type, path: str) -> list[Any]:
     """Return the items in the order that Kubernetes gives a merged list.
 
-    Items that only the object has keep their order; one comes before an item of the patch only if it did so before.
+    Items that only the object has keep their order. Such an item comes before an item of the patch only if it did so
+    before the patch.
     """
     if key:
         _check_keys(merged, key, path)
@@ -174,7 +175,7 @@ def _in_order(merged: list[Any], wanted: list[Any], before: list[Any], key: str,
 
 
 def _sorted(items: list[Any], order: list[Any], key: str) -> list[Any]:
-    """Sort by insertion, as the library does up to 20 items: an item that `order` lacks goes to the front."""
+    """Sort by insertion, as the library does up to 20 items: an item that is not in `order` goes to the front."""
     out: list[Any] = []
     ranks: list[int] = []
     for item in items:
@@ -253,7 +254,7 @@ def _set(obj: _Dict, field: str, value: Any) -> None:
 
 
 def _without_directives(value: Any) -> Any:
-    """Return the value as stored: objects that are directives are left out; `$retainKeys` etc. stay, as in Go."""
+    """Return the value as it is stored: without objects that are directives; `$retainKeys` etc. stay, as in Go."""
     if isinstance(value, dict):
         return {
             name: _without_directives(member)

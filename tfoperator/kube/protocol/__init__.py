@@ -1,3 +1,4 @@
-"""What callers see of an API server: the verbs as protocols and values, their options and errors, and when to try
-again. No I/O.
+"""The interface that callers of an API server use: verbs as protocols and values, options, errors, when to try again.
+
+It does no I/O.
 """

@@ -48,7 +48,7 @@ class ConfigError(KubeError):
 
 
 class NoClusterConfigured(ConfigError):
-    """Nothing names a cluster, and this is no pod."""
+    """The configuration names no cluster, and the process does not run in a pod."""
 
 
 class TransportError(KubeError):
@@ -67,7 +67,7 @@ class SilentWatch(DeadlineExceeded):
     """A watch brought neither an event nor a bookmark for as long as it may be silent.
 
     Either nothing has happened, and etcd reports no progress (its default), or the connection is dead without a sign.
-    The watch goes on from the version that it has reached, and misses no change.
+    The watch goes on from the version that it has reached, so it misses no change.
     """
 
 
@@ -80,7 +80,7 @@ class AnswerTooLarge(MalformedResponse):
 
 
 class ObjectTooLarge(AnswerTooLarge):
-    """A list of one object exceeds the client's limit: nothing less can be requested."""
+    """A list of one object exceeds the client's limit: a smaller request is impossible."""
 
 
 class ClientClosed(TransportError):
@@ -110,7 +110,7 @@ class ApiError(KubeError):
 
     @property
     def causes(self) -> tuple[StatusCause, ...]:
-        """The causes: of a 422 one for each invalid field."""
+        """The causes; a 422 has a cause for each invalid field."""
         return self.status.details.causes if self.status.details else ()
 
 
@@ -151,7 +151,7 @@ class InvalidError(ApiError):
 
 
 class TooManyRequestsError(ApiError):
-    """429: too many requests; `retry_after` is the wait that the server asks for, if it does."""
+    """429: too many requests; `retry_after` is the wait that the server asks for, if any."""
 
 
 class ServerError(ApiError):
@@ -182,7 +182,7 @@ def error_from_status(status: Status, context: str = "", retry_after: float | No
 
 
 def exceeds_quota(error: KubeError) -> bool:
-    """Return whether a ResourceQuota refused a creation; API servers say so only in the message."""
+    """Return whether a ResourceQuota refused a creation; in API servers' errors, only the message shows that."""
     return isinstance(error, ForbiddenError) and "exceeded quota" in error.status.message
 
 
@@ -197,15 +197,15 @@ def namespace_is_ending(error: KubeError) -> bool:
 
 
 def is_expired(error: BaseException) -> bool:
-    """Return whether a version or continue token is too old: 410, or an ERROR event with only the reason."""
+    """Return whether a version or continue token is too old: a 410, or an ERROR event that has only the reason."""
     return isinstance(error, GoneError) or (isinstance(error, ApiError) and error.reason in ("Expired", "Gone"))
 
 
 def is_unavailable_version(error: BaseException) -> bool:
-    """Return whether it is expired, or the server does not know it *yet*, or never will (restored from a backup).
+    """Return whether a version is expired, or unknown to the server: not known yet, or never (restored from a backup).
 
-    A cause with a specific reason since Kubernetes 1.18.6; before, a cause with only this message; before 1.17,
-    the message of the status itself. All are time-outs (504).
+    The latter is a cause with a specific reason since Kubernetes 1.18.6, before that a cause with only this message,
+    and before 1.17 the message of the status itself. All are time-outs (504).
     """
     if is_expired(error) or not isinstance(error, ApiError):
         return is_expired(error)

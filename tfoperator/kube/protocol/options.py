@@ -8,7 +8,7 @@ import msgspec
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which objects of a collection: those that match both selectors; an empty selector matches all."""
+    """The objects of a collection that match both selectors; an empty selector matches all."""
 
     label_selector: str = ""
     field_selector: str = ""
@@ -18,7 +18,7 @@ EVERYTHING: Final = Selection()
 
 
 class ListOptions(Selection, frozen=True, kw_only=True):
-    """One page of a list, or all of it with `limit` 0. Each default leaves the choice to the server."""
+    """One page of a list, or with `limit` 0 the whole list. Each default leaves the choice to the server."""
 
     resource_version: str = ""
     resource_version_match: str = ""

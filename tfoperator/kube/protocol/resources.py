@@ -32,8 +32,8 @@ class Resource(msgspec.Struct, frozen=True):
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Return the URL path of the collection, of one object or of its subresource.
 
-        An empty namespace on a namespaced resource means all namespaces. Every part is percent-encoded, and
-        `.` and `..`, which a proxy may resolve, raise ValueError: no name can reach another path.
+        An empty namespace on a namespaced resource means all namespaces. Every part is percent-encoded. `.` and `..`,
+        which a proxy may resolve, raise ValueError. So a name can't lead to another path.
         """
         if namespace in _DOT_SEGMENTS or name in _DOT_SEGMENTS:
             raise ValueError(f"{(name if name in _DOT_SEGMENTS else namespace)!r} is no name of an object")

@@ -1,8 +1,8 @@
 """When to retry: a jittered backoff for loops that never give up, and a few attempts of a read-modify-write.
 
-tenacity carries what tries one call several times with pauses. Loops of their own are those that decide anew before
-each try (leases, journals, locks), those that follow something (watches, logs, preflight), and the requests of a
-session, of which nearly all need one attempt, and no more CPU for it.
+tenacity serves where one call is tried several times with pauses. The other loops are written here: those that decide
+anew before each try (leases, journals, locks), those that follow something (watches, logs, preflight), and the requests
+of a session, nearly all of which need one attempt and should cost no extra CPU.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ ANSWERED_CAP = 30.0
 OUTAGE_CAP = 4.0
 """Seconds, before jitter, between attempts on an unreachable server (no connection, broken streams, 5xx).
 
-Deliberately not client-go's 30 s, which jitter can make 60: a change during an outage must be seen
-within 15 s of the server's return, and the last wait before the return may have only just begun. With this cap it
+Deliberately not client-go's 30 s, which jitter can make 60: a cache must show a change that happens during an outage
+within 15 s of the server's return, and the last wait may have begun just before the return. With this cap it
 lasts less than 8 s, which leaves time for two more attempts while the server warms up (at most 1.6 + 3.2 s, since
-rejections have a separate backoff). One attempt per 4 to 8 s and watch is no load for an API server.
+rejections have a separate backoff). One attempt per watch every 4 to 8 s is no load for an API server.
 """
 
 LONGEST_WISH = 60.0
-"""Seconds; the longest `Retry-After` that is obeyed. Load balancers ask for hours during maintenance, and do not
-notify clients when it ends sooner: no cache may be stale that long.
+"""Seconds; the longest `Retry-After` that the client respects. Load balancers ask for hours during maintenance, and do
+not notify clients when it ends sooner; a cache must not be stale that long.
 """
 
 _MAX_ATTEMPTS = 5
@@ -47,9 +47,9 @@ _RETRY_DELAY = 0.010  # seconds; both as in client-go's DefaultRetry: conflicts 
 class Backoff:
     """A sequence of delays: BASE, BASE * FACTOR, ... `cap`, each stretched by up to JITTER times itself.
 
-    Starts over when RESET_AFTER seconds have passed since the last delay was asked for. The numbers are those of
-    client-go's reflector (0.8 s doubling, up to twice that by jitter, forgotten after two quiet minutes). For one
-    thread.
+    Starts over when RESET_AFTER seconds have passed since the last call of `next`. The numbers are the same as in
+    client-go's reflector (0.8 s doubling, up to twice that by jitter, forgotten after two quiet minutes). Not
+    thread-safe.
     """
 
     def __init__(self, *, cap: float, clock: Clock, rng: random.Random) -> None:
@@ -78,8 +78,8 @@ class FailureBackoff:
     """How long to wait after a failure, by its kind and the server's `Retry-After`. For one thread."""
 
     def __init__(self, *, clock: Clock, rng: random.Random) -> None:
-        # Counted apart: a server that comes back from an outage and refuses the first requests (403 before its
-        # roles are loaded, 429) does not inherit the backoff of the outage.
+        # Counted apart: a server that comes back from an outage may refuse the first requests (403 before its roles are
+        # loaded, 429), and these refusals must not inherit the backoff of the outage.
         self._outage = Backoff(cap=OUTAGE_CAP, clock=clock, rng=rng)
         self._answered = Backoff(cap=ANSWERED_CAP, clock=clock, rng=rng)
 
@@ -111,12 +111,12 @@ def retry_on_conflict(fn: Callable[[], T], *, sleep: Callable[[float], None] | N
 
 
 def failure_of(state: RetryCallState) -> BaseException:
-    """Return the error of the last try, which was no success, of any of tenacity's `Retrying`."""
+    """Return the error of the last failed try of any of tenacity's `Retrying`."""
     error = state.outcome.exception() if state.outcome else None
     assert error is not None
     return error
 
 
 def _is_conflict(error: BaseException) -> bool:
-    # A taken name stays taken: only an outdated resourceVersion is worth another try.
+    # A name that is taken stays taken: only an outdated resourceVersion is worth another try.
     return isinstance(error, ConflictError) and not isinstance(error, AlreadyExistsError)

@@ -1,6 +1,6 @@
-"""The verbs of an API server as other packages see them: protocols and values, no I/O of its own.
+"""The verbs of an API server for other packages: protocols and values, no I/O of its own.
 
-Components depend on these, so tests hand them a fake and the transport can be replaced.
+Components depend on these protocols, so tests can pass a fake and the transport can be replaced.
 `tfoperator.kube.client.Client` is the implementation over HTTP.
 """
 
@@ -59,7 +59,7 @@ def with_json(decode: Decoder[ViewT]) -> Decoder[WithJson[ViewT]]:
 
 
 decode_metadata: Decoder[PartialObject] = decoder(PartialObject)
-"""Decode an object's metadata, all of it and with nothing shared, as caches have it. A client asks for no more."""
+"""Decode an object's metadata: all of it, with nothing shared, unlike caches. A client then requests only metadata."""
 
 decode_plain: Decoder[dict[str, Any]] = decoder(dict[str, Any])
 """Decode an object completely, as plain data."""
@@ -117,7 +117,7 @@ class WatchStream(Protocol[T]):
         ...
 
     def batches(self) -> Iterator[Sequence[WatchEvent[T]]]:
-        """Yield the same events in batches, those received together, about a hundred at most.
+        """Yield the same events in batches of events received together, about a hundred at most.
 
         An error is raised after the events before it.
         """
@@ -171,7 +171,7 @@ class Replacement(msgspec.Struct, frozen=True):
 
 
 class Lookup(msgspec.Struct, frozen=True):
-    """The GET of an object; in a chain of its metadata alone, and as the last request."""
+    """The GET of an object. In a chain it gets the object's metadata alone, and is the last request."""
 
     resource: Resource
     namespace: str
@@ -182,7 +182,7 @@ Request = Creation | Deletion | Modification | Replacement | Lookup
 
 
 class Warned(msgspec.Struct, frozen=True):
-    """A successful write about which the server warns: of fields that it does not know and has dropped, for example."""
+    """A successful write with warnings of the server: about unknown fields that it has dropped, for example."""
 
     texts: tuple[str, ...]
 
@@ -195,8 +195,8 @@ class ApiClient(ABC):
     """The verbs on an API server. Thread-safe. Every method may raise `KubeError` (see `errors`).
 
     `namespace` is "" for cluster-scoped resources and, in list and watch, for all namespaces. Objects come
-    back decoded by `decode`. Only reads, and writes that say so, are retried; a create is never repeated once
-    it may have reached the server.
+    back decoded by `decode`. A write is retried only if the server has certainly not processed it, so a create is never
+    repeated once the server may have acted on it.
     """
 
     @property

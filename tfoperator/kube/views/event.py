@@ -12,7 +12,7 @@ _OLDEST_TIME = datetime.min.replace(tzinfo=UTC)
 
 
 class ObjectReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """`core/v1 ObjectReference`: names one object, or with `field_path` a part of one. Encodes as its JSON."""
+    """`core/v1 ObjectReference`: names one object, or with `field_path` a part of it. Encodes as its JSON."""
 
     api_version: str = ""
     kind: str = ""
@@ -40,7 +40,7 @@ class ObjectReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omi
 
 
 class EventSource(msgspec.Struct, frozen=True):
-    """The component that reports it."""
+    """The component that reports an event."""
 
     component: str = ""
 
@@ -69,7 +69,7 @@ class Event(HasMetadata, frozen=True, rename="camel"):
 
     @property
     def last_seen(self) -> datetime:
-        """The time of the (last) occurrence."""
+        """The time of the only or last occurrence."""
         newest = self.series.last_observed_time if self.series is not None else None
         created = self.metadata.creation_timestamp
         return newest or self.last_timestamp or self.event_time or created or _OLDEST_TIME

@@ -1,11 +1,11 @@
-"""What caches keep of objects: the labels and annotations that the operator reads, and what a container asks for."""
+"""The parts of objects that caches keep: labels and annotations that the operator reads, and containers' requests."""
 
 from __future__ import annotations
 
 import msgspec
 
 MAX_REQUESTS = 4096
-"""Bytes, as JSON, of what the containers of a pod ask for. A pod that asks with more counts as asking for nothing."""
+"""Bytes, as JSON, of the requests of a pod's containers. A pod with more counts as a pod without requests."""
 
 
 DECIDING_CONTAINER = "tensorflow"
@@ -13,7 +13,7 @@ DECIDING_CONTAINER = "tensorflow"
 
 
 class ContainerSpec(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """What a container asks for, and whether an init container runs on (`Always`)."""
+    """The resources that a container requests, and whether an init container keeps running (`Always`)."""
 
     resources: dict[str, object] = {}
     restart_policy: str = ""
@@ -30,4 +30,4 @@ KEPT_LABELS.add("scheduling.x-k8s.io/pod-group")
 _COUNTS = ("restarts", "job-restarts", "disruptions", "job-disruptions")
 _ANNOTATIONS = (*_COUNTS, "restart-mode", "stopped", "spec-hash", "tensorboard-url")
 KEPT_ANNOTATIONS = {GROUP_NAME_ANNOTATION, "kueue.x-k8s.io/workload", *(_OURS + name for name in _ANNOTATIONS)}
-"""Those that the operator reads; a test compares both with the names in `tfoperator.api`."""
+"""The labels and annotations that the operator reads; a test compares both with the names in `tfoperator.api`."""

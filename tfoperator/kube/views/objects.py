@@ -1,10 +1,10 @@
 """Typed, trimmed views of the Kubernetes objects that the operator reads.
 
 A view holds only the fields that this package's users read: msgspec skips the rest while decoding, which makes a
-cached pod about 3.5 KB instead of 28 KB of dictionaries and a watch event 5 us instead of 15. Two thirds of that
-is the same in many pods; `decode_pod` shares it, for 4 us more and 1 KB in all. Views are frozen and use tuples,
-so sharing one between threads needs no copy; `gc=False` is sound because none can form a cycle.
-To *write* an object send a dict or bytes; never re-encode a trimmed view, for it would lose fields.
+cached pod about 3.5 KB instead of 28 KB of dictionaries and a watch event 5 us instead of 15. Two thirds of the 3.5 KB
+are the same in many pods: `decode_pod` shares them, which takes 4 us more and leaves 1 KB per pod. Views are frozen and
+use tuples, so threads can share a view without a copy; `gc=False` is sound because views can't form a cycle.
+To *write* an object send a dict or bytes; never re-encode a trimmed view, because it would lose fields.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def timestamp(moment: datetime) -> str:
 
 
 class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """An owner of an object; the one with `controller` true manages it."""
+    """An owner of an object; the owner with `controller` true manages it."""
 
     api_version: str = ""
     kind: str = ""
@@ -37,7 +37,7 @@ class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit
 
 
 NOBODY = OwnerReference(uid="-", controller=True)
-"""Stands for an owner that a cache does not keep: nothing has this UID."""
+"""Stands for an owner that a cache does not keep: its UID matches no object."""
 
 
 _LONGEST_UNCERTAIN_PERIOD = 1
@@ -68,9 +68,10 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
 
     @property
     def deletion_requested(self) -> datetime | None:
-        """When deletion was requested at the latest: its timestamp less the grace period, or the minimum time.
+        """The latest time at which deletion can have been requested: the deletion's timestamp less the grace period.
 
-        It was requested then if `certain_deletion` has this time, too. Otherwise an earlier request is possible.
+        The minimum time stands for a time out of range. If `certain_deletion` has the same time, deletion was requested
+        then. Otherwise it may have been requested earlier.
         """
         if self.deletion_timestamp is None:
             return None
@@ -82,9 +83,9 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
 
     @property
     def certain_deletion(self) -> datetime | None:
-        """When deletion was requested, by the API server's clock; None if that is uncertain, or was not requested.
+        """When deletion was requested, by the API server's clock; None if that is uncertain, or it was not requested.
 
-        A later request can shorten the grace period. If the shorter period is over at that time, the API server sets
+        A later request can shorten the grace period. If the shorter period is already over, the API server sets
         the timestamp to the present and the period to 0, or to 1 if the request had a longer one (`BeforeDelete` in
         k8s.io/apiserver, pkg/registry/rest/delete.go). A kubelet makes such a request for each pod that is being
         deleted, with the period 0, when all containers have ended; a finalizer then keeps the pod with that time.
@@ -143,7 +144,7 @@ class ContainerStateTerminated(msgspec.Struct, frozen=True, gc=False, rename="ca
 
 
 class ContainerStateRunning(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Since when a container runs, by its node's clock."""
+    """When a container started to run, by its node's clock."""
 
     started_at: datetime | None = None
 
@@ -176,7 +177,7 @@ class PodCondition(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The fields of a pod's spec that the operator reads. `requests` is JSON: what decides on the resources."""
+    """The fields of a pod's spec that the operator reads. `requests` is JSON: the members that decide on resources."""
 
     node_name: str = ""
     restart_policy: str = ""
@@ -206,18 +207,19 @@ class Pod(HasMetadata, frozen=True, gc=False):
 
 
 class Service(HasMetadata, frozen=True, gc=False):
-    """A service, trimmed: nothing reads its spec."""
+    """A service, trimmed: the operator never reads its spec."""
 
 
 # Decoding for caches. Pods and services of one job, and of one operator, have equal values: label keys, owner,
-# conditions, container states. They share these, and keep only what is in use, whatever an object's maker adds.
+# conditions, container states. They share these values. A cached object keeps only the parts in use, whatever else the
+# author of the object adds.
 
 _MAX_VALUE = 1024
-"""Characters of an annotation's value, or of an owner's names together, which for an object that exists are 700."""
+"""Characters of an annotation's value, or of an owner's names together: real owners have at most 700."""
 
 # Equal values seen before. They stay alive until the table is full and cleared; views keep the values they refer to.
-# It needs no lock, since each step is one atomic dict operation. These steps are a large part of an event's cost: so
-# there is no function around them, room is made once for all values of an object, and the only () is left alone.
+# It needs no lock, since each step is one atomic dict operation. These steps are a large part of an event's cost. So
+# they are not in a function, room is made once for all values of an object, and () is not looked up: it exists once.
 _SHARED_MAX = 4096
 _VALUES_OF_ONE = 8  # more than an object shares
 _shared: dict[object, object] = {}
@@ -251,8 +253,10 @@ def compacting(
     *,
     finalizers: int = 1,
 ) -> Callable[[bytes], V]:
-    """Return a decoder for a cache: what `decode` returns, with labels in use, the annotations that `keep` returns,
-    so many of the finalizers, and of the owners the controller alone.
+    """Return a decoder for a cache, which reduces the result of `decode`.
+
+    It keeps the labels in use, the annotations that `keep` returns, the first `finalizers` finalizers, and of the
+    owners only the controller.
     """
     kept_finalizers = finalizers
 
@@ -260,7 +264,7 @@ def compacting(
         decoded = decode(data)
         if len(_shared) > _SHARED_MAX - _VALUES_OF_ONE:
             _shared.clear()
-        # Changing a frozen struct is sound here: no other code has a reference yet.
+        # Changing a frozen struct is safe here: other code has no reference to it yet.
         meta = decoded.metadata
         force_setattr(meta, "namespace", intern(meta.namespace))
         labels = {key: value for key, value in meta.labels.items() if key in KEPT_LABELS}
@@ -291,13 +295,13 @@ class _AskingPod(Pod, frozen=True, gc=False):
 _decode_pod = compacting(msgspec.json.Decoder(_AskingPod).decode)
 
 _LARGE_POD = 32 << 10
-"""Bytes of a pod's JSON from which on its status is bounded; most pods have 4 to 10 KB, of which little is kept."""
+"""Bytes of a pod's JSON from which its status is bounded; most pods have 4 to 10 KB, and little of that is kept."""
 _MAX_CONTAINERS = 16
 _MAX_CONDITIONS = 16
 _MAX_NAME = 128
 """Characters of a name or a reason in a large pod's status."""
 _MAX_MESSAGE, _MAX_MESSAGE_OF_MANY = 4096, 256
-"""Characters of a message there: as many as kubelets write, and where there are more containers than are kept."""
+"""Characters of a message there: as many as kubelets write, and fewer if there are more containers than are kept."""
 _CONDITIONS_OF_KUBERNETES = frozenset(
     ("PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready", "DisruptionTarget")
 )
@@ -310,7 +314,7 @@ decode_service: Callable[[bytes], Service] = compacting(msgspec.json.Decoder(Ser
 
 
 def decode_nothing(_: bytes) -> None:
-    """Decode nothing: for responses to writes that no caller reads. A client then asks for the metadata alone."""
+    """Decode nothing: for responses to writes whose body callers ignore. A client then requests only the metadata."""
 
 
 def decode_pod(data: bytes) -> Pod:
@@ -346,7 +350,7 @@ def decode_pod(data: bytes) -> Pod:
 
 
 def _bounded_pod(pod: _AskingPod, spec: _AskingSpec) -> tuple[_AskingPod, _AskingSpec]:
-    """Return a pod and its spec with bounds on every member that grows with what a job's author writes.
+    """Return a pod and its spec with bounds on every member whose size the author of the job decides.
 
     A pod of a thousand containers has a thousand statuses. The container that decides about the replica is kept.
     """

@@ -1,11 +1,11 @@
 """A pod's spec as typed values: every field that this project reads, checks or runs.
 
-The node agent decodes pods with it, the embedded API server and `tfoperator.api` find wrong types with it
+The node agent decodes pods with it; the embedded API server and `tfoperator.api` find wrong types with it
 (`api.fields.structure.type_problems`). The controller reads far less of a pod: `objects.Pod`, which these types extend.
-Every member has a default: required members are a matter of validation, not of types.
+Every member has a default: a missing required member is an error of validation, not of types.
 
-Fields that no local runtime supports (probes, lifecycle hooks, affinity) are left out on purpose: docs/local.md lists
-them, and those that only containers can have, so that their absence is documented.
+Fields that no local runtime supports (probes, lifecycle hooks, affinity) are left out on purpose. docs/local.md lists
+them, and the fields that only containers can have, so that their absence is documented.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from tfoperator.kube.views.objects import PodSpec
 
 GPU = "nvidia.com/gpu"
-"""The extended resource: whole devices, and the request is the limit."""
+"""The extended resource: a number of whole devices, whose request equals the limit."""
 
 DEFAULT_GRACE_SECONDS = 30
 """Kubernetes' own `terminationGracePeriodSeconds`."""
@@ -46,7 +46,7 @@ class FieldRef(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ResourceRef(msgspec.Struct, frozen=True, rename="camel"):
-    """A limit or request of a container, by default of the same container: `limits.cpu`, in units of the divisor."""
+    """A limit or request of a container (default: the variable's own): `limits.cpu`, in units of the divisor."""
 
     container_name: str = ""
     resource: str = ""
@@ -140,7 +140,7 @@ class ExitCodes(msgspec.Struct, frozen=True):
 
 
 class RestartRule(msgspec.Struct, frozen=True, rename="camel"):
-    """What happens after some exit codes of a container: `Restart`."""
+    """An action after some exit codes of a container: `Restart`."""
 
     action: str = ""
     exit_codes: ExitCodes | None = None
@@ -149,8 +149,8 @@ class RestartRule(msgspec.Struct, frozen=True, rename="camel"):
 class Container(msgspec.Struct, frozen=True, rename="camel"):
     """One container. `command` is None for the image's entry point.
 
-    `restart_policy` takes the place of the pod's; an init container with `Always` is a sidecar, which runs beside the
-    others. Of `restart_policy_rules` the first that names an exit code goes before it.
+    `restart_policy` replaces the pod's policy; an init container with `Always` is a sidecar, which runs beside the
+    others. The first of the `restart_policy_rules` that names an exit code takes precedence over the policy.
     """
 
     name: str = ""
@@ -245,7 +245,7 @@ class ProjectedSource(msgspec.Struct, frozen=True):
 
 
 class Volume(Projection, frozen=True, rename="camel"):
-    """One volume of a pod; one of the sources is set, unless no local runtime supports its kind."""
+    """One volume of a pod. One of the sources is set, unless no local runtime supports the volume's kind."""
 
     name: str = ""
     empty_dir: dict[str, Any] | None = None

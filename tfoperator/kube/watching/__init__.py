@@ -1,1 +1,1 @@
-"""Lists and watches that go on: pages of a list, the reflector below each cache, and followers that wait."""
+"""Lists, and watches that last: the pages of a list, the reflector below each cache, and followers that wait."""

@@ -33,7 +33,7 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
-    """ADDED, MODIFIED or DELETED with the object; BOOKMARK, without one, after the first list."""
+    """ADDED, MODIFIED or DELETED with the object; BOOKMARK, without an object, after the first list."""
 
     type: WatchEventType
     object: T | None = None
@@ -86,7 +86,7 @@ class Follower(Generic[T]):
                     yield from self._listed(news.objects)
                 else:
                     yield from self._happened(news)
-                # The deadline holds only after the first list: a wait of zero seconds reports the present state.
+                # The deadline applies only after the first list: a wait of zero seconds reports the present state.
                 if timer is None and self._deadline is not None:
                     timer = self._closing_timer(self._deadline)
         finally:
@@ -134,7 +134,7 @@ class Follower(Generic[T]):
         yield Change(WatchEventType.ADDED if before is None else WatchEventType.MODIFIED, item)
 
     def _judge(self, error: Exception, delay: float) -> None:
-        """Retry after this many seconds, or raise an error that no waiting resolves."""
+        """Retry after this many seconds, or raise the error if waiting can't resolve it."""
         passes = is_outage(error) or is_expired(error) or isinstance(error, TooManyRequestsError)
         refused = isinstance(error, ApiError) and not passes
         if refused or not self._synced or isinstance(error, ClientClosed) or not isinstance(error, KubeError):

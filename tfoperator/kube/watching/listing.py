@@ -1,9 +1,9 @@
 """Whole lists of one selection, read in pages, to bound the size of a response.
 
-All pages of a snapshot have the version of the first one, and a watch continues from it: from an older
-version it would repeat events, from a newer one than the data lose some. A continue token dies with etcd's compaction
-(5 minutes by default). So a list that expires half-way is requested again as a whole, as client-go's pager does,
-instead of from the start in pages, which could fail for ever.
+All pages of a snapshot have the version of the first page, and a watch continues from it. From an older version
+the watch would repeat events; from a version newer than the data it would lose some. A continue token expires with
+etcd's compaction (5 minutes by default). So a list that expires half-way is requested again as a whole, as client-go's
+pager does. Reading the pages again from the start could fail for ever.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Listing(msgspec.Struct, Generic[T], frozen=True):
 def list_pages(source: ListWatch[T], *, resource_version: str = "", limit: int | None = None) -> Iterator[ListPage[T]]:
     """Yield every page of one snapshot, at least one, each with the snapshot's version.
 
-    `limit` objects a page (None: PAGE_SIZE, 0: all at once); half as many from where an answer is too large. Raises
-    KubeError: 410 if the snapshot has expired, ObjectTooLarge for an object that no answer may hold.
+    `limit` is the number of objects per page (None: PAGE_SIZE, 0: all at once). It is halved each time an answer is
+    too large. Raises KubeError: 410 if the snapshot has expired, ObjectTooLarge for an object larger than any answer.
     """
     limit = PAGE_SIZE if limit is None else limit
     token = snapshot = ""
     while True:
-        # The token fixes the snapshot; a server refuses a resourceVersion beside it.
+        # The token fixes the snapshot: a server refuses a request that has a token and a resourceVersion.
         version = "" if token else resource_version
         try:
             page = source.list(ListOptions(resource_version=version, limit=limit, continue_token=token))
@@ -58,7 +58,7 @@ def list_pages(source: ListWatch[T], *, resource_version: str = "", limit: int |
 
 
 def list_all(source: ListWatch[T], *, resource_version: str = "", limit: int | None = None) -> Listing[T]:
-    """List everything, `limit` objects a page as in `list_pages`. Raises KubeError."""
+    """List all objects, in pages of `limit` objects as in `list_pages`. Raises KubeError."""
     pages: list[ListPage[T]] = []
     try:
         pages.extend(list_pages(source, resource_version=resource_version, limit=limit))

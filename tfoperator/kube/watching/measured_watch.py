@@ -1,7 +1,7 @@
 """One watch from acceptance to end, and the measurements of a reflector's lists and watches.
 
-The questions that the metrics answer: is the cache fresh (age of the last event), is the server coping (relists,
-failures, durations).
+The metrics answer two questions. Is the cache fresh (age of the last event)? Can the server cope (relists, failures,
+durations)?
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _COUNTED_TYPES = (WatchEventType.ADDED, WatchEventType.MODIFIED, WatchEventType.
 
 
 class ReflectorMetrics:
-    """Hooks that do nothing here: override what you need.
+    """Hooks that do nothing here: override those that you need.
 
     They are called from many threads and on hot paths: they must be quick and must not raise. `informer` is the
     reflector's name, e.g. `pods`. Durations are seconds.
     """
 
     def list_finished(self, informer: str, seconds: float, items: int) -> None:
-        """Record a read of the whole state, by LIST or a watch's initial events; the first one is the initial sync."""
+        """Record a read of the whole state, by LIST or a watch's initial events; the first read is the initial sync."""
 
     def list_failed(self, informer: str, reason: str) -> None:
         """Record a failed LIST; `reason` is the server's, or the name of the error's class (bounded in number)."""
@@ -78,7 +78,7 @@ class MeasuredWatch(Generic[T]):
         self._count = 0
         self._finished = False
         self.batches = self._counted()
-        """The iterator of `WatchStream.batches`, one for the whole life: several loops may continue it."""
+        """The iterator of `WatchStream.batches`, the same for the whole life: several loops may continue it."""
         metrics.watch_started(name)
 
     def _counted(self) -> Iterator[Sequence[WatchEvent[T]]]:

@@ -37,11 +37,11 @@ T = TypeVar("T", bound=HasMetadata)
 logger = logging.getLogger(__name__)
 
 MIN_WATCH_TIMEOUT = 300
-"""Seconds; a watch is asked to last between this and twice this, so that watches don't all end at once."""
+"""Seconds; the client requests watches that last between this and twice this, so that they don't all end at once."""
 
 _HEALTHY_WATCH_SECONDS = 10.0
 """Seconds. A watch that lasted longer shows that there is no outage, however it ended: load balancers cut idle
-watches, often within a minute, and a cache that is stale for 8 s after each is late for every change."""
+watches, often within a minute, and if each cut made the cache stale for 8 s, it would be late for every change."""
 
 _OVERLOAD_ERRORS = (ConnectionRefused, TooManyRequestsError)
 """Errors of an overloaded or starting server: the same request is repeated."""
@@ -59,7 +59,7 @@ News = Listed[T] | Sequence[WatchEvent[T]]
 
 
 def version_after(events: Sequence[WatchEvent[T]]) -> str:
-    """Return the version of the collection after these events; at least one."""
+    """Return the version of the collection after these events, which must be one or more."""
     last = events[-1]
     return last.resource_version if last.object is None else last.object.metadata.resource_version
 
@@ -69,9 +69,9 @@ class _FruitlessWatch(KubeError):
 
 
 class Reflector(Generic[T]):
-    """Iterate over it in one thread, once, to get a `Listed`, then changes; a `Listed` closes each gap.
+    """Iterate over it in one thread, once, to get a `Listed`, then changes, and a new `Listed` after each gap.
 
-    `stop()` ends it from any thread; no behaviour of a server does, unless `on_failure` raises.
+    `stop()` ends the iteration from any thread. A server can't end it, except through an `on_failure` that raises.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Reflector(Generic[T]):
         rng: random.Random | None = None,
         metrics: ReflectorMetrics | None = None,
     ) -> None:
-        """`name` is used in logs and metrics. `use_watch_list` False goes straight to LIST, and so does `newest`.
+        """`name` is used in logs and metrics. With `use_watch_list` False, or with `newest`, it starts with LIST.
 
         With `newest` a list is never older than the server's state at that moment, which costs the server more.
         `on_failure` gets the error and the seconds until the next attempt (by default both are logged).
@@ -119,8 +119,8 @@ class Reflector(Generic[T]):
     def relist(self) -> None:
         """Read the newest state soon, since the watch has missed a change. Thread-safe, does not block.
 
-        While the newest state is being read that goes on: begun anew at each request, a list that takes longer than the
-        time between two requests would never end.
+        If the newest state is being read already, that read goes on: if each request began a new list, a list that
+        takes longer than the time between two requests would never end.
         """
         with self._watch_lock:
             if self._reads_newest:
@@ -135,7 +135,7 @@ class Reflector(Generic[T]):
                 yield from self._list_and_watch()
             except KubeError as error:
                 self._pause(error)
-            except Exception as error:  # no error may end what keeps a cache current
+            except Exception as error:  # a cache must stay current after any error
                 logger.exception("%s: unexpected error while following the server", self._name)
                 self._pause(error)
 
@@ -176,9 +176,9 @@ class Reflector(Generic[T]):
                     raise _FruitlessWatch(f"watch of {self._name} ended at once without an event")
                 continue
             if not isinstance(ended, _OVERLOAD_ERRORS) and (fruitless or not isinstance(ended, TransportError)):
-                # An undecodable event may break a watch at its start, and the next one too.
+                # An undecodable event may break a watch at its start, and then the next watch, too.
                 raise ended
-            # No event was missed yet: the same version still works, and a list may overload the server.
+            # The watch has missed no event so far: the same version still works, and a list may overload the server.
             self._pause(ended)
 
     def _reach(self, events: Sequence[WatchEvent[T]]) -> Iterator[Sequence[WatchEvent[T]]]:
@@ -193,7 +193,7 @@ class Reflector(Generic[T]):
     def _take_relist_request(self) -> None:
         with self._watch_lock:
             if self._relist_wanted and self._last_version:
-                # Not at the last version: the server may answer that from the watch cache that missed an event.
+                # Not at the last version: the server may answer it from the watch cache that missed an event.
                 self._version_unavailable = True
             self._relist_wanted = False
 
@@ -212,12 +212,12 @@ class Reflector(Generic[T]):
                 self._metrics.list_failed(self._name, reason_of(error))
                 if not version or not (is_unavailable_version(error) or isinstance(error, AnswerTooLarge)):
                     raise
-                # "" asks for the newest state, which is always available, and is paged: at a version the server
+                # "" asks for the newest state, which is always available and comes in pages. At a version the server
                 # answers in one piece, from its watch cache.
                 logger.info("%s: no list at version %s (%s), listing the newest state", self._name, version, error)
                 self._version_unavailable = True
         if listing.paged and version == "0":
-            # Only a server without watch cache pages at version 0: there, lists may as well be paged always.
+            # Only a server without a watch cache uses pages at version 0: its lists may always have pages.
             self._server_pages_from_cache = True
         yield from self._fill(listing.items, listing.resource_version, started)
 

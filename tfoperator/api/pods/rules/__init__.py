@@ -1,11 +1,11 @@
-"""What kube-apiserver refuses of a pod whose types are right: the rules within fields and across them. Pure.
+"""The rules by which kube-apiserver refuses a pod whose types are right: within fields and across them. Pure.
 
-`pod` has the rules of a whole pod or template, and the other modules have those of its parts. They follow Kubernetes
-1.37 with the features that it has by default; fields of other features have no rules, for an API server drops them.
-A contract test compares them with kube-apiserver on random templates: both name the same fields.
+`pod` has the rules of a whole pod or template, and the other modules have the rules of its parts. They follow
+Kubernetes 1.37 with the features that it has by default. Fields of other features have no rules, because an API server
+drops them. A contract test compares the rules with kube-apiserver on random templates: both name the same fields.
 
-The paths are kube-apiserver's, also where these are less exact than they could be: a volume mount's `subPath`, for
-example, is named without the position of the mount.
+The paths are kube-apiserver's, even where these are less exact than they could be: the path of a volume mount's
+`subPath`, for example, lacks the position of the mount.
 """
 
 from tfoperator.api.pods.rules.faults import Fault, Kind

@@ -38,7 +38,7 @@ _MAX_EXIT_CODES = 255
 
 
 class OfPod(msgspec.Struct, frozen=True):
-    """What the rules of a container need of its pod: the valid volumes by name, and the names of device claims."""
+    """The facts about a pod that a container's rules need, such as its valid volumes by name, and its device claims."""
 
     volumes: Mapping[str, Json]
     claims: frozenset[str]
@@ -70,7 +70,7 @@ def containers_faults(spec: Json, path: str, of_pod: OfPod) -> Faults:
         elif container.get("restartPolicyRules"):
             yield required(f"{at}.restartPolicy", _NEEDS_POLICY)
         yield from _unique_name(at, container, names)
-        # With each alone, an API server names the first, whichever it is.
+        # An API server checks each init container alone, so it names position 0, whichever container it is.
         yield from _host_port_faults(f"{path}.initContainers", [container])
         yield from _init_faults(at, container, of_pod)
 
@@ -89,7 +89,7 @@ def _init_faults(at: str, container: Json, of_pod: OfPod) -> Faults:
         yield from probe_faults(at, container)
         return
     for field in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe"):
-        # An API server drops a stopSignal, for a feature that is off, and then a lifecycle without anything else.
+        # An API server drops a stopSignal, because its feature is off, and then a lifecycle that has nothing else.
         if container.get(field) is not None and only_one(container[field], container[field]) != ["stopSignal"]:
             yield forbidden(f"{at}.{field}", "must not be set for an init container without restartPolicy: Always")
     for position, policy in enumerate(items(container, "resizePolicy")):

@@ -1,4 +1,4 @@
-"""The rules for environment variables and for what a pod says of itself in variables and files."""
+"""The rules for environment variables, and for variables and files with fields of the pod itself."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _all_keys_faults(path: str, position: int, source: Json) -> Faults:
 
 
 def field_faults(at: str, reference: Json, fields: Collection[str]) -> Faults:
-    """Yield the faults of a reference to a field of the pod, of which only these may be named."""
+    """Yield the faults of a reference to a field of the pod, which must be one of `fields`."""
     path = text(reference, "fieldPath")
     if not path:
         yield required(f"{at}.fieldPath")
@@ -117,7 +117,7 @@ def field_faults(at: str, reference: Json, fields: Collection[str]) -> Faults:
 
 
 def resource_field_faults(at: str, reference: Json, *, in_file: bool = False) -> Faults:
-    """Yield the faults of a reference to a limit or request; in a file it has to name the container."""
+    """Yield the faults of a reference to a limit or request; in a file it must name the container."""
     resource = text(reference, "resource")
     if in_file and not text(reference, "containerName"):
         yield required(f"{at}.containerName")
@@ -133,7 +133,7 @@ def resource_field_faults(at: str, reference: Json, *, in_file: bool = False) ->
 
 
 def file_volume_faults(spec: Json, path: str) -> Faults:
-    """Yield the faults of variables that name a volume with a file: it has to be an emptyDir of the pod."""
+    """Yield the faults of variables that name a volume with a file: it must be an emptyDir of the pod."""
     volumes = {text(volume, "name"): volume for volume in items(spec, "volumes")}
     for group in ("initContainers", "containers"):
         for index, container in enumerate(items(spec, group)):
@@ -148,5 +148,5 @@ def file_volume_faults(spec: Json, path: str) -> Faults:
 
 
 def sources_of(volume: Json) -> list[str]:
-    """Return the kinds of a volume; one without any is an emptyDir."""
+    """Return the kinds of a volume; a volume without any kind is an emptyDir."""
     return [kind for kind, source in volume.items() if kind != "name" and source is not None] or ["emptyDir"]

@@ -61,7 +61,7 @@ def duplicate(field: str, value: object) -> Fault:
 
 
 def not_found(field: str, value: object, detail: str = "") -> Fault:
-    """Return the fault of a name that nothing has."""
+    """Return the fault of a name that no object has."""
     return Fault(field, Kind.NOT_FOUND, value, detail)
 
 
@@ -72,13 +72,13 @@ def choice(field: str, value: object, options: Sequence[str]) -> Faults:
 
 
 def by_rule(field: str, value: str, rule: Callable[[str], str]) -> Faults:
-    """Yield a fault where the rule, which returns the problem of a text or an empty string, has an objection."""
+    """Yield a fault if the rule finds a problem; it returns the problem of a text, or an empty string."""
     if problem := rule(value):
         yield invalid(field, value, problem)
 
 
 def name(field: str, value: str, rule: Callable[[str], str]) -> Faults:
-    """Yield the fault of a name that is required and has to follow a rule."""
+    """Yield the fault of a name that is required and must follow a rule."""
     if not value:
         yield required(field)
     else:
@@ -109,15 +109,15 @@ def texts(parent: Json | None, field: str) -> Sequence[str]:
 
 
 def part(parent: Json | None, field: str) -> Json:
-    """Return an object that may be absent or null; empty then."""
+    """Return an object that may be absent or null; it is empty then."""
     return (parent or {}).get(field) or {}
 
 
 def text(parent: Json | None, field: str, default: str = "") -> str:
-    """Return a text that may be absent, null or empty: the default then."""
+    """Return a text that may be absent, null or empty; it is the default then."""
     return (parent or {}).get(field) or default
 
 
 def only_one(parent: Json, names: Collection[str]) -> list[str]:
-    """Return those of the members that are set."""
+    """Return the names of the members that are set."""
     return [name for name in names if parent.get(name) is not None]

@@ -33,7 +33,7 @@ def label_faults(field: str, found: Json) -> Faults:
 
 
 def annotation_faults(field: str, found: Json) -> Faults:
-    """Yield the faults of the keys and the size of annotations, and of those that Kubernetes reads in a pod."""
+    """Yield the faults of the keys and the size of annotations, and of annotations that Kubernetes reads in a pod."""
     for key in found:
         yield from by_rule(field, key.lower(), name_rules.qualified_name)
     if sum(len(key.encode()) + len((value or "").encode()) for key, value in found.items()) > _MAX_ANNOTATIONS:
@@ -55,7 +55,7 @@ def selector(field: str, found: Json | None) -> Faults:
 
 
 def requirement(at: str, expression: Json, *, compares: bool = False) -> Faults:
-    """Yield the faults of operator and values of one demand; `compares`: Gt and Lt are operators, too."""
+    """Yield the faults of operator and values of one requirement; with `compares`, Gt and Lt are operators, too."""
     operator, values = text(expression, "operator"), texts(expression, "values")
     if operator in ("In", "NotIn"):
         if not values:

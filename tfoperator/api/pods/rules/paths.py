@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfoperator.api.pods.rules.faults import Faults, Json, invalid, within
 
 MAX_ID = 2**31 - 1
-"""The largest user and group: those of Linux, without its last bit, in which Kubernetes has no use."""
+"""The largest user and group: Linux' largest without the last bit, which Kubernetes does not use."""
 
 
 def no_backsteps(field: str, path: str) -> Faults:
@@ -15,7 +15,7 @@ def no_backsteps(field: str, path: str) -> Faults:
 
 
 def descending(field: str, path: str) -> Faults:
-    """Yield the faults of a path that has to be relative and stay within its directory."""
+    """Yield the faults of a path that must be relative and stay within its directory."""
     if path.startswith("/"):
         yield invalid(field, path, "must be a relative path")
     yield from no_backsteps(field, path)

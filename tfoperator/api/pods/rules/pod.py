@@ -42,7 +42,9 @@ _NAMES = (
 
 
 def pod_faults(pod: Json, path: str = "") -> Faults:
-    """Yield what an API server refuses of a new pod at `path`, whose types are right, besides most of its metadata.
+    """Yield the faults for which an API server refuses a new pod at `path`, whose types are right.
+
+    Of its metadata, only the annotations are checked.
 
     Absent members stand for their defaults.
     """
@@ -62,7 +64,7 @@ def pod_faults(pod: Json, path: str = "") -> Faults:
 
 
 def template_faults(template: Json, path: str) -> Faults:
-    """Yield what an API server refuses of the template of pods at `path`, as a Deployment has it."""
+    """Yield the faults for which an API server refuses the template of pods at `path`, as a Deployment has it."""
     metadata = part(template, "metadata")
     yield from label_faults(f"{path}.labels", part(metadata, "labels"))
     yield from annotation_faults(f"{path}.annotations", part(metadata, "annotations"))

@@ -147,7 +147,7 @@ def _claim_faults(path: str, claims: Collection[Json], of_pod: Collection[str]) 
 
 
 def consistency_faults(spec: Json, path: str) -> Faults:
-    """Yield the faults of the resources of a whole pod beside those of its containers."""
+    """Yield the faults of the resources of a whole pod beside the resources of its containers."""
     of_pod = {kind: _amounts(part(spec, "resources"), kind) for kind in ("limits", "requests")}
     for name, total in container_sums(spec, "requests").items():
         if name in of_pod["requests"] and total > of_pod["requests"][name]:
@@ -169,7 +169,7 @@ def consistency_faults(spec: Json, path: str) -> Faults:
 def container_sums(spec: Json, kind: str) -> dict[str, Fraction]:
     """Return the limits or requests of a pod at its most demanding moment.
 
-    That is all containers together, or an init container with the sidecars that run already.
+    At that moment all containers run together, or an init container runs with the sidecars that run already.
     """
     totals: dict[str, Fraction] = {}
     for container in items(spec, "containers"):

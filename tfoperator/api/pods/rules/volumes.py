@@ -36,7 +36,7 @@ _ORDER = (
 """The kinds of volume in kube-apiserver's order: the first that is set is checked, and forbids the others."""
 
 _SHOWN_AS = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
-"""The names under which kube-apiserver forbids a second kind, where it spells them differently."""
+"""The names under which kube-apiserver forbids a second kind, if it spells them differently."""
 
 _HOST_PATH_TYPES = (
     "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket",
@@ -336,7 +336,7 @@ def _azure_disk(at: str, source: Json) -> Faults:
 
 
 _CHECKED_AS = {"gcePersistentDisk": "persistentDisk"}
-"""The names under which kube-apiserver names faults within a kind, where it spells them differently."""
+"""The names under which kube-apiserver reports faults within a kind, if it spells them differently."""
 
 _CHECKS: Mapping[str, Callable[[str, Json], Faults]] = {
     "emptyDir": _empty_dir,
