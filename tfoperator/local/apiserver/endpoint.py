@@ -18,7 +18,7 @@ class Endpoint:
     """
 
     def __init__(self, port: int = 0) -> None:
-        """Reserve the address; port 0 selects a free one. Raises OSError if the port is in use."""
+        """Reserve the address; port 0 selects a free port. Raises OSError if the port is in use."""
         self.socket = listen_on_loopback(port)
         """The listening socket, for the server."""
         self.url = f"https://{LOOPBACK}:{self.socket.getsockname()[1]}"

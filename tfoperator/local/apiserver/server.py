@@ -43,7 +43,7 @@ from tfoperator.servers.http.server import HttpServer
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _SHUTDOWN_SECONDS = 2.0  # for watches and logs to end cleanly
-_LOG_SECONDS = 10.0  # for readers of logs to yield: those of stacks may ask a process that does not respond
+_LOG_SECONDS = 10.0  # for readers of logs to yield: a reader of stacks may wait for a process that does not respond
 _LIMITS = Limits(
     head=80 << 10,  # selectors can be long
     body=MAX_BODY,
@@ -51,7 +51,7 @@ _LIMITS = Limits(
     idle_seconds=3600.0,  # longer than any client keeps an idle connection: only it knows whether it will use it
     waits_for_readers=True,
 )
-"""Of clients with the token, for others send neither a body nor a second request."""
+"""The limits of clients with the token. Other clients can send neither a body nor a second request."""
 
 
 class EmbeddedApiServer(HttpServer):

@@ -35,9 +35,10 @@ fourth, and so on: the longer a log grows, the less exact its times are."""
 
 
 class LineTimes:
-    """Samples of one log's size over time. Thread-safe. The time of a line never changes: later samples are past it.
+    """Samples of one log's size over time. Thread-safe. Later samples never change the time of a line.
 
-    A time is that of the first sample that includes the line, so it is late by at most the time between two samples.
+    The time of a line is the time of the first sample that includes it, so it is late by at most the time between two
+    samples.
     """
 
     def __init__(self) -> None:
@@ -59,7 +60,7 @@ class LineTimes:
             if len(self._sizes) >= _MOST * self._every.bit_length():
                 self._every *= 2
             self._sizes.append(size)
-            # If the clock is set back, a line must not become older than the one before.
+            # If the clock is set back, a line must not become older than the line before.
             self._times.append(max(now.timestamp(), self._times[-1] if self._times else 0.0))
 
     def written(self, offset: int) -> datetime:

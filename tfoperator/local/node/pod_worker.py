@@ -50,7 +50,7 @@ class PodWorker:
         ]
         self._main = [ContainerRecord(container) for container in pod.spec.containers]
         self.messages = PodMessages(parts.clock, pod.spec.active_deadline_seconds, self._grace)
-        """What other threads tell it."""
+        """The messages of other threads."""
         self._expired = False  # ended by its activeDeadlineSeconds
         self._terminating = False  # running containers are being stopped, and not started again
         self._thread = threading.Thread(target=self._run, name=f"pod-{pod.metadata.key}", daemon=True)
@@ -128,9 +128,9 @@ class PodWorker:
                 return False
 
     def _supervise(self, group: Sequence[ContainerRecord], policy: str, phase: str) -> None:
-        """Start the containers of a group, and restart them as the policy says, until all have ended.
+        """Start the containers of a group, and restart them by the policy, until all have ended.
 
-        A sidecar of the group must only have started. Sidecars started earlier are restarted, too.
+        Of a sidecar in the group, wait only for its start. Sidecars that were started earlier are restarted, too.
         """
         sidecars = [record for record in self._init if record.sidecar and record.initialised]
         attended = [*sidecars, *group]

@@ -41,7 +41,7 @@ from tfoperator.local.runtime.beneath import UnsafePath, folder_beneath, parts_b
 from tfoperator.local.runtime.protocol import LaunchError, LocalPod, Mount
 
 _MESSAGES_FOLDER = ".termination-messages"
-"""A folder beside a pod's volumes; no volume can have this name."""
+"""A folder beside a pod's volumes; a volume can't have this name."""
 VOLUMES = "volumes"
 """The folder of the run directory that contains all volumes."""
 _File = tuple[str, bytes, int]
@@ -130,7 +130,7 @@ class VolumeManager:
             self._shared.release(pod.metadata.uid)
 
     def close(self) -> None:
-        """Remove empty directories. Call it when no pod is left: one that starts could need them."""
+        """Remove empty directories. Call it when no pod is left: a pod that starts could need them."""
         for directory in (self._pods, self._root / "objects", self._root):
             with suppress(OSError):  # it is not empty, or was never made
                 directory.rmdir()

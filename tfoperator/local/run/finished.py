@@ -25,10 +25,10 @@ _ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def may_be_ending(pod: Pod, jobs: Mapping[str, TFJob]) -> bool:
-    """Return whether a pod runs a worker of a job (by UID) that may end now, since another one has.
+    """Return whether a pod runs a worker that may end now, because another worker of its job (by UID) has ended.
 
-    Workers of parameter servers don't end together. A `cleanPodPolicy` says that what runs is to be stopped at once, or
-    never.
+    Workers that use parameter servers don't end together. With a `cleanPodPolicy`, pods that still run are stopped at
+    once, or never.
     """
     job = jobs.get(pod.metadata.controller.uid) if pod.metadata.controller is not None else None
     kind, _ = parse_replica_name(replica_name(pod))
@@ -39,7 +39,7 @@ def may_be_ending(pod: Pod, jobs: Mapping[str, TFJob]) -> bool:
 
 
 def has_finished(job: TFJob, replicas: Sequence[ReplicaFacts]) -> bool:
-    """Return whether the replicas that decide on the job's success have trained to their end, though told to stop."""
+    """Return whether the replicas that decide the job's success trained to their end, although asked to stop."""
     deciding = [replica for replica in replicas if _decides(job, replica.name)]
     return bool(deciding) and all(map(trained_to_its_end, deciding))
 
@@ -54,7 +54,7 @@ def _decides(job: TFJob, name: str) -> bool:
 
 
 def trained_to_its_end(replica: ReplicaFacts) -> bool:
-    """Return whether a replica has ended by itself and well, though it may have been told to stop."""
+    """Return whether a replica ended by itself and with success, although it may have been asked to stop."""
     run = replica.last_run
     if run is None or run.exit_code != 0:
         return False

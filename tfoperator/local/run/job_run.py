@@ -41,8 +41,9 @@ _LISTEN_SECONDS = 0.5  # seconds between two looks at who listens at which port
 class JobRun:
     """Runs the objects of a manifest to their end. Use once: `execute()`.
 
-    `timeout` is in seconds, None for no limit. Pods run as `pods` says. `interrupt()` may be called from a signal
-    handler. With `make_page`, a page is served until the end. Advice is in the words of what was `typed`.
+    `timeout` is in seconds, None for no limit. `pods` selects the runtime of pods. `interrupt()` may be called from a
+    signal handler. With `make_page`, a page is served until the end. `typed` is the kind of input that the user gave:
+    advice uses its words.
     """
 
     def __init__(
@@ -206,7 +207,7 @@ class JobRun:
 
 
 def _reports_progress(obj: Mapping[str, Any]) -> bool:
-    """Return whether a manifest's object is a job that reports progress: without one, the service is not started."""
+    """Return whether a manifest's object is a job that reports progress. Only such a job needs the progress service."""
     spec = obj.get("spec")
     return obj.get("kind") == TFJOBS.kind and isinstance(spec, Mapping) and isinstance(spec.get("progress"), Mapping)
 

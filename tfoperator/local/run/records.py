@@ -1,4 +1,4 @@
-"""What is kept of a run: its jobs and pods as they were seen last, its events, and the curves of its metrics."""
+"""The records of a run: the last state of its jobs and pods, its events, and the curves of its metrics."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def _check(obj: Mapping[str, Any]) -> None:
 
 
 def parameters_of(job: Mapping[str, Any]) -> dict[str, str]:
-    """Return the parameters that a job trains with: those of its function, or the arguments of what leads it.
+    """Return a job's parameters: the parameters of its function, or the arguments of the replica that leads the job.
 
-    `--rate 0.1`, `--rate=0.1` and `rate=0.1` are a parameter `rate`, `--fast` is one that says yes; the other arguments
-    are `args`.
+    `--rate 0.1`, `--rate=0.1` and `rate=0.1` are a parameter `rate`. `--fast` is a parameter `fast` with the value
+    `yes`. The other arguments are `args`.
     """
     said = (job["metadata"].get("annotations") or {}).get(ANNOTATION_PARAMETERS)
     if said is not None:

@@ -53,10 +53,10 @@ def negotiate(accept: str) -> Wanted:
 
 
 class Representation:
-    """Encodes whole objects, and lists and watches of them; its subclasses the other forms."""
+    """Encodes whole objects, and lists and watches of whole objects. Its subclasses encode the other forms."""
 
     def __init__(self, api_version: str, kind: str) -> None:
-        """Take those of an object in this form."""
+        """Take the API version and the kind that an object has in this form."""
         self._api_version = api_version
         self._kind = kind
 

@@ -17,7 +17,7 @@ class ApiRequest(msgspec.Struct, frozen=True):
     path: str
     query: Mapping[str, str]
     commands: tuple[str, ...]
-    """The parts of a command, the parameters `command`: the only ones that may come several times."""
+    """The parts of a command, from the parameters `command`. Only this parameter may occur several times."""
     headers: Mapping[str, str]
     """By their names in lower case."""
     body: bytes

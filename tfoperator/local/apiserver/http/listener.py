@@ -52,9 +52,9 @@ def listen_on_loopback(port: int) -> socket.socket:
 
 
 class TokenPlaces(Places):
-    """A bounded number of places for unauthenticated connections, each for some seconds; others have as many as come.
+    """The open connections. The number of unauthenticated connections, and the time of each, are limited.
 
-    Used only in the loop's thread.
+    The number of authenticated connections is not limited. Used only in the loop's thread.
     """
 
     def __init__(self, *, max_unauthenticated: int = MAX_UNAUTHENTICATED, patience: float = PATIENCE) -> None:
@@ -65,7 +65,7 @@ class TokenPlaces(Places):
         self._unauthenticated: dict[Connection, asyncio.TimerHandle] = {}  # the first is the oldest
 
     def add(self, connection: Connection) -> None:
-        """Add it, until its end; end the unauthenticated one that came first when there are too many."""
+        """Add a connection until it ends; if there are too many unauthenticated connections, end the oldest of them."""
         super().add(connection)
         while len(self._unauthenticated) >= self._max_unauthenticated:
             self.end(next(iter(self._unauthenticated)))
@@ -73,7 +73,7 @@ class TokenPlaces(Places):
         self._unauthenticated[connection] = timer
 
     def trust(self, connection: Connection) -> None:
-        """Let it stay: its client has sent the token."""
+        """Let a connection stay: its client has sent the token."""
         timer = self._unauthenticated.pop(connection, None)
         if timer is not None:
             timer.cancel()
@@ -84,6 +84,6 @@ class TokenPlaces(Places):
         self.trust(connection)
 
     def out_of_files(self) -> None:
-        """End all unauthenticated connections: no file descriptor is free."""
+        """End all unauthenticated connections, to free file descriptors."""
         for connection in tuple(self._unauthenticated):
             self.end(connection)

@@ -71,7 +71,7 @@ def _validate_v1alpha2(obj: Json, old: Json | None) -> Iterator[FieldProblem]:
 
 
 def _without_annotation(obj: Json) -> Conversion:
-    """Convert an object to v1 as v1alpha2's rules see it: no schema and no CEL rule reads an annotation."""
+    """Convert an object to v1 without the v1 fields in its annotation: schemas and CEL rules can't read annotations."""
     annotations = {name: value for name, value in (obj["metadata"].get("annotations") or {}).items() if name != V1_ONLY}
     return v1alpha2_to_v1({**obj, "metadata": {**obj["metadata"], "annotations": annotations}})
 

@@ -34,7 +34,7 @@ _BACKLOG = 128
 
 
 class Unreachable(Exception):
-    """Containers of a network can't reach this process. The message says why."""
+    """Containers of a network can't reach this process. The message has the reason."""
 
 
 class Bridge(msgspec.Struct, frozen=True):
@@ -81,7 +81,7 @@ class HostAccess:
         self._service = service
         self._lock = threading.Lock()  # guards the fields below; making a socket is fast enough to be done under it
         self._open: dict[str, tuple[Bridge, int]] = {}
-        """By the network's name: the bridge and its interface's index: a restarted engine may have made another one."""
+        """The bridge and its interface's index, by the network's name. A restarted engine may have a new bridge."""
 
     def wanted_by(self, pod: LocalPod) -> bool:
         """Return whether a container of the pod has the service's address in its environment."""
