@@ -64,7 +64,7 @@ class Page(Protocol):
         """Start to serve the page."""
 
     def hold(self) -> None:
-        """Go on to show what is known, and no later change: the run is over, and its jobs are taken away."""
+        """Go on to show the known state, and no later change: the run is over, and its jobs are being removed."""
 
     def stop(self) -> None:
         """Stop serving, and close the client passed to the page."""
@@ -79,7 +79,7 @@ logs of the containers."""
 
 
 class ServedPage(msgspec.Struct, frozen=True):
-    """How to make the page, and what takes each link that opens it: `on_link` is called from any thread."""
+    """How to make the page. `on_link` is called with each link that opens it, from any thread."""
 
     make: PageMaker
     on_link: Callable[[str], object]
@@ -113,7 +113,7 @@ class ControlPlane:
         self.meter = UsageMeter(self.runtime, gpus=self._gpus.use)
         """Measures the containers' usage."""
         self.endpoint = Endpoint(port)
-        """Where the API server is reached."""
+        """The address of the API server."""
         self.client = Client(client_config(self.endpoint))
         self.agent = NodeAgent(
             self.client,
@@ -202,7 +202,7 @@ class ControlPlane:
         self._cleanup.close()
 
     def hold_page(self) -> None:
-        """Have the page show what it knows, and no later change."""
+        """Let the page show the known state, and no later change."""
         if self._page is not None:
             self._page.hold()
 
@@ -226,7 +226,7 @@ class ControlPlane:
 
 
 class _AgentStacks:
-    """Takes a pod's stacks as a `StackTaker` asks for them: the agent does, from outside, of all its containers."""
+    """Takes a pod's stacks for a `StackTaker`: the agent takes them, from outside, of all containers of the pod."""
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent

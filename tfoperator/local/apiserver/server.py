@@ -74,11 +74,11 @@ class EmbeddedApiServer(HttpServer):
     ) -> None:
         """Take the endpoint, or reserve one at a free port. Without custom resources, TFJobs are served.
 
-        `node` has the logs of containers, and what else the node agent serves of pods.
+        `node` has the logs of containers, and the other streams that the node agent serves.
 
-        `history_limit` is the number of events of each resource type that a watch can be resumed over. The
-        `bookmark_interval` is in seconds. `objects` are served as they are, with UID and status. With `usage`,
-        `metrics.k8s.io` is served. Raises OSError if no port is free.
+        A watch can be resumed over at most `history_limit` events of each resource type. The `bookmark_interval` is in
+        seconds. `objects` are served unchanged, with UID and status. With `usage`, `metrics.k8s.io` is served. Raises
+        OSError if no port is free.
         """
         self.endpoint = endpoint or Endpoint()
         """Where clients reach this server."""
@@ -135,7 +135,7 @@ class EmbeddedApiServer(HttpServer):
             done.wait(_SHUTDOWN_SECONDS)
 
     def show(self, objects: Sequence[dict[str, Any]]) -> None:
-        """Serve these objects instead of those given before, as they are; watches see what differs. Waits for it."""
+        """Serve these objects unchanged, instead of the objects before; watches get the differences. Waits for it."""
         done = threading.Event()
 
         def show() -> None:

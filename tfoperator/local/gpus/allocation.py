@@ -18,7 +18,7 @@ from tfoperator.local.runtime.process.programs import shown_devices
 from tfoperator.local.runtime.protocol import LocalPod
 
 _MAX_COMBINATIONS = 5_000
-"""Subsets of 14 devices are always fewer, which takes a tenth of a second; beyond that, a good choice must suffice."""
+"""Subsets that are compared, in a tenth of a second: 14 devices have fewer. Beyond that, a good choice must suffice."""
 
 Links = Mapping[frozenset[str], int]
 """The number of NVLinks between two GPUs, by their UUIDs; pairs without any are left out."""

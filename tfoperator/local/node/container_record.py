@@ -1,8 +1,8 @@
 """The record of one container of a pod, its restart back-off, and its termination message.
 
 The kubelet's rules apply to the file at `terminationMessagePath`. Where containers have mounts, each attempt gets its
-own file at that path. A plain process has none: it writes to the path on this machine, so content from before its start
-is not its message, and the default path, one file in `/dev` for all processes, is ignored.
+own file at that path. A plain process has no file of its own: it writes to the path on this machine. So content from
+before its start is not its message, and the default path, one file in `/dev` for all processes, is ignored.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ _MAX_LINE_SIZE = 64 * 1024
 
 
 _MOST = 50_000
-"""Samples of one log, 16 bytes each, after which only every second growth is recorded; after as many again every
-fourth, and so on: the longer a log grows, the less exact its times are."""
+"""After this many samples of a log, of 16 bytes each, only every second growth is recorded; after twice as many samples
+only every fourth, and so on. The longer a log grows, the less exact its times are."""
 
 
 class LineTimes:
@@ -170,9 +170,9 @@ class LogStore:
             return log
 
     def reopen(self, *, growing: bool = False) -> None:
-        """Take the logs that are there already, which another process writes: instead of `open`, any number of times.
+        """Take the existing logs, which another process writes. Call it instead of `open`, any number of times.
 
-        With `growing`, that process goes on: the last log of a container stays open. Links are not followed.
+        With `growing`, that process still writes, so the last log of a container stays open. Links are not followed.
         """
         found = [path for path in self.root.glob("*/*/*/*.log") if path.stem.isdecimal() and not path.is_symlink()]
         with self._lock:

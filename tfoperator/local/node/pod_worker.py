@@ -62,8 +62,8 @@ class PodWorker:
     def take_stacks(self, container: str = "") -> dict[str, str]:
         """Return the stacks of the Python threads of its running containers, by container; only of `container`, if set.
 
-        They are also appended to a file beside the log. Blocks for some seconds if a process does not respond. For any
-        thread: of a record of the worker it reads what other threads may read.
+        They are also appended to a file beside the log. Blocks for some seconds if a process does not respond. Callable
+        from any thread: it reads only the fields of the worker's records that other threads may read.
         """
         stacks = {}
         for record in (*self._init, *self._main):

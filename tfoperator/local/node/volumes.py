@@ -53,8 +53,9 @@ _CLAIM_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?", re.ASCII)
 class VolumeManager:
     """Makes and removes the volumes of pods. Thread-safe.
 
-    `pods` contains volumes that live as long as a pod, `claims` those that outlive it: a PersistentVolumeClaim is a
-    directory with the claim's name, shared by all pods that use it and kept until the run directory is deleted.
+    `pods` contains volumes that live as long as a pod. `claims` contains volumes that outlive a pod: a
+    PersistentVolumeClaim is a directory with the claim's name, shared by all pods that use it and kept until the run
+    directory is deleted.
     `objects` contains the volumes of ConfigMaps and Secrets: pods with the same content share a directory, which lives
     until the last of them has ended, so that one symbolic link can serve all of them. With `keep`, `remove` does
     nothing. With `mounted`, containers see volumes through mounts, whatever user they run as: each may write to them,

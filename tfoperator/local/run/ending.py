@@ -81,7 +81,7 @@ class RunEnd(msgspec.Struct, frozen=True):
 
 
 def ended_objects(objects: Iterable[Mapping[str, Any]], end: RunEnd) -> tuple[dict[str, Any], ...]:
-    """Return the objects of a run as they are after its end; those that have their end already stay as they are."""
+    """Return the objects of a run as they are after its end; objects that have already ended stay unchanged."""
     return tuple(_ended(obj, end) for obj in objects)
 
 
@@ -93,7 +93,7 @@ def _ended(obj: Mapping[str, Any], end: RunEnd) -> dict[str, Any]:
 
 
 def ended_status(job: TFJob, end: RunEnd) -> TFJobStatus:
-    """Return the status of a job whose run has ended: with its outcome, and with nothing that goes on.
+    """Return the status of a job whose run has ended: it has an outcome, and shows no activity.
 
     A job that had ended before keeps its outcome and its times.
     """
@@ -144,7 +144,7 @@ def _at_rest(status: ReplicaStatus) -> ReplicaStatus:
 
 
 def _closed(usage: JobUsage, at: datetime) -> JobUsage:
-    """Return the usage of a job that has ended then: it is in no phase, and holds nothing."""
+    """Return the usage of a job that ended at that time: it is in no phase, and holds no resources."""
     if not usage.phase:
         return usage
     resources = {

@@ -1,7 +1,8 @@
 """Decides which workers may be ending when their job has succeeded, and whether an interrupted job finished. Pure.
 
-TensorFlow takes SIGTERM from programs with several workers, and they train on: within the grace period they may finish.
-Exit code 0 alone doesn't show it, for a program that handles SIGTERM saves, and exits with 0 amid its training.
+In programs with several workers, TensorFlow catches SIGTERM, and the training goes on: within the grace period it may
+finish. Exit code 0 alone doesn't show that, because a program that handles SIGTERM itself saves its state, and exits
+with 0 in the middle of its training.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tfoperator.report.facts import ReplicaFacts
 
 _TAKEN_BY_TENSORFLOW = "preemption_notifier.cc"
 _CAUGHT = "SIGTERM caught"
-"""In the line that TensorFlow logs when it takes SIGTERM, so that the program does not see it."""
+"""In the line that TensorFlow logs when it catches SIGTERM, so that the program does not receive it."""
 
 _ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -124,7 +124,7 @@ class JobRun:
         return changes, RunRecords.of(jobs, pods, events.values(), seen.curves, began=self._began)
 
     def ended_records(self, result: RunResult) -> RunRecords:
-        """Return what is kept of the run after its end."""
+        """Return the records that are kept after the run's end."""
         found = self.records()
         assert found is not None
         return found[1].ended(result.end)
@@ -150,7 +150,7 @@ class JobRun:
                 self._heard |= plane.runtime.network.heard()
 
     def _apart(self, pods: Sequence[Pod]) -> tuple[str, ...]:
-        """Return the replicas, of a job's pods, that train and could not have found each other; none if one could."""
+        """Return the training replicas of a job if none of them can have found another; else an empty tuple."""
         places = {(pod.metadata.namespace, pod.metadata.name): replica_name(pod) for pod in pods}
         trained = [name for place, name in sorted(places.items()) if place in self._fitting]
         is_seen = not self._pods.in_containers and sys.platform == "linux"

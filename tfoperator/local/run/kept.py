@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tfoperator.local.run.results import RunResult
 
 RESULT, LOG, RECORDS = "result.json", "tfoperator.log", "records.json"
-"""Files in a run's directory: the result, which its end brings; the operator's log, locked until then; the records."""
+"""Files in a run's directory: the result, written at its end; the operator's log, locked until then; the records."""
 
 MAX_RECORDS = 256 << 20
 """Bytes of the records that are read: about 50,000 pods."""
@@ -35,7 +35,7 @@ _STAMP_LENGTH = len("20260131-235959")
 
 
 class _Began(msgspec.Struct):
-    """The member of the records that is wanted: the decoder passes over the others."""
+    """The member of the records that is needed: the decoder skips the others."""
 
     began: datetime
 

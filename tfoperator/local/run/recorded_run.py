@@ -79,7 +79,7 @@ class RecordedRun:
         return None
 
     def _read(self, run: KeptRun) -> tuple[dict[str, Any], ...]:
-        """Return the objects of the run as it is now, and set what else is known of it. Raises OSError, ValueError."""
+        """Return the objects of the run as it is now, and set the attributes below. Raises OSError, ValueError."""
         if run.state == UNREADABLE:
             raise ValueError("its result can't be read")
         self._mark = file_mark(self._directory / RECORDS)

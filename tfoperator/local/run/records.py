@@ -69,7 +69,7 @@ def read_records(run_dir: Path) -> RunRecords:
 
 
 def _check(obj: Mapping[str, Any]) -> None:
-    """Raise ValueError for what is no object of a run: somebody may have edited the file."""
+    """Raise ValueError if this can't be an object of a run, because somebody may have edited the file."""
     if (obj.get("apiVersion"), obj.get("kind")) not in _KINDS or not isinstance(obj.get("metadata"), dict):
         raise ValueError("something in it is no object of a run")
     names = [obj["metadata"].get(member) for member in ("namespace", "name", "uid")]

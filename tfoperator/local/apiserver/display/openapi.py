@@ -68,7 +68,7 @@ def openapi_v2_protobuf() -> bytes:
     """Return the OpenAPI 2 document as protobuf, without any kinds.
 
     kubectl needs it to validate a `kind: List`, and skips items whose kind isn't in it. With kinds, kubectl would also
-    compute strategic patches from it, for which it would have to say how each list is merged.
+    compute strategic patches from it, so the document would have to describe how each list is merged.
     """
     info = _text(1, _INFO_OBJECT["title"]) + _text(2, _INFO_OBJECT["version"])
     return _text(1, "2.0") + _bytes(2, info) + _bytes(8, b"")  # the field numbers of OpenAPIv2.proto; 8 is the paths

@@ -1,7 +1,7 @@
 """The representations that a client can request: whole objects, metadata only, or a table; as object, list or watch.
 
 Whole objects are never encoded here: their stored JSON is copied into the response. A client that requests protobuf
-gets JSON, which client libraries accept; only one that accepts none of our types is refused (406).
+gets JSON, which client libraries accept. Only a client that accepts none of our types is refused (406).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A request to the API: HTTP's, with its query taken apart."""
+"""A request to the API: the HTTP request, with its query parsed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tfoperator.servers.http.messages import Request
 
 
 class ApiRequest(msgspec.Struct, frozen=True):
-    """One request. `path` is percent-encoded; of parameters that come several times, `query` has the first."""
+    """One request. `path` is percent-encoded; if a parameter occurs several times, `query` has its first value."""
 
     method: str
     path: str

@@ -38,7 +38,7 @@ class _Size(msgspec.Struct, rename="pascal"):
 
 
 class _TerminalOutput(asyncio.StreamReaderProtocol):
-    """Reads a terminal, whose end is an error: without this, what is still to be read would be dropped for it."""
+    """Reads a terminal. The end of a terminal is an error, for which the base class would drop unread output."""
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - EIO, once all its programs have ended
         super().connection_lost(None)

@@ -58,7 +58,7 @@ class NodeStreams(msgspec.Struct, frozen=True):
 
 
 NO_NODE = NodeStreams()
-"""Of an API server without a node agent."""
+"""The streams of an API server without a node agent."""
 
 
 class PodStreams:

@@ -1,8 +1,8 @@
 """TFJobs on the embedded server: the CRD of `tfoperator.api`, and its rules by the same validation.
 
 The CRD's CEL rules are not evaluated here; `tfoperator.api.validate` has the same rules and more, so a job that is
-rejected on a laptop would also be rejected, or fail, on a cluster. No webhook converts between versions here, but the
-functions that it calls; objects that it would reject are rejected with its message.
+rejected on a laptop would also be rejected, or fail, on a cluster. The functions of the conversion webhook convert
+between versions, without a webhook. Objects that the webhook would reject are rejected with its message.
 """
 
 from __future__ import annotations

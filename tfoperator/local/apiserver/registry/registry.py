@@ -76,7 +76,7 @@ class Registry:
         return tuple(self._strategies)
 
     def layout(self, resource: ResourceType) -> Layout:
-        """Return what server-side apply has to know of a kind's schema."""
+        """Return the facts of a kind's schema that server-side apply needs."""
         return self._strategies[resource].layout or builtin_layout(resource.kind)
 
     def find(self, resource: ResourceType, namespace: str, name: str) -> StoredObject | None:
@@ -256,7 +256,7 @@ class Registry:
     def _admit_account(self, resource: ResourceType, namespace: str, obj: Json) -> None:
         """Refuse a pod whose service account does not exist, as the admission plugin ServiceAccount does.
 
-        Kubernetes makes the account `default` in each namespace; here a pod has it without that.
+        Kubernetes makes the account `default` in each namespace; here pods can use it although it is not made.
         """
         account = obj["spec"].get("serviceAccountName") if resource is PODS else None
         if not account or account == _DEFAULT_ACCOUNT or name_rules.dns_subdomain(account):

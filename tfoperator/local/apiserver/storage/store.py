@@ -35,7 +35,7 @@ class ServedView(msgspec.Struct, frozen=True):
 
 
 class Compacted(Exception):
-    """The revision is older than the history. `oldest` is the first one still usable."""
+    """The revision is older than the history. `oldest` is the first revision that is still usable."""
 
     def __init__(self, oldest: int) -> None:
         """Take the oldest usable revision."""
