@@ -2,5 +2,5 @@
 
 `apiserver` is the Kubernetes API, `controllers` and `node` work against it as in a cluster, `runtime` runs containers,
 and `controlplane` starts all of them. `run` (`tfoperator run`) and `daemon` (`tfoperator local up`) use that.
-Nothing is imported here, so that each command loads only the modules that it uses.
+This module imports nothing, so that each command loads only the modules that it uses.
 """

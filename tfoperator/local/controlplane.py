@@ -64,7 +64,7 @@ class Page(Protocol):
         """Start to serve the page."""
 
     def hold(self) -> None:
-        """Go on to show what is known, and no later change: the run is over, and its jobs are taken away."""
+        """Go on to show the known state, and no later change: the run is over, and its jobs are being removed."""
 
     def stop(self) -> None:
         """Stop serving, and close the client passed to the page."""
@@ -79,7 +79,7 @@ logs of the containers."""
 
 
 class ServedPage(msgspec.Struct, frozen=True):
-    """How to make the page, and what takes each link that opens it: `on_link` is called from any thread."""
+    """How to make the page. `on_link` is called with each link that opens it, from any thread."""
 
     make: PageMaker
     on_link: Callable[[str], object]
@@ -88,11 +88,11 @@ class ServedPage(msgspec.Struct, frozen=True):
 class ControlPlane:
     """Starts and stops everything in order. `start()` and `stop()` once each, from one thread.
 
-    `run_dir` gets logs, volumes and process records. `port` 0 selects a free one. The operator keeps the logs of
-    containers in `archive_dir`. Pods run as `pods` says; making that runtime raises RuntimeUnavailable. With
+    `run_dir` gets logs, volumes and process records. `port` 0 selects a free port. The operator keeps the logs of
+    containers in `archive_dir`. `pods` selects the runtime of pods; making that runtime raises RuntimeUnavailable. With
     `progress`, jobs that request it can report progress. `on_failure(reason)` is called, from another thread, if the
-    operator has failed. `page` is served, too. `on_quiet` is called by `stop()` when only the API server is left: no
-    component writes any more.
+    operator has failed. `page` is served, too. `stop()` calls `on_quiet` when only the API server still runs, so that
+    all writes of the components are done.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class ControlPlane:
         self.meter = UsageMeter(self.runtime, gpus=self._gpus.use)
         """Measures the containers' usage."""
         self.endpoint = Endpoint(port)
-        """Where the API server is reached."""
+        """The address of the API server."""
         self.client = Client(client_config(self.endpoint))
         self.agent = NodeAgent(
             self.client,
@@ -125,7 +125,8 @@ class ControlPlane:
         )
         node = NodeStreams(self.agent.logs.read, self.agent.read_stacks, self.agent.beside)
         self._server = EmbeddedApiServer(self.endpoint, usage=self.meter.read, node=node)
-        # The agent keeps them beside the logs, and where they are is in the report of the job: no event is needed.
+        # This taker neither keeps stacks nor records events: the agent keeps the stacks beside the logs, and the job's
+        # report has their paths.
         self._stacks = StackTaker(
             _AgentStacks(self.agent), lambda *_: None, lambda *_: None, max_pods=_MAX_STALLED_PODS
         )
@@ -133,7 +134,7 @@ class ControlPlane:
             self.client, port=self.runtime.network.port, publish=pods.in_containers
         )
         # For processes, an image is only a name: the default parameter server runs with this machine's TensorFlow.
-        # No type of service exposes anything here: a TensorBoard listens on loopback.
+        # Any type of service is safe here, because a TensorBoard listens only on loopback.
         options = Options(default_ps_image=_DEFAULT_PS_IMAGE, exposed_tensorboards=True)
         # A name, since the address differs in each network of containers.
         host = f"{PROGRESS_SERVICE}.{_SYSTEM_NAMESPACE}.svc" if pods.in_containers else LOOPBACK
@@ -167,7 +168,7 @@ class ControlPlane:
         self._cleanup = ExitStack()
 
     def start(self) -> None:
-        """Start everything, the server first and the operator last. If one fails, the started ones are stopped again.
+        """Start everything, the server first and the operator last. If a start fails, stop what has started.
 
         Raises OSError, RuntimeUnavailable.
         """
@@ -197,16 +198,16 @@ class ControlPlane:
             self._cleanup = undo.pop_all()
 
     def stop(self) -> None:
-        """Stop in the opposite order, so that no component restarts a stopped one. Idempotent."""
+        """Stop in the opposite order, so that a component can't restart a stopped component. Idempotent."""
         self._cleanup.close()
 
     def hold_page(self) -> None:
-        """Have the page show what it knows, and no later change."""
+        """Let the page show the known state, and no later change."""
         if self._page is not None:
             self._page.hold()
 
     def observe(self, pod_key: str, report: ProgressReport) -> None:
-        """Take what a pod's output says of its progress, if reports are taken. From any thread."""
+        """Take the progress that was read from a pod's output, if this control plane takes reports. From any thread."""
         if self._operator.progress is not None:
             self._operator.progress.observe(pod_key, report)
 
@@ -225,7 +226,7 @@ class ControlPlane:
 
 
 class _AgentStacks:
-    """Takes a pod's stacks as a `StackTaker` asks for them: the agent does, from outside, of all its containers."""
+    """Takes a pod's stacks for a `StackTaker`: the agent takes them, from outside, of all containers of the pod."""
 
     def __init__(self, agent: NodeAgent) -> None:
         self._agent = agent

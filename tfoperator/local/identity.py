@@ -54,7 +54,7 @@ def signal_process(identity: ProcessIdentity, number: signal.Signals, *, group: 
 
 def _identify_linux(pid: int) -> ProcessIdentity | None:
     try:
-        # The second field is the name in parentheses and may contain anything: count fields after the last one.
+        # The second field is the name in parentheses. It may contain parentheses, too: count fields after the last.
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return None

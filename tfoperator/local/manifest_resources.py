@@ -37,9 +37,9 @@ def resource_of(obj: Mapping[str, Any]) -> Resource | None:
 
 
 def apply(client: ApiClient, objects: Sequence[Mapping[str, Any]], namespace: str) -> None:
-    """Create objects in order, and their namespaces. Raises KubeError for the first one that is rejected.
+    """Create objects in order, and their namespaces. Raises KubeError for the first object that is rejected.
 
-    `namespace` is for objects without one.
+    `namespace` is for objects without a namespace.
     """
     made = {"default"}
     for obj in objects:

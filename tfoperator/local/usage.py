@@ -1,8 +1,8 @@
 """The containers' use of the machine: rates between two measurements, taken in a thread when a reader wants them.
 
 Without a reader or subscriber, there is only one measurement every ten seconds, for the memory peaks (`Runtime.peaks`),
-and only those are kept. A container has no CPU time when it starts, so any two measurements make a rate, and a reader
-never has to wait for a second one.
+and only the peaks are kept. A container has no CPU time when it starts, so any two measurements make a rate, and a
+reader never has to wait for a second measurement.
 """
 
 from __future__ import annotations

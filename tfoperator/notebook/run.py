@@ -34,14 +34,15 @@ class EnvironmentFailed(Exception):
 def make_environment(folder: Path, packages: Sequence[str], *, index_url: str | None = None) -> Path:
     """Make an environment with the packages of this process and these packages; return the path of its Python.
 
-    The user's own stays unchanged: pip installs into the new one, and reuses suitable packages of this one.
-    Raises EnvironmentFailed.
+    The user's own environment stays unchanged: pip installs into the new environment, and reuses suitable packages of
+    this process. Raises EnvironmentFailed.
     """
     venv.create(folder, with_pip=False, symlinks=True)
     python = folder / "bin" / "python"
     site_packages = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
-    # After its own packages, so that those take precedence. This process may run in an environment itself, hence not
-    # system_site_packages, which would be those of the Python that it was made from.
+    # The packages of this process come after the new environment's own packages, so that the own packages take
+    # precedence. Don't use system_site_packages: this process may run in an environment itself, and the option would
+    # give the packages of the Python that its environment was made from.
     ours = [path for path in sys.path if path and Path(path).is_dir() and "site-packages" in Path(path).parts]
     (site_packages / "tfoperator-parent.pth").write_text("".join(f"{path}\n" for path in ours))
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
@@ -126,16 +127,16 @@ def run_locally(
 ) -> LocalRunResult:
     """Run a function on several processes of this machine, which find each other by TF_CONFIG; return the result.
 
-    `train_func` is self-contained: it imports its modules inside, and is called with `parameters`, a dictionary, as its
-    one argument (without: none at all). Its processes start in the current directory. `packages_to_install` go into an
-    environment of this run, never into yours. With `restart_together` each of `max_restarts` starts all processes
-    again, as a collective needs it. `timeout` is in seconds. Logs are kept in `logs_dir`, by default in
-    `.tfoperator/runs`.
+    `train_func` is self-contained: it imports its modules inside. It is called with `parameters`, a dictionary, as its
+    only argument, or without arguments if there are no `parameters`. Its processes start in the current directory.
+    `packages_to_install` are installed in an environment of this run, never in yours. With `restart_together`, each of
+    `max_restarts` starts all processes again, as a collective needs it. `timeout` is in seconds. Logs are kept in
+    `logs_dir`, by default in `.tfoperator/runs`.
 
-    Raises LocalRunFailed if it fails, is interrupted or not in time; FunctionSourceError if the function can't be sent;
-    EnvironmentFailed if a package can't be installed; PermissionError if another user may replace the files in
-    `logs_dir`; ValueError for invalid arguments; KeyboardInterrupt when it is interrupted by the notebook. Nothing is
-    left running in any case. For the main thread or any other.
+    Raises LocalRunFailed if the run fails, is interrupted or takes too long; FunctionSourceError if the function can't
+    be sent; EnvironmentFailed if a package can't be installed; PermissionError if another user may replace the files in
+    `logs_dir`; ValueError for invalid arguments; KeyboardInterrupt when the notebook interrupts it. In every case, all
+    processes of the run have ended. Callable from any thread.
     """
     script = function_script(train_func, parameters)
     if min(num_workers or 0, num_ps_replicas, num_chief_replicas, gpus_per_worker, max_restarts) < 0:

@@ -18,7 +18,7 @@ from tfoperator.local.run.results import RunOutcome, RunResult
 
 
 def make_cell_view() -> View:
-    """Return a view for the current cell; plain lines without a notebook, as in IPython on a terminal."""
+    """Return a view for the current cell; outside of notebooks, as in IPython on a terminal, it prints plain lines."""
     display = _display()
     return PlainView(sys.stdout) if display is None else CellView(display)
 
@@ -38,7 +38,7 @@ class CellView(View):
         sys.stdout.flush()
 
     def stopping(self, outcome: RunOutcome) -> None:
-        """Keep pods in the table from now on: they are deleted because the run is over."""
+        """From now on, keep deleted pods in the table: they are deleted because the run is over."""
         self._stopping = True
         super().stopping(outcome)
 
@@ -108,7 +108,7 @@ def result_table(result: RunResult) -> str:
 
 def _display() -> Any:
     """Return IPython's `display` where a notebook shows its output, else None."""
-    module = sys.modules.get("IPython")  # imported by the notebook, if this is one
+    module = sys.modules.get("IPython")  # a notebook has imported it
     shell = module.get_ipython() if module is not None else None
     if shell is None or not hasattr(shell, "kernel"):
         return None

@@ -43,10 +43,10 @@ class BrowserSession(msgspec.Struct, frozen=True):
 
 
 class Sessions:
-    """Links and sessions of one server. Thread-safe. `on_link(token)` is called for each link, the first one included.
+    """Links and sessions of one server. Thread-safe. `on_link(token)` is called for each link, also for the first link.
 
     A link is valid for one exchange, so a copy found later (in a history, or among a process's arguments)
-    is useless. After the exchange there is a new one, for another browser.
+    is useless. After the exchange there is a new link, for another browser.
     """
 
     def __init__(self, port: int, on_link: Callable[[str], object] = lambda _: None) -> None:
@@ -58,7 +58,7 @@ class Sessions:
         on_link(self._token)
 
     def exchange(self, token: str) -> BrowserSession | None:
-        """Return a session for the link's token; None if it is not the current one."""
+        """Return a session for a link's token; None if it is not the current link."""
         with self._lock:
             if not _same(token, self._token):
                 return None
@@ -122,5 +122,8 @@ def complaint(request: Request, port: int) -> str:
 
 
 def _navigates(request: Request) -> bool:
-    """Return whether it opens the page itself, like a link on another page: that shows no data, and can't be framed."""
+    """Return whether the request opens the page itself, like a link on another page.
+
+    The page itself shows no data, and can't be framed.
+    """
     return request.method == "GET" and request.path == "/" and request.headers.get("sec-fetch-mode") == "navigate"

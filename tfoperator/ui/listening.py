@@ -58,7 +58,7 @@ class Listeners:
 
     @contextmanager
     def listening(self) -> Iterator[ChangeListener]:
-        """Have a listener, in the running event loop, for the keys of changes, and "" for other changes."""
+        """Add a listener during the block, in the running event loop. It gets the keys of changes, "" for others."""
         listener = ChangeListener(asyncio.get_running_loop())
         with self._lock:
             self._all.add(listener)

@@ -8,4 +8,4 @@ class NotThere(Exception):
 
 
 class CannotRead(Exception):
-    """It can't be read now; the message has the reason."""
+    """The data can't be read now; the message has the reason."""

@@ -62,15 +62,15 @@ class About(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PageContent(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of the page: the jobs of which namespaces, and what is shown beside them.
+    """The content of the page: the namespaces whose jobs are shown, and everything that is shown beside the jobs.
 
-    `namespaces` are the watched ones, `("",)` all. `source` names the cluster for users. `pipelines` is the home
-    of pipeline runs, a directory or a URL, which are shown, too, once there are any; without a client only they are.
-    `local`: the client's server is this machine's own control plane, whose TensorBoards are framed. In another, whoever
-    may edit a service says what a TensorBoard's address is. The client may be that of a recorded `run`. `attempts` are
-    the logs of containers that run on this machine.
-    `commands` are the options with which a command reaches the same cluster; None if none does. Of two
-    runs there may be a `comparison`, which is shown alone.
+    `namespaces` are the watched namespaces, `("",)` for all. `source` names the cluster for users. `pipelines` is the
+    home of pipeline runs, a directory or a URL. The page shows the runs, too, once there are any; without a client, it
+    shows only the runs. With `local`, the client's server is this machine's own control plane, and its TensorBoards are
+    shown in a frame. TensorBoards of other clusters are not: there, users who may edit a service decide their address.
+    If the client is the client of a recorded run, `run` is that run. `attempts` are the logs of containers that run on
+    this machine. `commands` are the options with which a command reaches the same cluster; None if there are no such
+    options. If there is a `comparison` of two runs, the page shows only that.
     """
 
     namespaces: Sequence[str] = ("",)
@@ -90,9 +90,9 @@ _ALL_JOBS = PageContent()
 class UiServer(HttpServer):
     """Serves the page at 127.0.0.1. `start()` once, then `stop()`, which also closes the client.
 
-    `on_link(url)` is called with each link for a browser: one when the server is made, and another when that
-    was used, from any thread.
-    Raises ListenError. Port 0 selects a free one.
+    `on_link(url)` is called with each link for a browser, from any thread: the first link is made with the server, and
+    a new link whenever the link before was used.
+    Raises ListenError. Port 0 selects a free port.
     """
 
     def __init__(
@@ -125,20 +125,20 @@ class UiServer(HttpServer):
         self._sessions = Sessions(self.port, lambda token: on_link(f"{self.url}#token={token}"))
 
     def start(self) -> None:
-        """Start to answer; on this machine also to record, so that curves begin with the job."""
+        """Start to answer; with `local`, also start to record, so that curves begin with the job."""
         super().start()
         if self._cluster is not None and self._local:
             self._cluster.watch()
 
     def hold(self) -> None:
-        """Show what is known and no later change: what ran is taken away."""
+        """Go on to show the known state, and no later change, because the run's objects are being removed."""
         if self._cluster is not None:
             self._cluster.board.stop()
 
     def show_run(self, run: RecordedRun) -> None:
-        """Show a recorded run instead, also to the pages that are open.
+        """Show a recorded run instead, also on pages that are open.
 
-        What was seen of its pods and phases is shown, too: the records of a run have only their last state.
+        The history of its pods and phases is shown, too: the records of a run have only their last state.
         """
         before = self._cluster
         history = None if before is None else before.board.history
@@ -241,7 +241,8 @@ class UiServer(HttpServer):
         return self._pipelines
 
     def _make_pages(self, home: Path | str) -> PipelinePages | None:
-        # `Home` knows the place, but its import, with SQLAlchemy, is what this avoids. A URL was given explicitly.
+        # `Home` has the path of the store, but this code avoids its import, which includes SQLAlchemy. A URL was given
+        # explicitly.
         there = self._cluster is None or isinstance(home, str) or (home / "metadata.db").exists()
         if not there or find_spec("sqlalchemy") is None:
             return None

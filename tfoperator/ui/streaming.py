@@ -1,6 +1,6 @@
 """A page's stream: lines of JSON, from several producers, with a periodic line when there is no news.
 
-A line without news keeps the connection alive, and tells a page that it is alive.
+A line without news keeps the connection alive, and shows the page that the connection is alive.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tfoperator.ui.listening import ChangeListener
 
 Put = Callable[[bytes], Awaitable[None]]
 Producer = Callable[[Put], Coroutine[Any, Any, None]]
-"""Sends messages by `put`, which waits until the page has taken the previous ones."""
+"""Sends messages by `put`, which waits until the page has taken the previous messages."""
 
 MAX_TEXT = 4000
 """Characters of a message or a value that a page gets."""
@@ -64,7 +64,7 @@ async def next_changes(listener: ChangeListener, seconds: float = HEARTBEAT, of:
 def encode(message: Mapping[str, Any]) -> bytes:
     """Return a message of a stream: a line of JSON.
 
-    The periodic one has `synced`, whether all is known, and `problems`, by the kinds that can't be read.
+    The periodic message has `synced`, whether all is known, and `problems`, by the kinds that can't be read.
     """
     return msgspec.json.encode(message) + b"\n"
 

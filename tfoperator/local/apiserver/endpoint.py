@@ -1,4 +1,4 @@
-"""Where an embedded API server is reached: known before the server, so that its clients can be made first."""
+"""The address of an embedded API server. It is reserved before the server exists, so that clients can be made first."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Endpoint:
     """
 
     def __init__(self, port: int = 0) -> None:
-        """Reserve the address; port 0 selects a free one. Raises OSError if the port is in use."""
+        """Reserve the address; port 0 selects a free port. Raises OSError if the port is in use."""
         self.socket = listen_on_loopback(port)
         """The listening socket, for the server."""
         self.url = f"https://{LOOPBACK}:{self.socket.getsockname()[1]}"
         """The server's URL."""
         self.certificate, self.context = make_certificate()
-        """The certificate (PEM) by which clients verify the server; it is its own authority. And the TLS context."""
+        """The certificate (PEM) by which clients verify the server, which is its own authority; and the TLS context."""
         self.token = secrets.token_urlsafe(32)
         """The bearer token, required in every request."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 Json = dict[str, Any]
-"""A JSON object, or a part of one."""
+"""A JSON object, or a part of an object."""
 
 _INTEGER = re.compile(r"[+-]?0*[0-9]{1,19}", re.ASCII)
 

@@ -26,11 +26,11 @@ class ScalePaths(msgspec.Struct, frozen=True):
 class ResourceType(Resource, frozen=True):
     """One resource type. `fields` are the paths of field selectors besides name and namespace.
 
-    `custom` marks a type defined by a CRD: no strategic merge patch, /status changes nothing but the status.
+    `custom` marks a type defined by a CRD: it has no strategic merge patch, and /status changes only the status.
     With `generation`, metadata.generation counts changes of all members but metadata and status.
-    `unconditional_update` allows a PUT without resourceVersion. `returns_deleted` responds to a DELETE with the object
-    instead of a Status. `delete_collection` allows the whole collection, or a selection of it, to be deleted at once.
-    `verbs` are those of discovery, if they aren't all.
+    `unconditional_update` allows a PUT without resourceVersion. With `returns_deleted`, the server responds to a DELETE
+    with the object instead of a Status. With `delete_collection`, one request can delete the whole collection, or a
+    selection of it. `verbs` are the verbs that discovery lists, if the type does not have all verbs.
     """
 
     short_names: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ BUILTIN = (
     DEPLOYMENTS,
     LEASES,
 )
-"""Every built-in type, in the order of discovery. Custom ones come from CRDs (`custom_resources`)."""
+"""Every built-in type, in the order of discovery. Custom types come from CRDs (`custom_resources`)."""
 
 POD_METRICS = ResourceType("metrics.k8s.io", "v1beta1", "PodMetrics", "pods", verbs=("get", "list"))
 NODE_METRICS = ResourceType(

@@ -43,7 +43,7 @@ from tfoperator.servers.http.server import HttpServer
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _SHUTDOWN_SECONDS = 2.0  # for watches and logs to end cleanly
-_LOG_SECONDS = 10.0  # for readers of logs to yield: those of stacks may ask a process that does not respond
+_LOG_SECONDS = 10.0  # for readers of logs to yield: a reader of stacks may wait for a process that does not respond
 _LIMITS = Limits(
     head=80 << 10,  # selectors can be long
     body=MAX_BODY,
@@ -51,7 +51,7 @@ _LIMITS = Limits(
     idle_seconds=3600.0,  # longer than any client keeps an idle connection: only it knows whether it will use it
     waits_for_readers=True,
 )
-"""Of clients with the token, for others send neither a body nor a second request."""
+"""The limits of clients with the token. Other clients can send neither a body nor a second request."""
 
 
 class EmbeddedApiServer(HttpServer):
@@ -74,11 +74,11 @@ class EmbeddedApiServer(HttpServer):
     ) -> None:
         """Take the endpoint, or reserve one at a free port. Without custom resources, TFJobs are served.
 
-        `node` has the logs of containers, and what else the node agent serves of pods.
+        `node` has the logs of containers, and the other streams that the node agent serves.
 
-        `history_limit` is the number of events of each resource type that a watch can be resumed over. The
-        `bookmark_interval` is in seconds. `objects` are served as they are, with UID and status. With `usage`,
-        `metrics.k8s.io` is served. Raises OSError if no port is free.
+        A watch can be resumed over at most `history_limit` events of each resource type. The `bookmark_interval` is in
+        seconds. `objects` are served unchanged, with UID and status. With `usage`, `metrics.k8s.io` is served. Raises
+        OSError if no port is free.
         """
         self.endpoint = endpoint or Endpoint()
         """Where clients reach this server."""
@@ -135,7 +135,7 @@ class EmbeddedApiServer(HttpServer):
             done.wait(_SHUTDOWN_SECONDS)
 
     def show(self, objects: Sequence[dict[str, Any]]) -> None:
-        """Serve these objects instead of those given before, as they are; watches see what differs. Waits for it."""
+        """Serve these objects unchanged, instead of the objects before; watches get the differences. Waits for it."""
         done = threading.Event()
 
         def show() -> None:

@@ -1,8 +1,8 @@
 """The deployment controller of the embedded control plane: creates each deployment's pods, and reports how many serve.
 
-A small version of kube-controller-manager's, for the TensorBoards of TFJobs: there are no ReplicaSets, and the pods of
-a new template are made when those of the old one are gone (Recreate), whatever the strategy. It requests the page
-in place of a kubelet's readiness probe, so that "available" means that the page responds, as in a cluster.
+A small version of kube-controller-manager's controller, for the TensorBoards of TFJobs. It has no ReplicaSets. For any
+strategy, it makes the pods of a new template when the pods of the old template are gone (Recreate). It requests the
+page in place of a kubelet's readiness probe, so that "available" means that the page responds, as in a cluster.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The pods of a deployment, and its status, as values: the pure half of the deployment controller.
 
-A pod is the template with two additions. A label has the hash of the rest, to distinguish pods of an older template
-from current ones. And a TensorBoard's container gets the address of its service on this machine: its port 80 is a port
-of the loopback interface (see `loopback_network`), and nothing here listens beyond that.
+A pod is the template with two additions. First, a label has the hash of the rest, to distinguish the pods of an older
+template from current pods. Second, a TensorBoard's container gets the address of its service on this machine: the
+service's port 80 is a port of the loopback interface (see `loopback_network`), the only interface that is used here.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ class LocalDeployment(HasMetadata, frozen=True):
 
 
 def pod_bodies(deployment: LocalDeployment, port: int | None, *, publish: bool = False) -> list[dict[str, Any]]:
-    """Return the pods of the deployment; `port` is the one on which a TensorBoard must listen, None if this is none.
+    """Return the pods of the deployment.
 
-    With `publish`, it listens there on every interface of its pod, and the port is published on loopback.
+    A TensorBoard must listen on `port`; None for any other deployment. With `publish`, a TensorBoard listens there on
+    every interface of its pod, and the port is published on loopback.
 
-    The pods' names are fixed, so that creating one twice is rejected, even if a cache is outdated.
+    The pods' names are fixed, so that the server rejects a second pod of a name, even if a cache is outdated.
     """
     meta, template = deployment.metadata, deployment.spec.template
     spec = template.get("spec") or {}
@@ -75,7 +76,7 @@ def pod_bodies(deployment: LocalDeployment, port: int | None, *, publish: bool =
 
 
 def probed_path(deployment: LocalDeployment) -> str:
-    """Return the path of the first container's readiness probe; "" without one."""
+    """Return the path of the first container's readiness probe; "" if it has no probe."""
     containers = (deployment.spec.template.get("spec") or {}).get("containers") or [{}]
     probe = containers[0].get("readinessProbe") or {}
     return str((probe.get("httpGet") or {}).get("path") or "")

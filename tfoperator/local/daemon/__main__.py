@@ -1,8 +1,8 @@
 """The background process of `tfoperator local up`: a control plane that runs until it is stopped.
 
-`python -m tfoperator.local.daemon STATE_DIRECTORY PORT RUNTIME [--allow-privileged] [--enforce-limits]` starts one in
-the foreground. It holds a lock while it runs, so that a state directory can't have two, and records
-its identity once it is ready.
+`python -m tfoperator.local.daemon STATE_DIRECTORY PORT RUNTIME [--allow-privileged] [--enforce-limits]` starts a
+control plane in the foreground. It holds a lock while it runs, so that a state directory can't have two control planes,
+and records its identity once it is ready.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def serve(
 ) -> int:
     """Run a control plane until SIGTERM or SIGINT; a second signal ends all grace periods. Return the exit code.
 
-    If its output is the directory's log, that is truncated once it has the lock, and left alone without the lock.
+    If its output is the directory's log, it truncates the log once it has the lock; without the lock, it leaves the log
+    unchanged.
 
     Raises OSError, RuntimeUnavailable if it can't start.
     """

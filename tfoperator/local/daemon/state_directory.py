@@ -20,7 +20,7 @@ from tfoperator.local.identity import ProcessIdentity, is_alive
 from tfoperator.local.runtime.selection import RuntimeName
 
 RUNS_ALREADY = 75
-"""The exit code of a background process that has found another one in its directory: EX_TEMPFAIL of sysexits.h."""
+"""The exit code of a background process that found another process in its directory: EX_TEMPFAIL of sysexits.h."""
 
 
 class DaemonState(msgspec.Struct, frozen=True, rename="camel"):
@@ -101,6 +101,6 @@ class StateDirectory:
 def default_state_directory() -> Path:
     """Return `$XDG_STATE_HOME/tfoperator/local`; without that variable, `~/.local/state/tfoperator/local`."""
     base = os.environ.get("XDG_STATE_HOME", "")
-    # The specification says to ignore a relative path.
+    # The XDG specification requires that a relative path is ignored.
     state = Path(base) if base and Path(base).is_absolute() else Path.home() / ".local" / "state"
     return state / "tfoperator" / "local"

@@ -18,7 +18,7 @@ from tfoperator.local.runtime.process.programs import shown_devices
 from tfoperator.local.runtime.protocol import LocalPod
 
 _MAX_COMBINATIONS = 5_000
-"""Subsets of 14 devices are always fewer, which takes a tenth of a second; beyond that, a good choice must suffice."""
+"""Subsets that are compared, in a tenth of a second: 14 devices have fewer. Beyond that, a good choice must suffice."""
 
 Links = Mapping[frozenset[str], int]
 """The number of NVLinks between two GPUs, by their UUIDs; pairs without any are left out."""
@@ -38,7 +38,7 @@ class Gpu(msgspec.Struct, frozen=True):
 
 
 def links_between(gpus: Iterable[Gpu]) -> Links:
-    """Return the NVLinks of each pair: direct ones, and the ways through switches that both are connected to."""
+    """Return the NVLinks of each pair: direct links, and the ways through switches that both are connected to."""
     found: dict[frozenset[str], int] = {}
     for gpu, other in combinations(gpus, 2):
         direct = gpu.peers.count(other.bus)
@@ -77,7 +77,7 @@ def needed(pod: LocalPod) -> int:
 
 
 def share(pod: LocalPod, container: Container, devices: Sequence[str]) -> tuple[str, ...]:
-    """Return this container's part of the pod's devices: no other container of the pod uses them at the same time."""
+    """Return this container's part of the pod's devices: the pod's other containers don't use it at the same time."""
     if any(init.name == container.name for init in pod.spec.init_containers or ()):
         return tuple(devices[: asked_for(container)])
     first = 0
@@ -91,8 +91,8 @@ def share(pod: LocalPod, container: Container, devices: Sequence[str]) -> tuple[
 def choose(count: int, free: Sequence[str], links: Links) -> tuple[str, ...] | None:
     """Return `count` of the free devices, those with the most NVLinks among each other; None if there aren't enough.
 
-    Among equals, prefer those with the fewest links to the remaining devices, so that the next pod gets neighbours, and
-    of these the first ones.
+    Among equal sets, prefer the set with the fewest links to the remaining devices, so that the next pod gets
+    neighbours. If several sets are still equal, take the first.
     """
     if count > len(free):
         return None
@@ -112,7 +112,7 @@ def _worth(chosen: Collection[str], free: Iterable[str], links: Links) -> tuple[
 
 
 def _grown(first: str, count: int, free: Sequence[str], links: Links) -> tuple[str, ...]:
-    """Return devices from a first one on, by repeatedly adding the one with the most links to those chosen."""
+    """Return `count` devices: start with `first`, and repeatedly add the device with the most links to the chosen."""
     chosen = [first]
     while len(chosen) < count:
         others = [device for device in free if device not in chosen]

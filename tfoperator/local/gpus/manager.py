@@ -1,8 +1,8 @@
 """The allocation of this machine's GPUs to pods.
 
-Each GPU has a lock, so that two control planes of a machine never allocate the same one: a lock of the kernel
-(flock(2)) on an empty file. It is released when its process ends, so nothing has to be cleaned up. The folder is for
-all users of the machine, as its devices are.
+Each GPU has a lock, so that two control planes of a machine never allocate the same GPU: a lock of the kernel
+(flock(2)) on an empty file. The kernel releases the lock when its process ends, so a clean-up is not necessary. The
+folder is for all users of the machine, as its devices are.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class DeviceLocks:
         self._complained = False
 
     def try_all(self, devices: Iterable[str]) -> set[str]:
-        """Lock those of these that no other process has locked; return them, with those already held."""
+        """Lock those devices that other processes have not locked; return all that this process now holds of them."""
         return {device for device in devices if device in self._held or self._try(device)}
 
     def release(self, devices: Iterable[str]) -> None:
@@ -117,7 +117,7 @@ class NotEnoughGpus(Exception):
 
 
 class GpuManager:
-    """Thread-safe. No library is called before `open()`; `close()` releases everything."""
+    """Thread-safe. It calls libraries only after `open()`; `close()` releases everything."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class GpuManager:
         self._device_locks = DeviceLocks(locks)
 
     def open(self) -> None:
-        """Find the GPUs. Never fails: `problem` says why there are none."""
+        """Find the GPUs. Never fails: if there are none, `problem` is the reason."""
         try:
             self._nvml = self._library()
         except NoGpus as error:
@@ -173,7 +173,7 @@ class GpuManager:
     def acquire(self, pod: LocalPod) -> None:
         """Allocate the devices that a pod requests; it keeps them until `release`. Raises NotEnoughGpus.
 
-        If the machine has none, it gets none: `problem` says why.
+        If the machine has no GPUs, the pod gets none: `problem` is the reason.
         """
         asked = needed(pod)
         if not self._gpus or not asked:

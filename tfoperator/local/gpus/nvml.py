@@ -51,7 +51,7 @@ class Nvml:
             raise NoGpus(f"no NVIDIA GPU can be used ({error})") from None
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """Return every device that responds, in NVML's order, which is that of the PCI bus."""
+        """Return every device that responds, in NVML's order, which is the order of the PCI bus."""
         nvml = self._module
         found = []
         for index in range(nvml.nvmlDeviceGetCount()):

@@ -1,8 +1,8 @@
 """The node agent: scheduler and kubelet of the embedded control plane.
 
-It takes every pod that has no node, or this one, and gives it to a worker thread; when the pod's object is marked for
-deletion or is removed, it informs the worker. Like a real kubelet, it learns about the cluster from the API server
-only, so it works against any API server that has no other scheduler.
+The agent takes every pod that has no node, or has this node, and gives it to a worker thread. When the pod's object is
+marked for deletion or is removed, the agent informs the worker. Like a real kubelet, the agent learns about the cluster
+from the API server only, so it works against any API server that has no other scheduler.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class NodeAgent:
         self._informers.start()
 
     def stop(self, *, grace: float | None = None, timeout: float = 60.0) -> None:
-        """Accept no more pods, stop the running ones, and release all resources.
+        """Accept no more pods, stop the running pods, and release all resources.
 
         Each pod gets its own grace period, or `grace` seconds; pods still running after `timeout` seconds are killed.
         """
@@ -181,7 +181,7 @@ class NodeAgent:
             return
         if worker is not None:
             worker.messages.limit_time(pod.spec.active_deadline_seconds)
-        # Only the node may remove a pod that is marked for deletion, also one that never ran here or has ended.
+        # Only the node may remove a pod that is marked for deletion, even if the pod never ran here or has ended.
         if pod.metadata.deletion_timestamp is not None:
             seconds = pod.metadata.deletion_grace_period_seconds
             if worker is None or not worker.messages.stop(None if seconds is None else float(seconds)):

@@ -1,8 +1,8 @@
 """The record of one container of a pod, its restart back-off, and its termination message.
 
 The kubelet's rules apply to the file at `terminationMessagePath`. Where containers have mounts, each attempt gets its
-own file at that path. A plain process has none: it writes to the path on this machine, so content from before its start
-is not its message, and the default path, one file in `/dev` for all processes, is ignored.
+own file at that path. A plain process has no file of its own: it writes to the path on this machine. So content from
+before its start is not its message, and the default path, one file in `/dev` for all processes, is ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tfoperator.local.runtime.log_files import LogFile
 from tfoperator.local.runtime.protocol import ContainerProcess, Mount, real_path
 
 BACKOFF_BASE = 1.0
-"""Seconds before the second restart in a row, doubled for each one after. The kubelet starts at 10; here a user
+"""Seconds before the second restart in a row, doubled for each later restart. The kubelet starts at 10; here a user
 waits, and there is no node full of crashing pods to protect."""
 BACKOFF_CAP = 300.0
 """Maximum seconds between restarts, as with the kubelet."""
@@ -77,7 +77,7 @@ class TerminationMessage:
 def _tail(path: Path, most: int, before: tuple[int, int, int] | None = None) -> str:
     """Return the end of a file that the container may have replaced; "" if it is missing or the same as before.
 
-    If it can't be read, return a message that says so, as the kubelet does.
+    If it can't be read, return the kubelet's message about that.
     """
     if before is not None and file_mark(path, follow_symlinks=False) == before:
         return ""
@@ -108,7 +108,7 @@ def restarts_after(container: Container, pod_policy: str, exit_code: int) -> boo
 
 
 State = ContainerStateWaiting | ContainerStateRunning | ContainerStateTerminated
-"""Not started yet or between two attempts, started, or ended; one that failed to start has no `started_at`."""
+"""Not started yet or between two attempts, started, or ended. A container that failed to start has no `started_at`."""
 _NOT_STARTED = ContainerStateWaiting("ContainerCreating")
 
 
@@ -124,8 +124,8 @@ class RunningContainer:
 class ContainerRecord:
     """The agent's record of one container of a pod. It belongs to the pod's worker thread.
 
-    Other threads read only `container`, which stays, and `running`, which is replaced as a whole: what they find there
-    is of one attempt.
+    Other threads read only `container`, which stays, and `running`, which is replaced as a whole, so that they always
+    read the facts of one attempt.
     """
 
     container: Container
@@ -160,7 +160,7 @@ class ContainerRecord:
 
     @property
     def initialised(self) -> bool:
-        """For an init container: whether the next one may start."""
+        """For an init container: whether the next container may start."""
         if not self.sidecar:
             return self.succeeded
         return isinstance(self.state, ContainerStateRunning) or (

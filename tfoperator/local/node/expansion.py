@@ -87,10 +87,10 @@ def field_value(pod: LocalPod, reference: FieldRef, pod_ip: str = LOOPBACK) -> s
 def environment(
     pod: LocalPod, container: Container, sources: Sources, pod_ip: str = LOOPBACK, machine: Machine | None = None
 ) -> dict[str, str]:
-    """Return the variables of a container: `envFrom` first, then `env` in order, which may refer to earlier ones.
+    """Return the variables of a container: `envFrom` first, then `env` in order, which may refer to earlier variables.
 
-    As with the kubelet, `$(NAME)` in `env` sees earlier entries of `env` but not those of `envFrom`. `machine` gives
-    the resources of a container without limits; by default this machine.
+    As with the kubelet, `$(NAME)` in `env` refers to earlier entries of `env`, but not to entries of `envFrom`.
+    `machine` gives the resources of a container without limits; by default this machine.
 
     Raises ContainerConfigError if a required object or key is missing, LaunchError if it can never exist.
     """

@@ -30,14 +30,15 @@ _MAX_LINE_SIZE = 64 * 1024
 
 
 _MOST = 50_000
-"""Samples of one log, 16 bytes each, after which only every second growth is recorded; after as many again every
-fourth, and so on: the longer a log grows, the less exact its times are."""
+"""After this many samples of a log, of 16 bytes each, only every second growth is recorded; after twice as many samples
+only every fourth, and so on. The longer a log grows, the less exact its times are."""
 
 
 class LineTimes:
-    """Samples of one log's size over time. Thread-safe. The time of a line never changes: later samples are past it.
+    """Samples of one log's size over time. Thread-safe. Later samples never change the time of a line.
 
-    A time is that of the first sample that includes the line, so it is late by at most the time between two samples.
+    The time of a line is the time of the first sample that includes it, so it is late by at most the time between two
+    samples.
     """
 
     def __init__(self) -> None:
@@ -59,7 +60,7 @@ class LineTimes:
             if len(self._sizes) >= _MOST * self._every.bit_length():
                 self._every *= 2
             self._sizes.append(size)
-            # If the clock is set back, a line must not become older than the one before.
+            # If the clock is set back, a line must not become older than the line before.
             self._times.append(max(now.timestamp(), self._times[-1] if self._times else 0.0))
 
     def written(self, offset: int) -> datetime:
@@ -169,9 +170,9 @@ class LogStore:
             return log
 
     def reopen(self, *, growing: bool = False) -> None:
-        """Take the logs that are there already, which another process writes: instead of `open`, any number of times.
+        """Take the existing logs, which another process writes. Call it instead of `open`, any number of times.
 
-        With `growing`, that process goes on: the last log of a container stays open. Links are not followed.
+        With `growing`, that process still writes, so the last log of a container stays open. Links are not followed.
         """
         found = [path for path in self.root.glob("*/*/*/*.log") if path.stem.isdecimal() and not path.is_symlink()]
         with self._lock:

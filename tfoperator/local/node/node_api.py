@@ -1,8 +1,8 @@
 """The node agent's requests to the API server: bind, report, finalise, look up, record events.
 
-A pod's worker must go on whatever the server answers, so nothing here raises: a write that may succeed later is retried
-for a few seconds, one that is pointless because the object is gone or replaced is dropped silently, and other errors
-are logged.
+A pod's worker must go on after any answer of the server, so functions here don't raise. They retry a write that may
+succeed later for a few seconds. They silently drop a write that is pointless, because the object is gone or replaced.
+They log other errors.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Selection(msgspec.Struct, frozen=True):
 
 
 class _Selecting(HasMetadata, frozen=True):
-    """A service, with only the fields that say which pods it selects."""
+    """A service, with only the fields that select its pods."""
 
     spec: _Selection = msgspec.field(default_factory=_Selection)
 
@@ -92,7 +92,7 @@ class NodeApi:
         self._closed.set()
 
     def register(self, address: str, resources: Mapping[str, str]) -> None:
-        """Create this node's object, for `kubectl get nodes` and `top nodes`; nothing else depends on it.
+        """Create this node's object. Only `kubectl get nodes` and `top nodes` need it.
 
         `resources` are quantities by name; pods may use all of them.
         """
@@ -116,7 +116,7 @@ class NodeApi:
             logger.debug("node %s not registered: %s", self._node_name, error)
 
     def bind(self, pod: LocalPod) -> bool:
-        """Bind a pod without a node to this one, as a scheduler does."""
+        """Bind a pod without a node to this node, as a scheduler does."""
         if pod.spec.node_name:
             return True
         meta = pod.metadata
@@ -134,7 +134,7 @@ class NodeApi:
         """Write the pod's status, unless the pod was replaced. Conditions of other types stay, as with a kubelet."""
         meta, conditions = pod.metadata, status.get("conditions")
         if isinstance(conditions, list):
-            # The server merges conditions of one type: null removes what an earlier report said.
+            # The server merges conditions of one type: null removes the value of an earlier report.
             status = {
                 **status,
                 "conditions": [{"reason": None, "message": None, **condition} for condition in conditions],

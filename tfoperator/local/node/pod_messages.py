@@ -45,9 +45,9 @@ class PodMessages:
         self._done = False
 
     def stop(self, grace: float | None = None) -> bool:
-        """Stop the containers, then remove the pod's object. A shorter grace period shortens the current one.
+        """Stop the containers, then remove the pod's object. A later call can shorten the grace period.
 
-        Return False if the pod has already ended: then nothing happens, and the caller must remove the object.
+        Return False if the pod has already ended: then the caller must remove the object.
         """
         with self._changed:
             if self._done:
@@ -159,7 +159,7 @@ class PodMessages:
                     break
 
     def wait_for_exit(self, deadline: float, *, shorten: bool) -> bool:
-        """Wait for the end of a process. Return False if `deadline` has passed without one.
+        """Wait for the end of a process. Return False if `deadline` passes before a process ends.
 
         With `shorten`, the end of a stop's grace period is a deadline, too. Wake-ups may be spurious.
         """

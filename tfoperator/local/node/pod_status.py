@@ -1,7 +1,7 @@
 """Renders a pod's status from the state of its containers, as the kubelet does, and reports it.
 
-The operator decides by these fields and must not be able to distinguish a local pod from a real one, so the shapes,
-reasons and rules (ready, phase, restart counts, last state) are the kubelet's.
+The operator decides by these fields. A local pod must look to it like a pod of a cluster, so the shapes, reasons and
+rules (ready, phase, restart counts, last state) are the kubelet's.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PodReporter:
 
     def __init__(self, pod: LocalPod, api: NodeApi, clock: Clock) -> None:
         self.pod_ip = ""
-        """The pod's address, once it has one."""
+        """The pod's address; empty until the pod has an address."""
         self._pod = pod
         self._api = api
         self._clock = clock
@@ -52,7 +52,8 @@ class PodReporter:
     ) -> None:
         """Report the state of the pod and of its containers."""
         now = self._clock.now()
-        # As a kubelet's, the time is that of the first report: a pod that waited for GPUs was not on the node yet.
+        # As with a kubelet, the start time is the time of the first report: while a pod waits for GPUs, it is not on
+        # the node yet.
         self._started = self._started or now
         initialised = all(record.initialised for record in init)
         finished = phase in ("Succeeded", "Failed")
@@ -129,7 +130,7 @@ def _container(record: ContainerRecord, *, init: bool = False) -> dict[str, Any]
 
 def _state(state: State) -> dict[str, Any]:
     if isinstance(state, ContainerStateTerminated):
-        # A container that failed to start has both times, too: clients show a missing one as the year 1.
+        # A container that failed to start gets both times, too: clients show a missing time as the year 1.
         state = msgspec.structs.replace(state, started_at=state.started_at or state.finished_at)
     members = msgspec.to_builtins(state, builtin_types=(datetime,)).items()
     said = {name: timestamp(value) if isinstance(value, datetime) else value for name, value in members if value != ""}

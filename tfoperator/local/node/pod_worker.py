@@ -50,7 +50,7 @@ class PodWorker:
         ]
         self._main = [ContainerRecord(container) for container in pod.spec.containers]
         self.messages = PodMessages(parts.clock, pod.spec.active_deadline_seconds, self._grace)
-        """What other threads tell it."""
+        """The messages of other threads."""
         self._expired = False  # ended by its activeDeadlineSeconds
         self._terminating = False  # running containers are being stopped, and not started again
         self._thread = threading.Thread(target=self._run, name=f"pod-{pod.metadata.key}", daemon=True)
@@ -62,8 +62,8 @@ class PodWorker:
     def take_stacks(self, container: str = "") -> dict[str, str]:
         """Return the stacks of the Python threads of its running containers, by container; only of `container`, if set.
 
-        They are also appended to a file beside the log. Blocks for some seconds if a process does not respond. For any
-        thread: of a record of the worker it reads what other threads may read.
+        They are also appended to a file beside the log. Blocks for some seconds if a process does not respond. Callable
+        from any thread: it reads only the fields of the worker's records that other threads may read.
         """
         stacks = {}
         for record in (*self._init, *self._main):
@@ -128,9 +128,9 @@ class PodWorker:
                 return False
 
     def _supervise(self, group: Sequence[ContainerRecord], policy: str, phase: str) -> None:
-        """Start the containers of a group, and restart them as the policy says, until all have ended.
+        """Start the containers of a group, and restart them by the policy, until all have ended.
 
-        A sidecar of the group must only have started. Sidecars started earlier are restarted, too.
+        Of a sidecar in the group, wait only for its start. Sidecars that were started earlier are restarted, too.
         """
         sidecars = [record for record in self._init if record.sidecar and record.initialised]
         attended = [*sidecars, *group]

@@ -41,7 +41,7 @@ from tfoperator.local.runtime.beneath import UnsafePath, folder_beneath, parts_b
 from tfoperator.local.runtime.protocol import LaunchError, LocalPod, Mount
 
 _MESSAGES_FOLDER = ".termination-messages"
-"""A folder beside a pod's volumes; no volume can have this name."""
+"""A folder beside a pod's volumes; a volume can't have this name."""
 VOLUMES = "volumes"
 """The folder of the run directory that contains all volumes."""
 _File = tuple[str, bytes, int]
@@ -53,8 +53,9 @@ _CLAIM_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?", re.ASCII)
 class VolumeManager:
     """Makes and removes the volumes of pods. Thread-safe.
 
-    `pods` contains volumes that live as long as a pod, `claims` those that outlive it: a PersistentVolumeClaim is a
-    directory with the claim's name, shared by all pods that use it and kept until the run directory is deleted.
+    `pods` contains volumes that live as long as a pod. `claims` contains volumes that outlive a pod: a
+    PersistentVolumeClaim is a directory with the claim's name, shared by all pods that use it and kept until the run
+    directory is deleted.
     `objects` contains the volumes of ConfigMaps and Secrets: pods with the same content share a directory, which lives
     until the last of them has ended, so that one symbolic link can serve all of them. With `keep`, `remove` does
     nothing. With `mounted`, containers see volumes through mounts, whatever user they run as: each may write to them,
@@ -130,7 +131,7 @@ class VolumeManager:
             self._shared.release(pod.metadata.uid)
 
     def close(self) -> None:
-        """Remove empty directories. Call it when no pod is left: one that starts could need them."""
+        """Remove empty directories. Call it when no pod is left: a pod that starts could need them."""
         for directory in (self._pods, self._root / "objects", self._root):
             with suppress(OSError):  # it is not empty, or was never made
                 directory.rmdir()

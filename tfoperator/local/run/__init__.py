@@ -1,4 +1,4 @@
 """`tfoperator run`: TFJobs of a manifest from their creation to their end, on their own control plane.
 
-`JobRun` runs them and reports events to a `RunListener`; `RunResult` says how the run ended. Nothing here prints.
+`JobRun` runs them and reports events to a `RunListener`; `RunResult` records how the run ended. They never print.
 """

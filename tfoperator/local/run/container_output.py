@@ -39,10 +39,10 @@ MOST = 2000
 """Lines per round on the fastest terminal: more than a user can read, and ten redraws a second."""
 
 _SLOW_ROUND = 0.1
-"""If a round takes more seconds, the next one is shorter: users do not notice this delay of a response."""
+"""If a round takes more seconds, the next round is shorter: users do not notice a response that is this late."""
 
 _FAST_ROUND = 0.03
-"""If a round takes fewer seconds, the next one may be longer."""
+"""If a round takes fewer seconds, the next round may be longer."""
 
 _MAX_ROUNDS_BEHIND = 10
 """Rounds that it may take to show the waiting lines; if it would take more, lines are skipped."""

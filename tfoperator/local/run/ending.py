@@ -46,10 +46,10 @@ FINISHED_MESSAGE = "It was asked to end, and had finished within its grace perio
 class RunEnd(msgspec.Struct, frozen=True):
     """How and when a run ended: the one record from which every view of its jobs is made.
 
-    `state` is that of its result (`RunOutcome`), or `DIED`; then `at` is its last sign of life. `cause` is the reason
-    of a run that failed by itself. `replicas` has how the replicas ended, as the run knew it, by namespace and pod.
-    `finished` are jobs, by namespace and name, that trained to their end after the run had told them to stop.
-    `left` are processes of a run that has died which still run: its guardian was killed, too.
+    `state` is the state of its result (`RunOutcome`), or `DIED`; then `at` is its last sign of life. `cause` is the
+    reason of a run that failed by itself. `replicas` has the final states of the replicas that the run recorded, by
+    namespace and pod. `finished` are jobs, by namespace and name, that trained to their end after the run had asked
+    them to stop. `left` are processes that still run after the run has died: its guardian was killed, too.
     """
 
     state: str
@@ -81,7 +81,7 @@ class RunEnd(msgspec.Struct, frozen=True):
 
 
 def ended_objects(objects: Iterable[Mapping[str, Any]], end: RunEnd) -> tuple[dict[str, Any], ...]:
-    """Return the objects of a run as they are after its end; those that have their end already stay as they are."""
+    """Return the objects of a run as they are after its end; objects that have already ended stay unchanged."""
     return tuple(_ended(obj, end) for obj in objects)
 
 
@@ -93,7 +93,7 @@ def _ended(obj: Mapping[str, Any], end: RunEnd) -> dict[str, Any]:
 
 
 def ended_status(job: TFJob, end: RunEnd) -> TFJobStatus:
-    """Return the status of a job whose run has ended: with its outcome, and with nothing that goes on.
+    """Return the status of a job whose run has ended: it has an outcome, and shows no activity.
 
     A job that had ended before keeps its outcome and its times.
     """
@@ -144,7 +144,7 @@ def _at_rest(status: ReplicaStatus) -> ReplicaStatus:
 
 
 def _closed(usage: JobUsage, at: datetime) -> JobUsage:
-    """Return the usage of a job that has ended then: it is in no phase, and holds nothing."""
+    """Return the usage of a job that ended at that time: it is in no phase, and holds no resources."""
     if not usage.phase:
         return usage
     resources = {
@@ -157,7 +157,7 @@ def _closed(usage: JobUsage, at: datetime) -> JobUsage:
 
 
 def _ended_pod(obj: Mapping[str, Any], end: RunEnd) -> dict[str, Any]:
-    """Return a pod as the run's end has left it: nobody deletes it now, and nothing of it runs."""
+    """Return a pod as it is after the run's end: all its containers have ended, and it is not being deleted."""
     metadata, spec, status = (_mapping(obj.get(member)) for member in ("metadata", "spec", "status"))
     has_ended = status.get("phase") in _ENDED_PHASES
     state = end.replicas.get((str(metadata.get("namespace")), str(metadata.get("name"))))
@@ -178,12 +178,12 @@ def _ended_pod(obj: Mapping[str, Any], end: RunEnd) -> dict[str, Any]:
 
 
 def _mapping(value: Any) -> dict[str, Any]:
-    """Return a copy of a mapping; an empty one for anything else: somebody may have edited the records."""
+    """Return a copy of a mapping; an empty mapping for anything else, because users may have edited the records."""
     return dict(value) if isinstance(value, Mapping) else {}
 
 
 def _ended_container(found: Any, end: RunEnd) -> Any:
-    """Return a container's status after the end: one that runs has ended then, one that waits has ended before."""
+    """Return a container's status after the run's end: a running container ended then, a waiting container before."""
     if not isinstance(found, Mapping):
         return found
     state, last = found.get("state"), found.get("lastState")

@@ -1,7 +1,8 @@
 """Decides which workers may be ending when their job has succeeded, and whether an interrupted job finished. Pure.
 
-TensorFlow takes SIGTERM from programs with several workers, and they train on: within the grace period they may finish.
-Exit code 0 alone doesn't show it, for a program that handles SIGTERM saves, and exits with 0 amid its training.
+In programs with several workers, TensorFlow catches SIGTERM, and the training goes on: within the grace period it may
+finish. Exit code 0 alone doesn't show that, because a program that handles SIGTERM itself saves its state, and exits
+with 0 in the middle of its training.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from tfoperator.report.facts import ReplicaFacts
 
 _TAKEN_BY_TENSORFLOW = "preemption_notifier.cc"
 _CAUGHT = "SIGTERM caught"
-"""In the line that TensorFlow logs when it takes SIGTERM, so that the program does not see it."""
+"""In the line that TensorFlow logs when it catches SIGTERM, so that the program does not receive it."""
 
 _ANY_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def may_be_ending(pod: Pod, jobs: Mapping[str, TFJob]) -> bool:
-    """Return whether a pod runs a worker of a job (by UID) that may end now, since another one has.
+    """Return whether a pod runs a worker that may end now, because another worker of its job (by UID) has ended.
 
-    Workers of parameter servers don't end together. A `cleanPodPolicy` says that what runs is to be stopped at once, or
-    never.
+    Workers that use parameter servers don't end together. With a `cleanPodPolicy`, pods that still run are stopped at
+    once, or never.
     """
     job = jobs.get(pod.metadata.controller.uid) if pod.metadata.controller is not None else None
     kind, _ = parse_replica_name(replica_name(pod))
@@ -39,7 +40,7 @@ def may_be_ending(pod: Pod, jobs: Mapping[str, TFJob]) -> bool:
 
 
 def has_finished(job: TFJob, replicas: Sequence[ReplicaFacts]) -> bool:
-    """Return whether the replicas that decide on the job's success have trained to their end, though told to stop."""
+    """Return whether the replicas that decide the job's success trained to their end, although asked to stop."""
     deciding = [replica for replica in replicas if _decides(job, replica.name)]
     return bool(deciding) and all(map(trained_to_its_end, deciding))
 
@@ -54,7 +55,7 @@ def _decides(job: TFJob, name: str) -> bool:
 
 
 def trained_to_its_end(replica: ReplicaFacts) -> bool:
-    """Return whether a replica has ended by itself and well, though it may have been told to stop."""
+    """Return whether a replica ended by itself and with success, although it may have been asked to stop."""
     run = replica.last_run
     if run is None or run.exit_code != 0:
         return False

@@ -2,9 +2,10 @@
 
 Keras prints `Epoch 2/5`, and then lines such as `75/300 ━━━━ 8s 37ms/step - loss: 1.9180` (with `verbose=2` one per
 epoch, `300/300 - 9s - 30ms/step - loss: 1.9180`; Keras 2: `75/300 [=====>....] - ETA: 8s - loss: 1.9180`). A `fit` of
-one epoch prints no `Epoch`, nor do `evaluate` and `predict`: of what has none, only the first pass of a program counts.
+one epoch prints no `Epoch`, and neither do `evaluate` and `predict`. Of passes without `Epoch`, only a program's first
+pass is used.
 
-A bar of tqdm may count anything. It counts where its description or its unit names what it counts: steps of an epoch
+A bar of tqdm may count anything. It is used only if its description or its unit names steps of an epoch
 (`Epoch 2/5:  25%|██▌  | 75/300 [00:02<00:08, 27.0it/s, loss=1.9]`), epochs, or steps.
 """
 
@@ -37,7 +38,7 @@ _LONGEST = 2000
 
 
 class _Bar(msgspec.Struct, frozen=True):
-    """The state of a bar: so many of all (0: unknown) in an epoch, or so many epochs of all."""
+    """The state of a bar: steps done and all steps (0: unknown) of an epoch, or epochs done and all epochs."""
 
     done: int
     total: int
@@ -53,7 +54,7 @@ class FitOutput:
         self._first: tuple[float, int] | None = None  # time and step of the first line of this fit
 
     def read(self, lines: Iterable[str], monotonic: float, now: datetime) -> ProgressReport | None:
-        """Return the progress after these lines, of no named replica; None if they say nothing new.
+        """Return the progress after these lines, without a replica's name; None if they contain no progress.
 
         `monotonic` is in seconds.
         """

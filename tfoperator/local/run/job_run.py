@@ -41,8 +41,9 @@ _LISTEN_SECONDS = 0.5  # seconds between two looks at who listens at which port
 class JobRun:
     """Runs the objects of a manifest to their end. Use once: `execute()`.
 
-    `timeout` is in seconds, None for no limit. Pods run as `pods` says. `interrupt()` may be called from a signal
-    handler. With `make_page`, a page is served until the end. Advice is in the words of what was `typed`.
+    `timeout` is in seconds, None for no limit. `pods` selects the runtime of pods. `interrupt()` may be called from a
+    signal handler. With `make_page`, a page is served until the end. `typed` is the kind of input that the user gave:
+    advice uses its words.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class JobRun:
         return changes, RunRecords.of(jobs, pods, events.values(), seen.curves, began=self._began)
 
     def ended_records(self, result: RunResult) -> RunRecords:
-        """Return what is kept of the run after its end."""
+        """Return the records that are kept after the run's end."""
         found = self.records()
         assert found is not None
         return found[1].ended(result.end)
@@ -149,7 +150,7 @@ class JobRun:
                 self._heard |= plane.runtime.network.heard()
 
     def _apart(self, pods: Sequence[Pod]) -> tuple[str, ...]:
-        """Return the replicas, of a job's pods, that train and could not have found each other; none if one could."""
+        """Return the training replicas of a job if none of them can have found another; else an empty tuple."""
         places = {(pod.metadata.namespace, pod.metadata.name): replica_name(pod) for pod in pods}
         trained = [name for place, name in sorted(places.items()) if place in self._fitting]
         is_seen = not self._pods.in_containers and sys.platform == "linux"
@@ -206,7 +207,7 @@ class JobRun:
 
 
 def _reports_progress(obj: Mapping[str, Any]) -> bool:
-    """Return whether a manifest's object is a job that reports progress: without one, the service is not started."""
+    """Return whether a manifest's object is a job that reports progress. Only such a job needs the progress service."""
     spec = obj.get("spec")
     return obj.get("kind") == TFJOBS.kind and isinstance(spec, Mapping) and isinstance(spec.get("progress"), Mapping)
 

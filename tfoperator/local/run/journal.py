@@ -48,7 +48,7 @@ class RunJournal:
         self._repetition = Repetition(self._keep, seconds=_SECONDS, clock=self._clock, name="run-journal")
 
     def __enter__(self) -> RunJournal:
-        """Begin: the result of an earlier run in this directory goes first. Raises OSError."""
+        """Remove the result of an earlier run in this directory, and begin. Raises OSError."""
         (self._directory / RESULT).unlink(missing_ok=True)
         self._keep()
         self._repetition.start()

@@ -1,6 +1,7 @@
 """A run's directory, read by other processes: whether the run goes on, how it ended, or since when it has been dead.
 
-A run holds the lock of its log until it is over, and renews the time of that file while it lives. Nothing is written.
+A run holds the lock of its log until it is over, and renews the time of that file while it lives. Functions here only
+read.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from tfoperator.local.run.results import RunResult
 
 RESULT, LOG, RECORDS = "result.json", "tfoperator.log", "records.json"
-"""Files in a run's directory: the result, which its end brings; the operator's log, locked until then; the records."""
+"""Files in a run's directory: the result, written at its end; the operator's log, locked until then; the records."""
 
 MAX_RECORDS = 256 << 20
 """Bytes of the records that are read: about 50,000 pods."""
@@ -34,17 +35,17 @@ _STAMP_LENGTH = len("20260131-235959")
 
 
 class _Began(msgspec.Struct):
-    """The member of the records that is wanted: the decoder passes over the others."""
+    """The member of the records that is needed: the decoder skips the others."""
 
     began: datetime
 
 
 class KeptRun(msgspec.Struct, frozen=True):
-    """One run. `result` is None before its end, and of a run that has died.
+    """One run. `result` is None before the run's end, and for a run that has died.
 
-    `state` is that of the result, or Running, Died, Unreadable. `ended` is when the run ended, or the last sign of life
-    of one that has died; None while it goes on, or if that is unknown. `left` are processes of one that has died which
-    still run, as its guardian was killed, too.
+    `state` is the state of the result, or Running, Died, Unreadable. `ended` is when the run ended, or the last sign of
+    life of a run that has died; None while the run goes on, or if the time is unknown. `left` are processes that still
+    run after the run has died, because its guardian was killed, too.
     """
 
     directory: Path
@@ -75,7 +76,7 @@ class KeptRun(msgspec.Struct, frozen=True):
 
 
 def is_run(directory: Path) -> bool:
-    """Return whether a directory is that of a run."""
+    """Return whether a directory is a run's directory."""
     try:
         return (directory / LOG).is_file()
     except OSError:
@@ -83,7 +84,7 @@ def is_run(directory: Path) -> bool:
 
 
 def read_run(directory: Path) -> KeptRun:
-    """Return a run. One whose result can't be read is Unreadable. Raises OSError if there is no such directory."""
+    """Return a run; its state is Unreadable if its result can't be read. Raises OSError for a missing directory."""
     goes_on = is_locked(directory / LOG)
     run = _read_result(directory)
     if run is None and not goes_on:

@@ -64,8 +64,8 @@ class RunSnapshot(NamedTuple):
 class JobLifecycle:
     """Runs objects on a control plane until their jobs have ended. Call `start` and `join` once each.
 
-    What other threads report is handled in its own, one after the other. `news` gets calls of the listener, to be made
-    by its owner's thread. The attributes are final when `join` has returned.
+    It handles the reports of other threads in its own thread, one after the other. `news` gets calls of the listener,
+    which its owner's thread must make. The attributes are final when `join` has returned.
     """
 
     def __init__(
@@ -212,7 +212,7 @@ class JobLifecycle:
             self._next(_TICK_SECONDS if deadline is None else min(_TICK_SECONDS, max(0.0, deadline - time.monotonic())))
 
     def _let_peers_end(self) -> None:
-        """Wait shortly for workers that may be ending: those of a collective end within a second of each other."""
+        """Wait shortly for workers that may be ending: workers of a collective end within a second of each other."""
         until = time.monotonic() + _PEERS_SECONDS
         while not self._interrupts and (left := until - time.monotonic()) > 0:
             jobs = {uid: seen.view for uid, seen in self.jobs.items()}

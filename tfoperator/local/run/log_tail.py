@@ -65,7 +65,7 @@ class UnreadLog:
         return self._complete.count(b"\n")
 
     def take(self, most: int, *, newest: bool = False) -> tuple[int, list[str]]:
-        """Return how many lines were skipped before, and up to `most` lines: the next ones, or only the newest."""
+        """Return how many lines were skipped before, and up to `most` lines: the next lines, or the newest lines."""
         if newest:
             cut = self._complete.count(b"\n") - most
             if cut > 0:

@@ -1,4 +1,4 @@
-"""A run that has ended as runs of MLflow, by MLflow's own client: what a job trained with, its curves, its result."""
+"""Writes a run that has ended as runs of MLflow, by MLflow's own client: each job's parameters, curves and result."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A run of another process as an API server of this one: the commands and the page for clusters read it.
+"""Serves the run of another process from an API server in this process, so that the commands and the page can read it.
 
-A run that has ended, or died, is served as it was at its end. One that goes on is read again whenever its records
+A run that has ended, or died, is served as it was at its end. A run that goes on is read again whenever its records
 change, so watches see its changes and its end, and logs grow.
 """
 
@@ -30,7 +30,7 @@ _LOOK_SECONDS = 0.5
 
 
 class RecordedRun:
-    """The API of a run, as long as the block lasts. Nothing runs in it, and nothing of the run is changed."""
+    """The API of a run, as long as the `with` block lasts. It runs no pods, and leaves the run's files unchanged."""
 
     def __init__(self, run_dir: Path, *, clock: Clock | None = None) -> None:
         """Read the records. Raises OSError, ValueError."""
@@ -59,7 +59,7 @@ class RecordedRun:
         self._server.stop()
 
     def log_place(self, pod: Pod, container: str, *, previous: bool) -> str:
-        """Return the file with the log of a pod's container, of its last attempt or of the one before."""
+        """Return the file with the log of a container's last attempt, or with `previous` of the attempt before."""
         logs = self._logs.attempts(pod.metadata.namespace, pod.metadata.name, container)
         wanted = logs[-2:-1] if previous else logs[-1:]
         return str(wanted[0].path) if wanted else ""
@@ -79,7 +79,7 @@ class RecordedRun:
         return None
 
     def _read(self, run: KeptRun) -> tuple[dict[str, Any], ...]:
-        """Return the objects of the run as it is now, and set what else is known of it. Raises OSError, ValueError."""
+        """Return the objects of the run as it is now, and set the attributes below. Raises OSError, ValueError."""
         if run.state == UNREADABLE:
             raise ValueError("its result can't be read")
         self._mark = file_mark(self._directory / RECORDS)

@@ -1,4 +1,4 @@
-"""What is kept of a run: its jobs and pods as they were seen last, its events, and the curves of its metrics."""
+"""The records of a run: the last state of its jobs and pods, its events, and the curves of its metrics."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def read_records(run_dir: Path) -> RunRecords:
 
 
 def _check(obj: Mapping[str, Any]) -> None:
-    """Raise ValueError for what is no object of a run: somebody may have edited the file."""
+    """Raise ValueError if this can't be an object of a run, because somebody may have edited the file."""
     if (obj.get("apiVersion"), obj.get("kind")) not in _KINDS or not isinstance(obj.get("metadata"), dict):
         raise ValueError("something in it is no object of a run")
     names = [obj["metadata"].get(member) for member in ("namespace", "name", "uid")]
@@ -79,10 +79,10 @@ def _check(obj: Mapping[str, Any]) -> None:
 
 
 def parameters_of(job: Mapping[str, Any]) -> dict[str, str]:
-    """Return the parameters that a job trains with: those of its function, or the arguments of what leads it.
+    """Return a job's parameters: the parameters of its function, or the arguments of the replica that leads the job.
 
-    `--rate 0.1`, `--rate=0.1` and `rate=0.1` are a parameter `rate`, `--fast` is one that says yes; the other arguments
-    are `args`.
+    `--rate 0.1`, `--rate=0.1` and `rate=0.1` are a parameter `rate`. `--fast` is a parameter `fast` with the value
+    `yes`. The other arguments are `args`.
     """
     said = (job["metadata"].get("annotations") or {}).get(ANNOTATION_PARAMETERS)
     if said is not None:

@@ -17,7 +17,7 @@ from tfoperator.report.job import facts_of_replica
 from tfoperator.report.log_lines import plain_lines
 from tfoperator.report.stack_text import waits_at
 
-_MAX_RUNS = 20  # of one replica, the last ones: a crash loop has thousands
+_MAX_RUNS = 20  # of one replica, its last runs: a crash loop has thousands
 
 
 def replica_facts(job: TFJob, pod: Pod, found: tuple[Sequence[LogFile], FinalState]) -> ReplicaFacts:

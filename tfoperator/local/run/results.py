@@ -50,7 +50,7 @@ class RunOutcome(StrEnum):
 
 
 class ReplicaResult(msgspec.Struct, frozen=True, rename="camel"):
-    """The result of one replica. `exit_code` and `last_lines` are those of its last attempt (if it failed).
+    """The result of one replica. `exit_code` and `last_lines` are from its last attempt (if it failed).
 
     `peak_memory` is the largest amount of memory measured for its containers, in bytes: the sum of each container's
     peak, over all attempts. None if they were gone before a measurement.
@@ -70,7 +70,7 @@ class JobResult(msgspec.Struct, frozen=True, rename="camel"):
     """The result of one TFJob. `condition` is empty if it had not ended.
 
     `log_dir` is the directory its TensorBoard showed, for `tensorboard --logdir`; empty if it had none, or it is gone.
-    `report` says why the job did not succeed, and what else went wrong. `parameters` are those that it trained with.
+    `report` has the reasons why the job did not succeed, and other problems. The job trained with `parameters`.
     """
 
     namespace: str
@@ -98,8 +98,8 @@ class JobResult(msgspec.Struct, frozen=True, rename="camel"):
 class RunResult(msgspec.Struct, frozen=True, rename="camel"):
     """The result of a run. `seconds` is its duration, `began` when it began.
 
-    `exit_code` is the command's; that of the outcome, if it is not given. `message` is the reason of a run that failed
-    by itself: its control plane did not start, for example.
+    `exit_code` is the command's exit code; if it is not given, the outcome's. `message` is the reason of a run that
+    failed by itself: its control plane did not start, for example.
     """
 
     outcome: RunOutcome
@@ -127,7 +127,7 @@ class RunResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """What this machine shows of a job's replicas, beside their logs.
+    """The facts of this machine about a job's replicas, beside their logs.
 
     `peaks` has the peak memory of their containers. `kernel_log` is called if a process was killed, and `full_disk`,
     which returns the folder whose disk is full, if a replica has failed. `apart` are replicas that could not have found

@@ -1,8 +1,8 @@
 """Paths below a directory to which untrusted programs write: links are never followed there.
 
-A container may put a link on a path that we, or the engine, are about to open. So each component is opened by itself,
-relative to the one before, and none may be a link. The result is valid until a program moves one of these components:
-`docker.quiet_volumes` prevents that for an engine that resolves the path again.
+A container may put a link on a path that we, or the engine, are about to open. So each component of the path is opened
+by itself, relative to the component before, and must not be a link. The result is valid until a program moves one of
+these components. For an engine that resolves the path again, `docker.quiet_volumes` prevents such moves.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LINK_ERRORS = (errno.ELOOP, errno.ENOTDIR)
 
 
 class UnsafePath(Exception):
-    """A path leaves its volume, contains a link, or is unusable. The message starts with the path and says which."""
+    """A path leaves its volume, contains a link, or is unusable. The message has the path, then the reason."""
 
 
 def parts_beneath(relative: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """One container's log as a file, and its last lines.
 
-The process writes directly to the file: nothing is lost if the agent dies, and the agent can't slow it down.
+The process writes directly to the file. So it loses no lines if the agent dies, and the agent can't slow it down.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _NO_STACKS_PREFIX = "No stacks: "
 class LogFile:
     """One attempt's log. Thread-safe.
 
-    Once `closed`, `exit_code` is how the container ended, None if it never ran to an end; `reason` is its runtime's
-    reason (OOMKilled); `ended` is the time; `stopped` says that it had been asked to end: then its exit code says
-    nothing about its work. `owner` is the UID of the pod. For a process, `pid` is set while it runs, and at its end
+    Once `closed`, `exit_code` is the container's exit code, None if it never ran to an end; `reason` is its runtime's
+    reason (OOMKilled); `ended` is the time. `stopped` is true if it was asked to end: then its exit code is no evidence
+    about its work. `owner` is the UID of the pod. For a process, `pid` is set while it runs, and at its end
     `peak_memory`, the most memory (bytes) that it has used, if that is more than this process has. `stacks` is the file
-    with stacks of its program, and `no_stacks` why there were none although requested.
+    with stacks of its program, and `no_stacks` is the reason if stacks were requested and could not be taken.
     """
 
     def __init__(self, path: Path, owner: str = "") -> None:
@@ -89,10 +89,10 @@ class LogFile:
 
 
 class LogRequest(msgspec.Struct, frozen=True):
-    """A request for the log of a container's latest attempt, or of the one before (`previous`).
+    """A request for the log of a container's latest attempt, or of the attempt before (`previous`).
 
-    Only the last `tail_lines`, and none that was written before `since`; with `timestamps`, each begins with its time
-    (RFC 3339). The HTTP server applies `limit_bytes`. None is no limit, or the beginning.
+    It is for only the last `tail_lines` lines, and only for lines written at or after `since`. With `timestamps`, each
+    line begins with its time (RFC 3339). The HTTP server applies `limit_bytes`. None means no limit, or the beginning.
     """
 
     namespace: str

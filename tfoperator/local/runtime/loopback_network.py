@@ -53,7 +53,7 @@ class LoopbackNetwork:
         self._ports: dict[tuple[str, str, int], tuple[int, socket.socket]] = {}
 
     def port(self, namespace: str, service: str, port: int, host: str = "") -> int:
-        """Return the loopback port for a service's port, or for that of one host in it, until it is released.
+        """Return the loopback port for a port of a service, or of one host in the service, until it is released.
 
         Raises NoFreePort.
         """
@@ -90,9 +90,9 @@ class LoopbackNetwork:
     def rewrite(self, text: str, namespace: str, services: Collection[tuple[str, str]]) -> str:
         """Replace every service address in a text, as seen by a pod in `namespace`.
 
-        `[host.]name.namespace.svc[.domain]:port` is always one. A shorter form is ambiguous, so it counts only
-        if `services`, pairs of namespace and name, contains the service, and if the name of a host begins with that of
-        its service, as those of a TFJob's pods do.
+        `[host.]name.namespace.svc[.domain]:port` is always a service address. A shorter form is ambiguous, so it counts
+        only if `services`, pairs of namespace and name, contains the service. A host in it must have a name that begins
+        with the service's name, like the names of a TFJob's pods.
         """
         if ":" not in text:
             return text

@@ -67,9 +67,9 @@ def real_path(path: str, mounts: Sequence[Mount]) -> str:
 class HostService(msgspec.Struct, frozen=True):
     """A service of this process that containers reach as `https://{name}:{port}`.
 
-    A runtime whose containers have their own networks makes a socket that only one of these networks can reach, at this
-    port, and passes it to `accept`, which then owns it. `accept` is called from any thread, once a pod runs that uses
-    the service.
+    If the containers of a runtime have their own networks, the runtime makes a socket at this port that only a single
+    network can reach, and passes the socket to `accept`, which then owns it. The runtime calls `accept` from any
+    thread, once a pod that uses the service runs.
     """
 
     name: str
@@ -80,14 +80,14 @@ class HostService(msgspec.Struct, frozen=True):
 OnExit = Callable[[int, str], object]
 """Called once, from a thread of the runtime, when a container has ended: (code, reason).
 
-The code is 128 + the signal's number for a killed process; the reason is set if it says more (OOMKilled)."""
+For a killed process, the code is 128 + the signal's number. The reason is set if the runtime has one (OOMKilled)."""
 
 
 class StartLater(Exception):
     """A container can't be started now: its image is being pulled, for example. Retry in `delay` seconds.
 
-    `reason` and the message are those of a kubelet's waiting state, e.g. `ErrImagePull`. With `event`, the reason of an
-    event, record a warning.
+    `reason` and the message are the same as in a kubelet's waiting state, e.g. `ErrImagePull`. If there is an `event`,
+    record a warning with this reason.
     """
 
     def __init__(self, reason: str, message: str, delay: float, *, event: str = "") -> None:
@@ -109,7 +109,7 @@ class LaunchError(Exception):
 
 
 class RuntimeUnavailable(Exception):
-    """The runtime is not available on this machine. The message says what to do."""
+    """The runtime is not available on this machine. The message has instructions for the user."""
 
 
 class ContainerStart(msgspec.Struct, frozen=True):
@@ -163,7 +163,7 @@ class Runtime(Protocol):
     """Starts containers. Thread-safe."""
 
     network: LoopbackNetwork
-    """The ports of this machine that replace those of services."""
+    """The ports of this machine that replace the ports of services."""
     peaks: PeakMemory
     """The peak memory of containers, as far as the kernel or a measurement has reported it."""
 
@@ -197,7 +197,7 @@ class Runtime(Protocol):
         """
 
     def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> Beside:
-        """Return how to run a command beside a container. Raises LaunchError, whose message says what to do."""
+        """Return how to run a command beside a container. Raises LaunchError with instructions for the user."""
 
     def measure(self) -> Sequence[Measurement]:
         """Return the usage of all running containers so far, except those that can't be measured or have ended.

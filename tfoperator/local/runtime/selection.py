@@ -1,5 +1,5 @@
-"""The runtimes by name, and the choice of one. Each is loaded only when it is requested: commands must start fast, and
-Docker's library is an extra.
+"""The runtimes by name, and the choice of a runtime. Each runtime is loaded only when it is requested: commands must
+start fast, and Docker's library is an extra.
 """
 
 from __future__ import annotations

@@ -40,9 +40,9 @@ _JOB_INDEX = "job"
 
 
 class Health(InformerMetrics):
-    """Why a kind can't be read now, by its plural. Thread-safe: each informer's thread has entries of its own.
+    """The reasons why kinds can't be read now, by the plural of the kind. Thread-safe: informers have separate entries.
 
-    Each namespace has informers of its own: a kind can be read once all of them read it.
+    Each namespace has informers of its own: a kind can be read once all of them can read it.
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
@@ -67,13 +67,13 @@ class Health(InformerMetrics):
         self._set(informer, reason)
 
     def watch_failed(self, informer: str, reason: str) -> None:
-        """Record that it can't be watched. One failure may be an expired version; repeated ones are persistent."""
+        """Record that a watch failed. A single failure may be an expired version; a repeated failure is a problem."""
         if informer in self._unwatched:
             self._set(informer, reason)
         self._unwatched.add(informer)
 
     def list_finished(self, informer: str, seconds: float, items: int) -> None:  # noqa: ARG002 - the hook's signature
-        """Record a read. A kind that may be listed but not watched is listed repeatedly, and stale in between."""
+        """Record a list. A kind that may be listed but not watched is listed repeatedly, and is stale between lists."""
         if informer not in self._unwatched:
             self._set(informer, "")
 
@@ -108,12 +108,12 @@ class Board:
         run: RecordedRun | None = None,
         history: History | None = None,
     ) -> None:
-        """Initialize; a `history` is gone on with."""
+        """Initialize; the board adds to a given `history`."""
         self.local = local
         """Whether the cluster is this machine's own control plane."""
         self._run = run
         self.closed = False
-        """Whether its pages are to ask again: another board has taken its place."""
+        """Whether pages must request their streams again: another board has taken the place of this board."""
         self._clock = SystemClock()
         self.history = history or History()
         self.health = Health(self.tell_all)
@@ -147,13 +147,13 @@ class Board:
         return self._informers.stop()
 
     def close(self) -> None:
-        """End the streams of all pages, which ask again then. From any thread."""
+        """End the streams of all pages; the pages then request them again. From any thread."""
         self.closed = True
         self.tell_all()
 
     @property
     def ended(self) -> bool:
-        """Whether what it shows has ended: nothing changes any more."""
+        """Whether it shows a run that has ended, so that changes are no longer possible."""
         return self._run is not None and not self._run.goes_on
 
     @property
@@ -187,11 +187,11 @@ class Board:
         return events_of(job, self._events.lister.by_index(_JOB_INDEX, job.metadata.key))
 
     def tell_all(self) -> None:
-        """Wake every page: a change that belongs to no job."""
+        """Wake every page, for a change that does not belong to a job."""
         self.tell("")
 
     def tell(self, key: str) -> None:
-        """Wake the pages that show a job: it has changed. From any thread."""
+        """Wake the pages that show a job, because it has changed. From any thread."""
         self.listeners.tell(key)
 
     # Called by informers' threads.

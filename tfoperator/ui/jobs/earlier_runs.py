@@ -1,7 +1,7 @@
-"""The logs of a replica's runs before its present one, for a page that is opened after they have ended.
+"""The logs of a replica's earlier runs, for a page that is opened after these runs have ended.
 
-On this machine each run of a container has a file, also the runs of pods that are gone. An API server of another
-cluster has the run before the present one; runs before that are in the log archive only, which the page lists.
+On this machine, each run of a container has a file, even if its pod is gone. The API server of another cluster has only
+the last run before the present run. Runs before that are only in the log archive, which the page lists.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Attempts = Callable[[str, str, str], "Sequence[LogFile]"]
-"""Returns the logs of a container, by the pod's namespace and name, the oldest first: of each attempt, over all pods of
-that name."""
+"""Returns the logs of a container, by the pod's namespace and name: of each attempt, in all pods of that name, the
+oldest first."""
 
 _MAX_RUNS = 20
-"""Earlier runs that are read, the latest ones: a program that fails at its start may have had hundreds."""
+"""Only this many of the latest earlier runs are read: a program that fails at its start may have had hundreds."""
 _LINES = 2000
 """Lines of a batch."""
 _GONE = "gone"
@@ -64,7 +64,7 @@ def earlier_lines(
 
 
 def _before(logs: Sequence[LogFile], run: ContainerRun) -> Sequence[LogFile]:
-    """Return the logs before that of a run: by its number if the pod of each log is known, else all but the last."""
+    """Return the logs before the log of a run: by its number if the pod of the logs is known, else all but the last."""
     own = [number for number, log in enumerate(logs) if log.owner == run.pod_uid]
     return logs[: own[min(run.restarts, len(own) - 1)]] if own else logs[:-1]
 

@@ -1,6 +1,6 @@
 """Data that an API server does not keep: deleted pods, earlier runs and phases, earlier values of metrics.
 
-It is recorded from the first page on, on this machine from the start, within bounds.
+It is recorded from the first page on, or on this machine from the start. Its size is limited.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from tfoperator.ui.jobs.phases import SeenPhases, follow
 from tfoperator.ui.jobs.timeline import PodRecord, observe
 
 MAX_JOBS = 5000
-"""Maximum number of jobs with a history; the one that changed longest ago is dropped first."""
+"""Maximum number of jobs with a history; the job that changed longest ago is dropped first."""
 MAX_PODS = 2000
-"""Pods per job, including present ones."""
+"""Pods per job, including present pods."""
 MAX_RUNS = 50
 """Runs per pod: the latest."""
 
@@ -60,7 +60,7 @@ class History:
             self._of(job_uid).curves.add(progress, now)
 
     def saw_usage(self, job_uid: str, usage: JobUsage) -> None:
-        """Record what the job's time went to since the last time."""
+        """Record the phases of the job's time since the last call."""
         with self._lock:
             memory = self._of(job_uid)
             memory.phases = follow(memory.phases, usage)

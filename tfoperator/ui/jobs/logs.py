@@ -1,6 +1,6 @@
 """The logs of some replicas for one page: a thread per run of a container reads, the event loop takes the lines.
 
-A slow page slows down its threads, which wait until it has taken their lines; nothing is dropped.
+The threads wait until the page has taken their lines. So a slow page slows down its threads, and gets every line.
 """
 
 from __future__ import annotations
@@ -100,14 +100,14 @@ class LogFeed:
         self._begun: set[str] = set()  # replicas whose earlier runs are read
 
     def follow(self, pods: Iterable[tuple[str, SeenPod]]) -> None:
-        """Read each run of these replicas' pods that is not read yet, of each replica first its earlier runs."""
+        """Read the runs of these replicas' pods that are not read yet, and before them each replica's earlier runs."""
         for replica, pod in pods:
             run = present_run(pod)
             if run is not None and run not in self._open:
                 self._begin(replica, pod, run)
 
     async def take(self, seconds: float) -> list[LogBatch]:
-        """Return the lines read; after that many seconds perhaps nothing."""
+        """Return the lines read; an empty result if there are no lines in that many seconds."""
         try:
             async with asyncio.timeout(seconds):
                 await self._arrived.wait()

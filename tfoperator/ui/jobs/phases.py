@@ -1,7 +1,7 @@
-"""What a job's time went to, one phase after the other: from its sums, as they were seen to grow. Pure.
+"""The phases of a job's time, in their order, computed from the growing sums in its status. Pure.
 
-A status has sums alone. Two of them, one after the other, tell what the time between them went to, and in which order:
-a phase that lasts ends with a write of the status, or soon after.
+A status has only the sum of each phase. From two statuses, one after the other, this module computes the phases of the
+time between them, and their order: a phase that lasts ends with a write of the status, or soon after.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tfoperator.base.clock import utc
 MAX_SPANS = 100
 """Spans per job: the latest."""
 _AGAIN = {UsagePhase.LOST, UsagePhase.STALLED, UsagePhase.SUSPENDED}
-"""Phases between which a job trains or starts again: sums don't tell when."""
+"""Between these phases a job trains or starts again, and the sums don't show when."""
 _MAX_SECONDS = 2**53
 
 
@@ -40,10 +40,10 @@ class SeenPhases(msgspec.Struct, frozen=True):
 
 
 def follow(seen: SeenPhases | None, usage: JobUsage) -> SeenPhases:
-    """Return what is known once these sums were seen, too.
+    """Return the phases with these new sums.
 
-    Where they contradict those before (a job that reports for the first time was starting for longer), the spans are
-    forgotten: what remains are the sums.
+    New sums may contradict the sums before: when a job reports for the first time, the status shows that it was
+    starting for longer. Then the spans are dropped, and only the sums remain.
     """
     if seen is None or seen.usage.since is None or usage.since is None:
         return SeenPhases(usage)
@@ -55,13 +55,13 @@ def follow(seen: SeenPhases | None, usage: JobUsage) -> SeenPhases:
 
 
 def job_time(usage: JobUsage, before: SeenPhases | None) -> dict[str, Any]:
-    """Return a usage and its spans as the page gets them; `before`: what was seen up to now."""
+    """Return a usage and its spans as the page gets them; `before` are the phases that were seen up to now."""
     spans = phase_spans(follow(before, usage))
     return {"usage": msgspec.structs.replace(usage, seconds=_sums(usage)), "spans": spans}
 
 
 def phase_spans(seen: SeenPhases) -> list[PhaseSpan]:
-    """Return all of the job's time, the oldest first: what was not seen, what was, and the present phase."""
+    """Return all of the job's time, the oldest first: the unseen time, the seen spans, and the present phase."""
     usage, spans = seen.usage, list(seen.spans)
     if usage.since is None:
         return []
@@ -72,7 +72,7 @@ def phase_spans(seen: SeenPhases) -> list[PhaseSpan]:
     spans[:0] = _placed(rest, begin - sum(rest.values()), rough=any(rest[phase] for phase in _AGAIN))
     if usage.phase in set(UsagePhase):
         spans.append(PhaseSpan(UsagePhase(usage.phase), _time(usage.since)))
-    # A restart that took less than a second lost none: one span goes on.
+    # A restart of less than a second is not in the sums. So neighbouring spans of the same phase are one span.
     same = [list(group) for _, group in groupby(spans, lambda span: (span.phase, span.rough))]
     return [msgspec.structs.replace(group[0], end=group[-1].end) for group in same]
 
@@ -83,7 +83,7 @@ def _sums(usage: JobUsage) -> dict[UsagePhase, int]:
 
 
 def _placed(spent: Mapping[UsagePhase, int], start: float, first: str = "", *, rough: bool = False) -> list[PhaseSpan]:
-    """Return spans in the order in which a job is in phases; `first`: it was in that one."""
+    """Return spans in the usual order of a job's phases, but begin with the phase `first`, in which the job was."""
     found = []
     for phase in sorted(UsagePhase, key=lambda phase: phase != first):
         if seconds := spent[phase]:

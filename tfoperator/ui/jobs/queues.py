@@ -1,7 +1,7 @@
 """The states of jobs in Kueue's queues, read every few seconds while a page is open and a job is in a queue.
 
-No unusual rights are needed: read errors are shown in the job's line, and without jobs in a
-queue there are no requests.
+This needs no special rights: the page shows read errors in the job's line, and requests are made only if there are jobs
+in a queue.
 """
 
 from __future__ import annotations

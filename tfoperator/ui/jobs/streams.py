@@ -22,14 +22,14 @@ from tfoperator.ui.listening import ChangeListener
 from tfoperator.ui.streaming import HEARTBEAT, Producer, Put, encode, merged, next_changes
 
 _CLOCK_SKEW = 60.0
-"""Seconds by which the clocks of nodes, which date samples, may be behind the API server's, which dates jobs."""
+"""Seconds by which nodes' clocks may be behind the API server's clock. Nodes date samples; the server dates jobs."""
 _ITEMS_PER_LINE = 250
 """Jobs per line, and replicas: between two lines other tasks run."""
 
 
 async def job_list(cluster: Cluster) -> AsyncGenerator[bytes, None]:
     """Yield every job, then changes: `{"jobs": [...]}`, then `{"synced": true}`, `{"jobs": [...], "gone": [...]}`;
-    and `{"used": {...}}`, what jobs use in all, by key and resource, when it was measured again.
+    and after each measurement `{"used": {...}}`, the total usage of jobs, by key and resource.
     """
     board, rounds = cluster.board, 0
     with board.listeners.listening() as listener:
@@ -83,7 +83,7 @@ async def _parts(
         await put(_status(board))
         job = board.job(key)
         if job is not None and job.metadata.uid != uid:
-            # Another job of this name: the page discards the old one, so equal parts are sent again.
+            # Another job has this name now. The page discards the old job, so equal parts must be sent again.
             uid = job.metadata.uid
             sent.clear()
         for name, value in _sections(cluster, job).items():

@@ -1,4 +1,4 @@
-"""What the page shows of a job when it is asked for: its YAML, its report, and the logs in the archive. It blocks."""
+"""The texts of a job that the page shows on request: its YAML, its report, and the logs in the archive. All block."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def job_report(
 ) -> dict[str, str]:
     """Return the report as text, from the logs of the job's pods: slow. Raises TFJobError, KubeError, OSError.
 
-    A `run` that has ended has it already.
+    A `run` that has ended already has the report.
     """
     report = TFJobClient(client=client, archive_dir=archive_dir, run=run).get_job_report(name, namespace)
     return {"report": "\n".join(report_lines(report))}

@@ -13,7 +13,7 @@ from tfoperator.ui.jobs.objects import SeenPod
 
 
 class TimelineRun(msgspec.Struct, frozen=True):
-    """One run of a replica's container; without `finished` it runs. `stopped`: by the end of its job."""
+    """One run of a replica's container. Without `finished` it still runs; `stopped`: the end of its job stopped it."""
 
     started: datetime
     finished: datetime | None = None
@@ -26,9 +26,9 @@ class TimelineRun(msgspec.Struct, frozen=True):
 class PodRecord(msgspec.Struct, frozen=True):
     """The present and past of one pod. `gone`: the time of its deletion.
 
-    `runs` are in their order, known by their start and end: a container that waits for its restart counts its last run,
-    or does not, depending on its kubelet. Times are whole seconds, so two runs may have begun in the same one.
-    `restarts` is the pod's own number.
+    `runs` are in their order. They are identified by their start and end, not by their number: while a container waits
+    for its restart, some kubelets count its last run, and others don't. Times are whole seconds, so two runs may have
+    begun in the same second. `restarts` is the pod's own number.
     """
 
     name: str
@@ -44,8 +44,8 @@ class PodRecord(msgspec.Struct, frozen=True):
 class Span(msgspec.Struct, frozen=True, omit_defaults=True):
     """A period in the life of a replica. `state`: pending, running, succeeded, failed, stopped, waiting.
 
-    `end` None: until now. `succeeded`, `failed` and `stopped` are runs that ended so; `waiting` is the time between
-    two runs.
+    If `end` is None, the period goes on. `succeeded`, `failed` and `stopped` are runs that ended this way; `waiting` is
+    the time between two runs.
     """
 
     state: str
@@ -57,7 +57,7 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def observe(pod: SeenPod, replica: str, before: PodRecord | None, now: datetime) -> PodRecord:
-    """Return the record with the pod's present status. Earlier runs, which the status has no more, are kept."""
+    """Return the record with the pod's present status. Keep earlier runs, which the status no longer contains."""
     runs = before.runs if before is not None else ()
     status = container_status(pod)
     if status is not None:
@@ -118,7 +118,7 @@ def _spans(record: PodRecord) -> Iterator[Span]:
 
 
 def _with(runs: tuple[TimelineRun, ...], run: TimelineRun) -> tuple[TimelineRun, ...]:
-    """Return the runs with the present state of one of them, or with a new one. Of equal starts the later is last."""
+    """Return the runs with a run's present state, or with a new run. Of runs with equal starts, the later is last."""
     same = [
         at
         for at, earlier in enumerate(runs)

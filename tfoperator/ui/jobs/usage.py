@@ -71,7 +71,7 @@ class UsageSamples(Repetition):
             return samples[-1].used if samples else {}
 
     def _ask(self) -> float:
-        """Send one request; return the seconds until the next one."""
+        """Send one request; return the seconds until the next request."""
         problem = ""
         try:
             for namespace in self._namespaces:

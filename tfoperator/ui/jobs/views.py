@@ -69,7 +69,7 @@ def job_detail(
 ) -> dict[str, Any]:
     """Return a job on its own page: the row, and further details. `local`: its TensorBoard may be framed.
 
-    `phases` is what was seen of its usage before.
+    `phases` are the phases of its usage that were seen before.
     """
     scheduling = job.spec.policy.scheduling_policy
     return job_row(job, queue) | {
@@ -101,7 +101,7 @@ def job_detail(
 def replica_rows(
     job: TFJob, pods: Sequence[SeenPod], records: Mapping[str, PodRecord], events: Sequence[Event], now: datetime
 ) -> list[dict[str, Any]]:
-    """Return every replica that has or had a pod, and those without one, in the usual order of replicas."""
+    """Return all replicas, in their usual order: replicas that have or had a pod, and replicas without a pod."""
     lives = by_replica(records)
     rows = []
     named = {}
@@ -184,7 +184,7 @@ def _spans(records: Sequence[PodRecord]) -> list[dict[str, Any]]:
 
 
 def _message(job: TFJob, state: JobState, queue: JobQueue | None) -> str:
-    """Return the reason for the job's state: how it ended, or what it waits for, here, in its queue or elsewhere."""
+    """Return the reason for the job's state: how it ended, or what it waits for here, in its queue or elsewhere."""
     if final_condition(job) is not None:
         return state.message
     if queue is not None and queue.waits:

@@ -24,7 +24,7 @@ from tfoperator.ui.streaming import HEARTBEAT, Put, encode, merged, next_changes
 MAX_RUNS = 1000
 """Runs in the list: the newest."""
 _READ_SECONDS = 10.0
-"""After so long runs in progress are read again: a lease runs out without a write."""
+"""Seconds after which runs in progress are read again: a lease runs out without a write."""
 _READERS = 4
 _LOG_PAUSE = 0.5
 """Seconds between two reads at the end of a log."""
@@ -158,7 +158,10 @@ class PipelinePages:
     # In the event loop's thread.
 
     async def _parts(self, run_id: str, step: str, seen: asyncio.Event, put: Put) -> None:
-        """Send the parts; tell of the step. A run that goes on is read often: attempts and containers notify nobody."""
+        """Send the parts, and set `seen` once they contain the step.
+
+        A run that goes on is read often, because changes of its attempts and containers cause no notification.
+        """
         loop, sent = asyncio.get_running_loop(), dict[str, bytes]()
         with self._listeners.listening() as listener:
             while True:
@@ -200,7 +203,7 @@ class PipelinePages:
 
 
 class StepLogTail:
-    """The lines of a log that another process writes. `read` from one thread at a time; nothing is open in between.
+    """The lines of a log that another process writes. `read` from one thread at a time; it opens and closes the file.
 
     `find` returns the path at each call, and raises OSError.
     """
@@ -213,10 +216,11 @@ class StepLogTail:
         self._rest = 0  # bytes of a line without an end, which were read after the position
 
     def read(self) -> tuple[list[str], bool]:
-        """Return the lines since the last call, at most a piece; nothing at the end, or while there is no file.
+        """Return the lines since the last call, at most one piece, and whether the file was replaced.
 
-        And whether the file was replaced, so that earlier lines must not be shown any more. A last line without an end
-        is returned when one call has added nothing to it. Links, devices and pipes are not opened. Raises CannotRead.
+        There are no lines at the end, or while there is no file. If the file was replaced, earlier lines must not be
+        shown any more. A last line without a line end is returned if it has not grown since the last call. Links,
+        devices and pipes are not opened. Raises CannotRead.
         """
         before = self._file
         try:

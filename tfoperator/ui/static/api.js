@@ -1,4 +1,4 @@
-// The session, and what the server says: answers in one piece, and streams of JSON lines.
+// The session, and requests to the server: answers in one piece, and streams of JSON lines.
 
 const KEY = "tfoperator-key";
 const QUIET = 25_000; // without a line for so long (the server sends one every 10 s) a stream is broken
@@ -8,11 +8,11 @@ export class Unauthorized extends Error {}
 
 const headers = () => ({ "X-Tfoperator-Key": localStorage.getItem(KEY) ?? "" });
 
-let token = ""; // of a link that has had no answer yet
+let token = ""; // of a link that the server has not answered yet
 
-/** Trade a link's token for a session; what is left of the link in the address bar goes.
+/** Exchange a link's token for a session, and remove the token from the address bar.
  *
- * Throws when there was no answer, or the server failed: the link may be good still, and the next call tries it again. */
+ * Throws when there was no answer, or the server failed: the link may still be valid, and the next call tries it again. */
 export async function signIn() {
   const found = /^#token=([\w-]+)$/.exec(location.hash)?.[1];
   if (found) {
@@ -27,7 +27,7 @@ export async function signIn() {
   if (answer.ok) localStorage.setItem(KEY, (await answer.json()).key);
 }
 
-/** An answer as JSON. Throws Unauthorized, or an Error with the server's words. */
+/** An answer as JSON. Throws Unauthorized, or an Error with the server's message. */
 export async function get(path, query = {}) {
   const answer = await fetch(`${path}?${new URLSearchParams(query)}`, { headers: headers() });
   if (answer.status === 401) throw new Unauthorized();
@@ -38,8 +38,8 @@ export async function get(path, query = {}) {
 
 /** A stream that is opened again when it breaks, until `close()`. `opened()` comes before each first message.
  *
- * A page that nobody sees closes it after half a minute, and opens it again when it is seen: browsers have six
- * connections to a server for all pages together. */
+ * A hidden page closes it after half a minute, and opens it again when it is visible: a browser has six connections to a
+ * server for all pages together. */
 export class Stream {
   constructor(path, query, { opened = () => {}, message, state = () => {} }) {
     Object.assign(this, { path, query, opened, message, state, failures: 0, closed: false, fresh: true });

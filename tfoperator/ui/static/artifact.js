@@ -1,4 +1,4 @@
-// Artifacts: what a step has read and made, and what an artifact came from and went into.
+// Artifacts: the artifacts that a step has read and made, and the lineage of an artifact.
 
 import { get, Unauthorized } from "./api.js";
 import { h, setText } from "./dom.js";
@@ -10,7 +10,7 @@ const INDENTED = 8; // levels of a lineage that are indented further
 
 const STATES = { PENDING: "is to be made", ABANDONED: "was not made", DELETED: "was removed" };
 
-/** By name the artifacts of a step's inputs or outputs. `own` ({run, step}) needs not be told of what it has made. */
+/** The artifacts of a step's inputs or outputs, by name. The maker of an artifact is left out if it is `own` ({run, step}). */
 export function sides(title, side, own) {
   const names = Object.entries(side);
   return h("section", { "aria-label": title }, h("h3", {}, title), names.length ? h("dl", { class: "sides" }, names.map(([name, artifacts]) =>
@@ -25,7 +25,7 @@ function artifact(one, own) {
 
 const link = (one) => h("a", { href: `#/artifacts/${one.id}` }, visible(`${one.type} ${one.id}`));
 
-/** A link to the step that did something; of a run that was removed only its name is left. */
+/** A link to a step; if its run was removed, only the step's name. */
 export function stepLink({ run, step }) {
   return run ? h("a", { href: addressOf(run, step) }, visible(`${step} of run ${run}`)) : h("span", {}, visible(`${step} of a run that was removed`));
 }
@@ -74,7 +74,7 @@ export class ArtifactView {
 
 const panel = (title, content) => h("section", { class: "panel", "aria-label": title }, h("header", {}, h("h2", {}, title)), h("div", { class: "body" }, content));
 
-// An artifact, by whom it was made or read, and below it the next ones.
+// An artifact, the steps that made or read it, and below each step the next artifacts.
 function tree(one, depth = 0) {
   const { artifact: it, executions, next, repeated, cut } = one;
   return h("ul", { class: depth && depth < INDENTED ? "lineage inner" : "lineage" }, h("li", {}, link(it), " ", h("span", { class: "mono" }, visible(it.uri)),

@@ -6,9 +6,9 @@ import { visible } from "./text.js";
 
 const W = 330, H = 170, LEFT = 46, BOTTOM = 20, TOP = 8, RIGHT = 8;
 const FINEST = 400; // points that are drawn per series
-const LARGEST = 1e300; // what lies beyond is drawn here: the distance between two numbers has to be a number
+const LARGEST = 1e300; // larger values are drawn here: the distance between two numbers has to be a number
 
-/** A figure. `series`: [{name, points: [[time, value], ...]}]; `format` says values; `x` says times. With `binary` the
+/** A figure. `series`: [{name, points: [[time, value], ...]}]; `format` formats values; `x` formats times. With `binary` the
  *  lines of the grid are at round numbers of bytes: 4 GiB, 8 GiB. */
 export function chart({ title, series, format = number, x = clock, from0 = false, binary = false }) {
   const drawn = series.map((one, i) => ({ ...one, colour: `c${i % 8}`, points: thinned(one.points) })).filter((one) => one.points.length);
@@ -61,7 +61,7 @@ function ticks(low, high, binary) {
   return found;
 }
 
-// The extremes of each stretch: what stands out stays.
+// The extremes of each stretch, so that outliers stay visible.
 function thinned(points) {
   if (points.length <= FINEST) return points;
   const size = (points.length / FINEST) * 2, found = [];

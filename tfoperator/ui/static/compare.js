@@ -1,11 +1,11 @@
-// Two runs that are over, side by side: how they ended, parameters, last metrics, and their curves over each other.
+// Two runs that are over, side by side: their ends, parameters, last metrics, and their curves over each other.
 
 import { chart } from "./chart.js";
 import { h } from "./dom.js";
 import { capital, count } from "./format.js";
 import { visible } from "./text.js";
 
-const CHARTS = 32; // what a run keeps at most
+const CHARTS = 32; // a run keeps at most so many curves
 
 export class ComparisonView {
   /** `tables`: [[title, header, rows], ...]; `curves`: of each run the points [step, value] by metric. */

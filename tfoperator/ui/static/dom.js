@@ -1,4 +1,4 @@
-// Elements out of data. Text is only ever set as text: nothing here can turn a string into markup.
+// Elements made from data. Text is always set as text: these functions can't turn a string into markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -22,18 +22,18 @@ function fill(element, attributes, children) {
   return element;
 }
 
-/** Set text if it is another: no layout for nothing. */
+/** Set text if it differs: this avoids a needless layout. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Set an attribute if it is another; null removes it. */
+/** Set an attribute if it differs; null removes it. */
 export function setAttribute(element, name, value) {
   if (value === null) element.removeAttribute(name);
   else if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
 }
 
-/** Calls a function once in the next frame, however often it was asked for. */
+/** Calls a function once in the next frame, for any number of requests. */
 export function framed(draw) {
   let asked = 0;
   return () => {

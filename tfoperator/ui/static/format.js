@@ -41,7 +41,7 @@ export function number(value) {
 /** Whether a resource is counted in bytes. */
 export const inBytes = (resource) => resource === "memory" || resource.endsWith("memory") || resource.endsWith("storage");
 
-/** What a resource's use means: cores, bytes, or a number. Each resource has one unit: 0.022 cores stand beside 1.57. */
+/** The use of a resource as text: cores, bytes, or a number. Each resource has one unit: 0.022 cores stand beside 1.57. */
 export function amount(resource, value) {
   if (resource === "cpu") return number(Number(value < 1 ? value.toFixed(3) : value.toPrecision(3)));
   return inBytes(resource) ? bytes(value) : number(value);
@@ -49,7 +49,7 @@ export function amount(resource, value) {
 
 const SUFFIXES = { m: 1e-3, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40, Pi: 2 ** 50, "": 1 };
 
-/** A quantity of Kubernetes (1800m, 4Gi) as `amount` says it; a text that is none unchanged. */
+/** A quantity of Kubernetes (1800m, 4Gi) in the form of `amount`; any other text unchanged. */
 export function quantity(resource, text) {
   const [, digits, suffix] = /^([0-9.]+(?:[eE][-+]?[0-9]+)?)([kKMGTPm]?i?)$/.exec(text) ?? [];
   const value = Number(digits) * SUFFIXES[suffix];
@@ -68,7 +68,7 @@ export function percents(parts, cut) {
   return found;
 }
 
-/** What a message says, without the job's name at its beginning and that it is running, which stand beside it. */
+/** The message without the job's name at its beginning, and without "is running": the page shows both beside it. */
 export function told(message, job) {
   for (const name of [`${job.namespace}/${job.name}`, job.name]) {
     const start = `TFJob ${name} `;
@@ -91,7 +91,7 @@ const BAD = new Set(["Failed", "Stalled", "Diverged", "TimedOut", "Interrupted",
 const RUN = new Set(["Running"]);
 const IDLE = new Set(["Cancelled", "Not run", "Waiting", "Suspended", "Gone", "Stopped", "Terminating", "No pod", "Elsewhere"]);
 
-/** ok, bad, run, wait or "" (nothing to see): how a state looks. */
+/** The look of a state: ok, bad, run, wait or "" (plain). */
 export function tone(state) {
   if (OK.has(state)) return "ok";
   if (BAD.has(state)) return "bad";
@@ -100,7 +100,7 @@ export function tone(state) {
   return /^(Err|Crash|ImagePull|Invalid|CreateContainer)|Error$/.test(state) ? "bad" : "wait";
 }
 
-/** Percent and remaining seconds of `status.progress`, each null if it is not said. */
+/** Percent and remaining seconds of `status.progress`, each null if it is not in the status. */
 export function progressOf(progress) {
   if (!progress) return { percent: null, left: null, step: null };
   const percent = numberIn(progress, "percentage");

@@ -1,4 +1,4 @@
-// The graph of a run: a box for each step where the server has put it, right of those that it reads from.
+// The graph of a run: a box for each step, where the server has put it, on the right of the steps that it reads from.
 
 import { h, s } from "./dom.js";
 import { capital, tone } from "./format.js";
@@ -7,7 +7,7 @@ import { visible } from "./text.js";
 
 const NAME = 24, NOTE = 28; // characters that fit into a box
 
-/** `notes` has by step its state and what stands below its name; each box is a link to its step. */
+/** `notes` has the state of each step, and the text below its name; each box is a link to its step. */
 export function graph(run, notes, chosen) {
   const { width, height, boxes, lines, box_width: wide, box_height: high } = run.picture;
   const nodes = boxes.map(({ name, x, y }) => {

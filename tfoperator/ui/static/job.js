@@ -1,4 +1,4 @@
-// One job: what it does and waits for, and a tab for each way to look closer.
+// One job: its state and the reason for it, and tabs with details.
 
 import { Stream } from "./api.js";
 import { framed, h, setAttribute, setText } from "./dom.js";
@@ -31,9 +31,9 @@ export class JobView {
     clearInterval(this.ticking);
   }
 
-  /** The stream of this job; with `logs` ({logs, tail}) also what those replicas log. */
+  /** The stream of this job; with `logs` ({logs, tail}) also the logs of those replicas. */
   connect(logs = {}) {
-    if (this.closed) return; // a tab that closes asks for the stream without its logs: nobody would close that one
+    if (this.closed) return; // a tab that closes asks for the stream without its logs, but that stream would stay open
     this.stream?.close();
     this.logs = logs;
     this.stream = new Stream("/api/job", { namespace: this.namespace, name: this.name, ...logs }, {
@@ -73,7 +73,7 @@ export class JobView {
     this.draw();
   }
 
-  // Another job of this name is shown from its beginning: nothing of the one before is its own.
+  // Another job of this name is shown from its beginning, without the data of the job before.
   identify(uid) {
     const anew = this.uid !== undefined && this.uid !== uid;
     this.uid = uid;

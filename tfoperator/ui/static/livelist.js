@@ -1,4 +1,4 @@
-// A list of things that is live: counted by state, filtered, sorted, and as fluid with 5,000 rows as with five.
+// A live list of things: counted by state, filtered, sorted, and as fast with 5,000 rows as with five.
 
 import { Stream } from "./api.js";
 import { framed, h, setAttribute, setText } from "./dom.js";
@@ -9,7 +9,7 @@ import { VirtualList } from "./virtual.js";
 const NARROW = matchMedia("(max-width: 760px)");
 const WIDE_ROW = 56, NARROW_ROW = 74;
 
-/** Of things with a `key`, which come as a stream. What differs is in `kind`: `path` and `part` of the stream, `address`
+/** A list of things with a `key`, which come as a stream. `kind` has the differences: `path` and `part` of the stream, `address`
  * of the list, `title`, `label` and `placeholder` for people, `columns` ([value, label]; right-aligned from the fourth on),
  * `order` of states, `state(thing)`, `text(thing)` that is filtered, `value(by)` that is sorted by (from high to low at
  * first if `down` has it), `draw(parts, thing, several)` of a row (`several` namespaces), `empty` (title, hint), `looking`, `trouble(reasons)`. */
@@ -184,7 +184,7 @@ function row(columns) {
   return element;
 }
 
-/** The parts of a row that every kind has: `name`, `place`, `address`, `state`, its `tone`, what it `does` (with a `hint`), `percent`. */
+/** Draw the parts of a row that every kind has: `name`, `place`, `address`, `state`, its `tone`, its activity `does` (with a `hint`), `percent`. */
 export function drawParts({ name, place, badge, bar, meter, does, cells }, one) {
   setText(name, visible(one.name));
   setAttribute(name, "href", one.address);

@@ -1,9 +1,9 @@
-// The lines of one replica, and which of them a search finds. Knows nothing of elements.
+// The lines of one replica, and the lines that a search finds. It is independent of elements.
 
 import { plain } from "./text.js";
 
-export const MARK = "\u0000"; // begins a line of our own
-const SLICE = 20_000; // lines that are searched before something else has its turn
+export const MARK = "\u0000"; // begins a line of the page itself
+const SLICE = 20_000; // lines that are searched before other work has its turn
 
 export class LogBuffer {
   constructor(most) {
@@ -14,7 +14,7 @@ export class LogBuffer {
   clear() {
     this.lines = [];
     this.dropped = 0; // lines from the beginning that are not kept any more
-    this.hits = []; // numbers of lines, ascending, that the search finds among those looked at
+    this.hits = []; // numbers of the found lines, ascending, among the lines that were searched
     this.looked = 0;
   }
 
@@ -29,14 +29,14 @@ export class LogBuffer {
     }
   }
 
-  /** Look for text (in lower case; "" for nothing) from the first line on. */
+  /** Search for text (in lower case; "" for no search) from the first line on. */
   search(text) {
     this.text = text;
     this.hits = [];
     this.looked = 0;
   }
 
-  /** Look at some more lines; whether there are still others. */
+  /** Search some more lines; return whether there are still others. */
   look() {
     const end = Math.min(this.lines.length, this.looked + SLICE);
     if (this.text) {

@@ -1,4 +1,4 @@
-// One replica's log: only the lines in sight are drawn, and it stays at its end while that is in sight.
+// One replica's log: only the visible lines are drawn, and it stays at its end while the end is visible.
 
 import { framed, h, setText } from "./dom.js";
 import { count } from "./format.js";
@@ -10,7 +10,7 @@ export class LogPane {
   constructor(name, most, title = name) {
     this.name = name;
     this.buffer = new LogBuffer(most);
-    this.waiting = []; // what came while the pane was paused
+    this.waiting = []; // lines that came while the pane was paused
     this.run = null;
     this.only = false;
     this.now = -1; // the hit that was jumped to, among the hits
@@ -36,7 +36,7 @@ export class LogPane {
     this.settle();
   }
 
-  /** Lines of a run; a run's first ones come after a line that says so. */
+  /** Lines of a run; before a run's first lines comes a line that names the run. */
   take({ pod, uid = "", restarts, lines = [], problem }) {
     const run = `${pod} ${uid} ${restarts}`;
     const found = [];
@@ -45,7 +45,7 @@ export class LogPane {
       if (this.run !== null || restarts > 0) found.push(`${MARK}${pod}${anew}, run ${restarts + 1}`);
       Object.assign(this, { run, uid });
     }
-    // No line of a program is taken for the page's own, which are not searched.
+    // A program's line must not look like a line of the page itself: a search skips the page's own lines.
     for (const line of lines) found.push(line.startsWith(MARK) ? `\ufffd${line.slice(1)}` : line);
     if (problem) found.push(`${MARK}${problem}`);
     if (this.paused) {
@@ -73,11 +73,11 @@ export class LogPane {
     this.settle();
   }
 
-  /** Jump to the next hit (`step` 1) or the one before (-1); whether there is one. */
+  /** Jump to the next hit (`step` 1) or the hit before (-1); return whether there are hits. */
   jump(step) {
     const { hits } = this.buffer;
     const shown = this.only ? hits[this.list.first] ?? 0 : this.list.first;
-    // Who types and presses Enter at once is before the search: it goes on here, as far as the answer needs.
+    // A user who types and presses Enter at once is faster than the search: so search on until the next hit is found.
     while ((!hits.length || hits.at(-1) < shown) && this.buffer.look());
     if (!hits.length) return false;
     if (this.now < 0) {
@@ -137,7 +137,7 @@ function piece(part, classes) {
   return classes ? h("span", { class: classes }, part.text) : document.createTextNode(part.text);
 }
 
-// What is searched for, apart from the rest. A hit that goes over a change of colour is not marked, but its line is found.
+// Split a text into hits and the rest. A hit across a change of colour is not marked, but its line is found.
 function marked(text, wanted) {
   if (!wanted) return [{ text }];
   const found = [], lower = text.toLowerCase();

@@ -1,4 +1,4 @@
-// The logs of several replicas side by side: live or of the archive, with search and pause.
+// The logs of several replicas side by side: live or from the archive, with search and pause.
 
 import { get } from "./api.js";
 import { h, setAttribute } from "./dom.js";
@@ -7,7 +7,7 @@ import { LogPane } from "./logpane.js";
 import { visible } from "./text.js";
 
 const AT_FIRST = 4, MOST = 16; // replicas side by side
-const LINES = 500_000; // that a page keeps
+const LINES = 500_000; // lines that a page keeps
 const TAIL = 10_000, WHOLE = 500_000;
 const CHIPS = 24;
 
@@ -98,7 +98,7 @@ export class LogsTab {
     if (!number) this.grid.replaceChildren(h("div", { class: "panel empty" }, h("h2", {}, "No log is shown"), h("p", {}, this.names.length ? "Choose a replica above." : "No replica has a pod now.")));
   }
 
-  /** A new stream begins: it tells everything again. */
+  /** A new stream begins, which sends all lines again. */
   restart() { for (const pane of this.panes.values()) if (!pane.archived) pane.clear(); }
 
   log(batch) { this.panes.get(batch.replica)?.take(batch); }

@@ -1,4 +1,4 @@
-// The page: which view there is, by the address; and what holds for all of them.
+// The page: it selects the view by the address, and has the parts that all views share.
 
 import { get, signIn, Unauthorized } from "./api.js";
 import { ArtifactView } from "./artifact.js";
@@ -62,7 +62,7 @@ function route() {
   }
 }
 
-// Which of the parts one is in; without more than one there is nothing to choose.
+// Mark the part that is shown, jobs or pipelines. With only one part, the navigation is hidden.
 function mark(part) {
   const pipelines = part === "runs" || part === "artifacts";
   nav.hidden = !(about.jobs && about.pipelines);
@@ -89,7 +89,7 @@ function keys(event) {
   else if (event.key === "Escape" && view?.up) location.hash = view.up;
 }
 
-// Where one has signed in already, too: another server may answer here by now, which knows no session of the one before.
+// Sign in even if the page has a session: another server may use this address by now, and reject the session.
 async function start() {
   clearTimeout(starting);
   try {

@@ -1,4 +1,4 @@
-// What a person wants to know first: progress with its curves, the replicas' lives, conditions and events.
+// The first tab of a job: progress with its curves, the replicas' lives, conditions and events.
 
 import { chart } from "./chart.js";
 import { h, setText } from "./dom.js";
@@ -66,7 +66,7 @@ export class OverviewTab {
   }
 }
 
-// Over steps, where each point has one.
+// A curve, over steps if each point has a step, else over time.
 function curve([name, points]) {
   const stepped = points.every(([, , at]) => at >= 0);
   return chart({ title: name, series: [{ name, points: points.map(([time, value, at]) => [stepped ? at : time, value]) }], ...(stepped && { x: (at) => `step ${count(Math.round(at))}` }) });
@@ -78,7 +78,7 @@ function metrics(progress) {
     h("dd", {}, Number.isFinite(Number(value)) ? number(Number(value)) : visible(value))))) : null;
 }
 
-// The replicas that are furthest behind, where several report; when all is done nobody is.
+// The replicas that are furthest behind, if several report; none when the training is complete.
 function behind(progress) {
   if (progressOf(progress).percent === 100) return null;
   const all = Array.isArray(progress.behind) ? progress.behind : [];
@@ -87,7 +87,7 @@ function behind(progress) {
   return known.length ? h("p", { class: "muted" }, visible(`Behind: ${known.map(({ name, step }) => `${name}${Number.isFinite(step) ? ` at step ${count(step)}` : ""}`).join(", ")}`)) : null;
 }
 
-// What one may want to do to a job, as it is typed.
+// Commands for this job, as a user types them.
 function commands(job, options) {
   const where = `${job.name} -n ${job.namespace}${options && ` ${options}`}`, workers = job.replicas.Worker;
   return [!job.completed && !job.queueState && `${job.suspended ? "resume" : "suspend"} ${where}`, !job.completed && workers && `scale ${where} --workers ${workers}`,

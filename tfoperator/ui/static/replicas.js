@@ -8,7 +8,7 @@ import { VirtualList } from "./virtual.js";
 const W = 1000; // units of a lane's width
 const KEY = [["pending", "pending or waiting"], ["running", "running"], ["succeeded", "succeeded"], ["failed", "failed"], ["stopped", "stopped"]];
 const ENDS = new Set(["succeeded", "failed", "stopped"]), MARK = 10; // units of the mark at the end of a run
-const HIGH = 40, MOST = 12; // pixels of a row, rows in sight
+const HIGH = 40, MOST = 12; // pixels of a row, visible rows
 
 export class ReplicasPanel {
   constructor() {
@@ -35,7 +35,7 @@ export class ReplicasPanel {
     const starts = replicas.flatMap((one) => one.spans.map((span) => span.start));
     this.from = Math.min(job.created ?? Infinity, ...starts.slice(0, 10_000));
     const ends = replicas.flatMap((one) => one.spans.map((span) => span.end ?? (job.completed && one.state !== "Running" ? job.completed : Date.now() / 1000)));
-    const now = Date.now() / 1000, phases = job.time?.spans ?? []; // which a job without pods has, too
+    const now = Date.now() / 1000, phases = job.time?.spans ?? []; // a job without pods has phases, too
     this.to = Math.max(this.from + 1, ...ends.slice(0, 10_000), ...phases.map((span) => Math.min(span.end ?? now, now)));
     this.drawAxis();
     this.list.element.style.height = `${Math.max(1, Math.min(replicas.length, MOST)) * HIGH}px`;
@@ -87,7 +87,7 @@ export class ReplicasPanel {
     setAttribute(lane, "aria-label", replica.spans.map(words).join("; ") || "no pod yet");
   }
 
-  // A run has the colour of what it did at the time; how it ended is a mark at its end.
+  // A run has the colour of a running replica; a mark at its end shows how it ended.
   span(span) {
     const x = this.at(span.start), width = Math.max(2, this.at(span.end ?? this.to) - x);
     const [y, height] = span.state === "pending" || span.state === "waiting" ? [8, 6] : [4, 14];

@@ -1,4 +1,4 @@
-// CPU, memory and whatever else replicas use, over time and beside their limits.
+// CPU, memory and other resources that replicas use, over time and beside their limits.
 
 import { chart } from "./chart.js";
 import { h } from "./dom.js";

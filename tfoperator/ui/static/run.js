@@ -1,4 +1,4 @@
-// One run of a pipeline: its graph, its steps, and of one step all that is known, with its log.
+// One run of a pipeline: its graph, its steps, and the details of one step with its log.
 
 import { Stream } from "./api.js";
 import { framed, h, setAttribute, setText } from "./dom.js";
@@ -49,7 +49,7 @@ export class RunView {
       this.notice, this.why, this.facts, this.parameters, this.content);
   }
 
-  /** Show a step by its name; without one, that which a person wants to see first. */
+  /** Show a step by its name; without a name, the step that a person wants to see first. */
   select(step) {
     const asked = step !== undefined;
     const name = step ?? this.first();

@@ -27,7 +27,7 @@ const RUNS = {
 /** Where the page shows a run, or one of its steps. */
 export const addressOf = (run, step) => `#/runs/${encodeURIComponent(run)}${step === undefined ? "" : `/${encodeURIComponent(step)}`}`;
 
-/** Seconds that a run or a step took so far. What lost its runner took nobody knows how long. */
+/** Seconds that a run or a step took so far; null if it lost its runner, because then the time is unknown. */
 export function took({ began, ended, state }) {
   if (began === null || began === undefined) return null;
   return ended ? ended - began : state === "running" ? Date.now() / 1000 - began : null;

@@ -1,4 +1,4 @@
-// One step of a run: how it went, what it read and made, and its log.
+// One step of a run: its end, its inputs and outputs, and its log.
 
 import { properties, sides, stepLink } from "./artifact.js";
 import { h, setAttribute, setText } from "./dom.js";
@@ -7,7 +7,7 @@ import { LogPane } from "./logpane.js";
 import { took } from "./runs.js";
 import { visible } from "./text.js";
 
-const LINES = 100_000; // that a page keeps
+const LINES = 100_000; // lines that a page keeps
 
 export class StepPanel {
   constructor(name) {

@@ -26,7 +26,7 @@ class TextTab {
   }
 }
 
-// A line that hangs below its own beginning where it is wrapped. With its end, so that it is copied as a line.
+// A line with a hanging indent where it is wrapped. It includes its line end, so that it is copied as a line.
 function hanging(line) {
   const element = h("span", { class: "line" }, pieces(line).map(({ text, classes }) => (classes ? h("span", { class: classes }, text) : text)), "\n");
   element.style.setProperty("--indent", Math.min(/^[ |]*/.exec(line)[0].length, 16));

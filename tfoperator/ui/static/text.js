@@ -1,6 +1,6 @@
-// Strangers' text (names, messages, logs) made fit to be shown. Pure.
+// Makes foreign text (names, messages, logs) safe to be shown. Pure.
 
-// Characters that reorder or hide what stands around them, and control characters but the tab.
+// Characters that reorder or hide the text around them, and control characters except the tab.
 const ODD = /[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
 const SEQUENCE = new RegExp([
   "\\u001b\\[[0-9;:]*m", // colours
@@ -11,12 +11,12 @@ const SEQUENCE = new RegExp([
 const COLOUR = /^\u001b\[([0-9;:]*)m$/;
 export const LONGEST = 5000; // characters of a line that are drawn
 
-/** Text of one line or more, whose odd characters are shown as what they are, e.g. ⟨202E⟩. */
+/** Text of one line or more, with the codes of odd characters, e.g. ⟨202E⟩. */
 export function visible(text) {
   return String(text ?? "").replace(ODD, (c) => (c === "\n" ? c : `\u27e8${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`));
 }
 
-/** What a terminal would show of a line: after the last carriage return, without sequences but colours. */
+/** The part of a line that a terminal would show: the text after the last carriage return. */
 export function shown(line) {
   const trimmed = line.endsWith("\r") ? line.slice(0, -1) : line;
   const at = trimmed.lastIndexOf("\r");
@@ -75,7 +75,7 @@ function styled(before, codes) {
   return style;
 }
 
-// One of 256 colours, or of 16 million: the nearest of the eight that both schemes have.
+// Replace one of 256 or of 16 million colours by the nearest of the eight colours that both schemes have.
 function extended(numbers, at) {
   if (numbers[at] === 2) return [nearest(numbers[at + 1] ?? 0, numbers[at + 2] ?? 0, numbers[at + 3] ?? 0), 4];
   const n = numbers[at + 1] ?? 0;

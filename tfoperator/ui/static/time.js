@@ -1,4 +1,4 @@
-// What the job's time went to: a lane in the scale of the replicas' ones, and the sums, which are its legend.
+// The phases of the job's time: a lane with the same scale as the replicas' lanes, and the sums, which are its legend.
 
 import { h, setAttribute, setText } from "./dom.js";
 import { capital, clock, count, duration, percents, tone } from "./format.js";
@@ -44,7 +44,7 @@ export class TimePanel {
   }
 }
 
-// Up to `since` they are in the status; since then the job has been in its phase.
+// Up to `since`, the sums are in the status; after it, the job has been in its phase.
 function sums({ seconds, phase = "", since }, now) {
   return { ...seconds, ...(Object.hasOwn(seconds, phase) && { [phase]: seconds[phase] + passed(since, now) }) };
 }

@@ -1,9 +1,9 @@
-// A list of any length of which only the rows in sight exist: each has the same height, and is used again.
+// A list of any length of which only the visible rows exist. All rows have the same height, and are used again.
 
 import { framed, h } from "./dom.js";
 
-const BEYOND = 8; // rows above and below those in sight
-const TALLEST = 15_000_000; // pixels; browsers give up somewhat above
+const BEYOND = 8; // rows above and below the visible rows
+const TALLEST = 15_000_000; // pixels; browsers fail somewhat above
 
 /** Rows of `height` pixels in a scrolling element. `make()` gives an empty row, `draw(row, index)` fills it. */
 export class VirtualList {
@@ -20,7 +20,7 @@ export class VirtualList {
 
   close() { this.observer.disconnect(); }
 
-  /** How many rows there are now; those in sight are drawn anew. */
+  /** Set the number of rows; draw the visible rows again. */
   resize(length) {
     this.length = Math.min(length, Math.floor(TALLEST / this.height));
     this.refresh();
@@ -32,7 +32,7 @@ export class VirtualList {
 
   get atEnd() { return this.element.scrollTop + this.element.clientHeight >= this.length * this.height - this.height * 1.5; }
 
-  /** Bring a row into sight. */
+  /** Make a row visible. */
   show(index, place = "nearest") {
     const top = index * this.height, seen = this.element.scrollTop, high = this.element.clientHeight;
     if (place === "middle") this.element.scrollTop = top - high / 2;

@@ -1,7 +1,7 @@
 """OpenAPI documents, as far as clients need them: for `kubectl explain`, and for the check of unknown fields.
 
-Each PATCH operation lists the `fieldValidation` parameter, which tells kubectl that the server checks fields, so that
-it does not do so with its own schema.
+Each PATCH operation lists the `fieldValidation` parameter. So kubectl leaves the check of fields to the server, and
+does not check them with its own schema.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def openapi_v2_protobuf() -> bytes:
     """Return the OpenAPI 2 document as protobuf, without any kinds.
 
     kubectl needs it to validate a `kind: List`, and skips items whose kind isn't in it. With kinds, kubectl would also
-    compute strategic patches from it, for which it would have to say how each list is merged.
+    compute strategic patches from it, so the document would have to describe how each list is merged.
     """
     info = _text(1, _INFO_OBJECT["title"]) + _text(2, _INFO_OBJECT["version"])
     return _text(1, "2.0") + _bytes(2, info) + _bytes(8, b"")  # the field numbers of OpenAPIv2.proto; 8 is the paths
@@ -125,8 +125,9 @@ class OpenAPI:
                 schemas[name] = {**schema, "x-kubernetes-group-version-kind": [gvk]}
             base = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
             scope = "/namespaces/{namespace}" if resource.namespaced else ""
-            # No request content is listed on purpose: kubectl would compute strategic patches from these schemas, and
-            # those of custom kinds do not describe the merging of lists; for built-in kinds it has its own.
+            # The content of requests is left out on purpose. With it, kubectl would compute strategic patches from
+            # these schemas, but the schemas of custom kinds do not describe how to merge lists. For built-in kinds,
+            # kubectl has its own schemas.
             operation = {
                 "operationId": f"patch{resource.kind}",
                 "parameters": [{"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}],

@@ -1,7 +1,7 @@
 """The representations that a client can request: whole objects, metadata only, or a table; as object, list or watch.
 
 Whole objects are never encoded here: their stored JSON is copied into the response. A client that requests protobuf
-gets JSON, which client libraries accept; only one that accepts none of our types is refused (406).
+gets JSON, which client libraries accept. Only a client that accepts none of our types is refused (406).
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def negotiate(accept: str) -> Wanted:
 
 
 class Representation:
-    """Encodes whole objects, and lists and watches of them; its subclasses the other forms."""
+    """Encodes whole objects, and lists and watches of whole objects. Its subclasses encode the other forms."""
 
     def __init__(self, api_version: str, kind: str) -> None:
-        """Take those of an object in this form."""
+        """Take the API version and the kind that an object has in this form."""
         self._api_version = api_version
         self._kind = kind
 

@@ -1,6 +1,6 @@
-"""The columns of `kubectl get`: of custom kinds those of their CRD, of built-in ones kube-apiserver's.
+"""The columns of `kubectl get`: a custom kind has the columns of its CRD, a built-in kind has kube-apiserver's columns.
 
-Rows are computed here, not by kubectl, as the protocol requires (`as=Table`). Pure.
+The server computes the rows, not kubectl, as the protocol requires (`as=Table`). Pure.
 """
 
 from __future__ import annotations

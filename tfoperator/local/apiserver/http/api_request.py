@@ -1,4 +1,4 @@
-"""A request to the API: HTTP's, with its query taken apart."""
+"""A request to the API: the HTTP request, with its query parsed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tfoperator.servers.http.messages import Request
 
 
 class ApiRequest(msgspec.Struct, frozen=True):
-    """One request. `path` is percent-encoded; of parameters that come several times, `query` has the first."""
+    """One request. `path` is percent-encoded; if a parameter occurs several times, `query` has its first value."""
 
     method: str
     path: str
     query: Mapping[str, str]
     commands: tuple[str, ...]
-    """The parts of a command, the parameters `command`: the only ones that may come several times."""
+    """The parts of a command, from the parameters `command`. Only this parameter may occur several times."""
     headers: Mapping[str, str]
     """By their names in lower case."""
     body: bytes

@@ -38,7 +38,7 @@ class _Size(msgspec.Struct, rename="pascal"):
 
 
 class _TerminalOutput(asyncio.StreamReaderProtocol):
-    """Reads a terminal, whose end is an error: without this, what is still to be read would be dropped for it."""
+    """Reads a terminal. The end of a terminal is an error, for which the base class would drop unread output."""
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - EIO, once all its programs have ended
         super().connection_lost(None)
@@ -112,7 +112,7 @@ class ExecProgram:
             self._stdin.close()
 
     def resize(self, size: bytes) -> None:
-        """Set the size of the command's terminal, if it has one, to the client's."""
+        """Set the size of the command's terminal, if it has a terminal, to the size of the client's terminal."""
         if self._terminal is None:
             return
         try:
@@ -133,7 +133,8 @@ class ExecProgram:
         """Close the terminal."""
         for transport in self._opened:
             transport.close()
-        # What the program has not read is lost. A transport that has closed itself, for the program ended, can't abort.
+        # Input that the program has not read is lost. A transport that closed itself, because the program ended, can't
+        # abort.
         if self._stdin and (self._stdin.transport.get_write_buffer_size() or not self._stdin.is_closing()):
             self._stdin.transport.abort()
         if self._terminal is not None:

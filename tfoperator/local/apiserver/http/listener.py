@@ -1,10 +1,10 @@
-"""The listening socket, its certificate, and which clients may stay connected, and for how long.
+"""The listening socket, its certificate, and the limits for connections.
 
 Any user of the machine can connect. A connection is unauthenticated until a request with the token has come on it. The
-number of these and the time of each are limited, whatever it does meanwhile: nothing, a handshake, or half a
-request. When there are too many, the oldest is closed; all have the same address here, so their users can't be
-distinguished. A client with the token sends it long before enough others follow. Connections with the token are not
-limited: thousands of watches are no fault.
+number of unauthenticated connections and the time of each are limited, no matter what the client sends meanwhile:
+nothing, a handshake, or half a request. When there are too many, the oldest is closed. All clients have the same
+address here, so the server can't distinguish their users. A client with the token sends it long before so many others
+connect. Connections with the token are not limited: thousands of watches are normal.
 
 Client libraries send a bearer token over TLS only, also on loopback, so each run has its own certificate. A kubeconfig
 contains its authority as `certificate-authority-data`: the machine's trust store is not changed.
@@ -23,10 +23,11 @@ from tfoperator.servers.certificates import pem, tls
 from tfoperator.servers.http.connections import Connection, Places
 
 MAX_UNAUTHENTICATED = 128
-"""More than the clients that connect at once; with their connections, fewer than the 1024 files of most processes."""
+"""More than the clients that connect at once, but so few that their connections need fewer files than the limit of most
+processes, 1024."""
 PATIENCE = 10.0
 """Seconds for a client to send the token."""
-_BACKLOG = 1024  # a client that finds it full retries only after a second
+_BACKLOG = 1024  # if it is full, a client retries only after a second
 _VALIDITY = timedelta(days=365)  # far longer than the life of a process that keeps its state in memory
 
 
@@ -52,9 +53,9 @@ def listen_on_loopback(port: int) -> socket.socket:
 
 
 class TokenPlaces(Places):
-    """A bounded number of places for unauthenticated connections, each for some seconds; others have as many as come.
+    """The open connections. The number of unauthenticated connections, and the time of each, are limited.
 
-    Used only in the loop's thread.
+    The number of authenticated connections is not limited. Used only in the loop's thread.
     """
 
     def __init__(self, *, max_unauthenticated: int = MAX_UNAUTHENTICATED, patience: float = PATIENCE) -> None:
@@ -65,7 +66,7 @@ class TokenPlaces(Places):
         self._unauthenticated: dict[Connection, asyncio.TimerHandle] = {}  # the first is the oldest
 
     def add(self, connection: Connection) -> None:
-        """Add it, until its end; end the unauthenticated one that came first when there are too many."""
+        """Add a connection until it ends; if there are too many unauthenticated connections, end the oldest of them."""
         super().add(connection)
         while len(self._unauthenticated) >= self._max_unauthenticated:
             self.end(next(iter(self._unauthenticated)))
@@ -73,7 +74,7 @@ class TokenPlaces(Places):
         self._unauthenticated[connection] = timer
 
     def trust(self, connection: Connection) -> None:
-        """Let it stay: its client has sent the token."""
+        """Let a connection stay: its client has sent the token."""
         timer = self._unauthenticated.pop(connection, None)
         if timer is not None:
             timer.cancel()
@@ -84,6 +85,6 @@ class TokenPlaces(Places):
         self.trust(connection)
 
     def out_of_files(self) -> None:
-        """End all unauthenticated connections: no file descriptor is free."""
+        """End all unauthenticated connections, to free file descriptors."""
         for connection in tuple(self._unauthenticated):
             self.end(connection)

@@ -1,8 +1,8 @@
 """`pods/{name}/log`: selects the container and streams the chunks of the node agent's reader.
 
-A reader is a plain blocking iterator (it reads files), so a thread of a pool reads each chunk, when the one before was
-sent. While it follows a log it must yield at least about every second, `b""` if there is nothing new: only then can it
-be stopped when the client has gone, or the server stops, and can others have the thread.
+A reader is a plain blocking iterator (it reads files), so a thread of a pool reads each chunk when the previous chunk
+was sent. While a reader follows a log, it must yield about every second, `b""` if there is nothing new. Otherwise the
+server can't stop the reader when the client disconnects or the server stops, and other readers can't use the thread.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The node agent's streams of a pod: its log, its stacks, a command beside a container, and a container's output.
 
-The last two, `exec` and `attach`, use a WebSocket. Messages are those of Kubernetes' `v5.channel.k8s.io` and
-`v4.channel.k8s.io`: the first byte is the channel. A client that disconnects ends the command and all processes that it
-has started; so does the end of the container. All of it runs in the server's event loop.
+The last two, `exec` and `attach`, use a WebSocket with the messages of Kubernetes' `v5.channel.k8s.io` and
+`v4.channel.k8s.io`: the first byte is the channel. When the client disconnects or the container ends, the server ends
+the command and all processes that the command has started. All of this runs in the server's event loop.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class NodeStreams(msgspec.Struct, frozen=True):
 
 
 NO_NODE = NodeStreams()
-"""Of an API server without a node agent."""
+"""The streams of an API server without a node agent."""
 
 
 class PodStreams:
@@ -131,7 +131,7 @@ def _check_upgrade(request: ApiRequest) -> None:
 
 
 async def _without_pauses(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
-    """Yield the chunks of a log, without the empty ones of a log that has nothing new."""
+    """Yield the chunks of a log; skip the empty chunks of a log that has nothing new."""
     async for chunk in chunks:
         if chunk:
             yield chunk

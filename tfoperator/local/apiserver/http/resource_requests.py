@@ -1,7 +1,7 @@
 """Requests for resources: collections, objects and their subresources.
 
-A write is one step of the loop (its body is read before, its response is sent after), so no lock is needed and a
-client that disconnects can't leave half a write.
+A write is one step of the event loop: the server reads the body before it, and sends the response after it. So a write
+needs no lock, and a client that disconnects can't leave half a write.
 """
 
 from __future__ import annotations

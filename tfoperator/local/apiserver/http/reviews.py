@@ -1,6 +1,7 @@
 """Reviews: a client's permissions and identity. A client with the token may do everything.
 
-`kubectl auth can-i`, `whoami`, and clients that check their permissions first create these objects; nothing is stored.
+`kubectl auth can-i`, `whoami`, and clients that first check their permissions create these objects. The server answers
+them and does not store them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Watches: all changes of a selection from a starting revision, in order, without gaps.
 
-A watcher is filled by the store's events and emptied by its response; both run in the server's event loop, so
-no change can be lost between taking the initial state and observing changes. Selection is by transition: an object
-that begins to match is ADDED, one that stops matching is DELETED.
+The store's events fill a watcher, and its response empties it. Both run in the server's event loop, so a change can't
+be lost between the initial state and the first observed change. An object that begins to match the selection is ADDED,
+and an object that stops matching is DELETED.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tfoperator.local.apiserver.storage.listing import ListRequest, match_forbid
 from tfoperator.local.apiserver.storage.store import Compacted, Store, StoreChange, StoredObject, encode
 
 BACKLOG_LIMIT = 10_000
-"""Lines that a client may lag behind. Beyond that its watch is ended, so that one that doesn't read can't fill the
-memory; it resumes from the last version it saw, or relists."""
+"""Lines that a client may lag behind. The server ends the watch of a client that lags further behind, so that a client
+that doesn't read can't fill the memory. The client then resumes from the last version that it received, or relists."""
 
 
 def check_watch_options(options: ListRequest) -> None:

@@ -35,7 +35,7 @@ class Column(msgspec.Struct, frozen=True, rename={"json_path": "jsonPath"}):
 
 
 class CustomResource(msgspec.Struct, frozen=True):
-    """One version of a CRD, ready to be served. `view` converts it from and to the stored version, if it isn't that."""
+    """One version of a CRD, ready to be served. If it isn't the stored version, `view` converts from and to that."""
 
     resource: ResourceType
     openapi: Mapping[str, Any]

@@ -13,7 +13,7 @@ from tfoperator.api.pods.rules.resources import HUGE_PAGES, container_sums
 from tfoperator.local.apiserver.members import Json
 
 _POD_RESOURCES = ("cpu", "memory")
-"""What a whole pod can have a limit for, besides huge pages."""
+"""The resources for which a whole pod can have a limit, besides huge pages."""
 
 
 def default_pod(pod: Json) -> None:
@@ -24,7 +24,7 @@ def default_pod(pod: Json) -> None:
 
 
 def default_deployment(deployment: Json) -> None:
-    """Set the defaults of a deployment, including those of its pod template."""
+    """Set the defaults of a deployment and of its pod template."""
     spec = deployment["spec"]
     for field, value in (("replicas", 1), ("revisionHistoryLimit", 10), ("progressDeadlineSeconds", 600)):
         _set(spec, field, value)
@@ -65,7 +65,7 @@ def _default_pod_spec(spec: Json) -> None:
 
 
 def _default_pod_resources(spec: Json) -> None:
-    """Set limits and requests of the whole pod from those of its containers, and its requests from its limits."""
+    """Set the pod's limits and requests from its containers' limits and requests, and its requests from its limits."""
     resources = spec["resources"]
     for kind in ("limits", "requests"):
         _write_quantities(resources.get(kind))

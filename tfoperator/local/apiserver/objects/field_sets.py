@@ -24,7 +24,7 @@ MISSING: Final = object()
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """What a kind's schema says. Paths are dotted; `*` stands for each member that the schema does not name."""
+    """The facts of a kind's schema. Paths are dotted; `*` stands for each member that the schema does not name."""
 
     lists: Mapping[str, tuple[str, ...]]
     """The keys that identify the items of a list; no keys: a set of plain values. All other lists are atomic."""
@@ -34,16 +34,16 @@ class Layout(msgspec.Struct, frozen=True):
     """The objects that are one value (`x-kubernetes-map-type: atomic`)."""
 
     def below(self, dotted: str, name: str) -> str:
-        """Return the path of a member of what is at `dotted`."""
+        """Return the path of a member of the value at `dotted`."""
         path = f"{dotted}.{name}" if dotted else name
         return path if self.members is None or path in self.members else f"{dotted}.*"
 
     def has_presence(self, dotted: str) -> bool:
-        """Return whether what is here is an item of a map, which is owned beside its fields."""
+        """Return whether the value at this path is an item of a map: a writer owns it beside its fields."""
         return self.members is not None and dotted not in self.members
 
     def is_atomic(self, path: Path) -> bool:
-        """Return whether what is at `path` is an object that is one value."""
+        """Return whether the value at `path` is an object that counts as one value."""
         dotted = ""
         for element in path if self.atomic else ():
             dotted = self.below(dotted, element[2:]) if element.startswith("f:") else dotted
@@ -66,7 +66,7 @@ _METADATA = frozenset(f"metadata.{name}" for name in ("annotations", "finalizers
 
 @cache
 def builtin_layout(kind: str) -> Layout:
-    """Return the layout of a built-in kind; for any other kind, that of metadata alone."""
+    """Return the layout of a built-in kind; for any other kind, the layout of its metadata alone."""
     return Layout({path: _MORE_KEYS.get(key, (key,)) if key else () for path, key in merge_keys(kind).items()})
 
 

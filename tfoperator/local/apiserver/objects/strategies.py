@@ -39,7 +39,7 @@ class Strategy:
     name_rule: Callable[[str], str] = staticmethod(name_rules.dns_subdomain)
     """Returns the problem of a name of this kind, or an empty string."""
     layout: Layout | None = None
-    """What server-side apply has to know of a custom kind's schema; None for a built-in kind."""
+    """The facts of a custom kind's schema that server-side apply needs; None for a built-in kind."""
 
     def prune(self, obj: Json) -> list[str]:  # noqa: ARG002 - a hook
         """Remove unknown fields, in place; return their paths. Of built-in kinds only pods and templates of pods do."""
@@ -70,7 +70,7 @@ class Strategy:
 
 
 def _section(obj: Json, field: str) -> None:
-    """Make an absent or null section an empty one: Go's structs always have their members."""
+    """Replace an absent or null section by an empty section: Go's structs always have their members."""
     if obj.get(field) is None:
         obj[field] = {}
 

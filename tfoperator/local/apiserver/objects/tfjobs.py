@@ -1,8 +1,8 @@
 """TFJobs on the embedded server: the CRD of `tfoperator.api`, and its rules by the same validation.
 
 The CRD's CEL rules are not evaluated here; `tfoperator.api.validate` has the same rules and more, so a job that is
-rejected on a laptop would also be rejected, or fail, on a cluster. No webhook converts between versions here, but the
-functions that it calls; objects that it would reject are rejected with its message.
+rejected on a laptop would also be rejected, or fail, on a cluster. The functions of the conversion webhook convert
+between versions, without a webhook. Objects that the webhook would reject are rejected with its message.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _validate_v1alpha2(obj: Json, old: Json | None) -> Iterator[FieldProblem]:
 
 
 def _without_annotation(obj: Json) -> Conversion:
-    """Convert an object to v1 as v1alpha2's rules see it: no schema and no CEL rule reads an annotation."""
+    """Convert an object to v1 without the v1 fields in its annotation: schemas and CEL rules can't read annotations."""
     annotations = {name: value for name, value in (obj["metadata"].get("annotations") or {}).items() if name != V1_ONLY}
     return v1alpha2_to_v1({**obj, "metadata": {**obj["metadata"], "annotations": annotations}})
 

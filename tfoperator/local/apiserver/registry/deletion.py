@@ -37,7 +37,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def policy(self) -> str:
-        """Background, Foreground or Orphan; empty when the request does not say."""
+        """Background, Foreground or Orphan; empty when the request has no policy."""
         if self.propagation_policy:
             return self.propagation_policy
         if self.orphan_dependents is None:
@@ -103,7 +103,7 @@ def plan_deletion(
 def _shorten(metadata: Json, grace: int, now: datetime) -> None:
     """Apply a second DELETE, which can only shorten the grace period.
 
-    If the shorter period is over, the deletion is due now, for a graceful one after the shortest period.
+    If the shorter period is already over, the deletion is due now. A graceful deletion then gets the shortest period.
     """
     left = metadata.get("deletionGracePeriodSeconds") or 0
     if grace < left:

@@ -2,9 +2,9 @@
 
 Server-side apply is also a PATCH: it has the desired fields of an object, which then belong to the writer.
 
-Every function takes a private copy of an object and returns the patched one; the caller validates the result like any
-other update. A malformed patch is a 400; a JSON patch that doesn't apply is a 422. JSON patches have kube-apiserver's
-limits, because their copies can double an object with each operation.
+Every function takes a private copy of an object and returns the patched object; the caller validates the result like
+any other update. A malformed patch is a 400; a JSON patch that doesn't apply is a 422. JSON patches have
+kube-apiserver's limits, because each copy operation can double the size of the object.
 """
 
 from __future__ import annotations

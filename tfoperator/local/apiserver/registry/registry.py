@@ -1,7 +1,7 @@
 """Creates, updates and deletes objects by the rules of all kinds, in kube-apiserver's order.
 
-A write is checked completely before anything is stored, so a rejected one has no effect, and a write that changes
-nothing keeps the resourceVersion and causes no event. Confined to the server's event loop, like the store.
+A write is checked completely before anything is stored, so a rejected write has no effect. A write that changes nothing
+keeps the resourceVersion and causes no event. Confined to the server's event loop, like the store.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Registry:
         return tuple(self._strategies)
 
     def layout(self, resource: ResourceType) -> Layout:
-        """Return what server-side apply has to know of a kind's schema."""
+        """Return the facts of a kind's schema that server-side apply needs."""
         return self._strategies[resource].layout or builtin_layout(resource.kind)
 
     def find(self, resource: ResourceType, namespace: str, name: str) -> StoredObject | None:
@@ -138,9 +138,9 @@ class Registry:
     ) -> Written:
         """Replace an object by the result of `change` for its current version.
 
-        `patch`: it is a PATCH, whose UID is part of the object rather than a precondition, so a different one is
-        invalid instead of a conflict, unless the object's metadata is not taken from the request at all. `owned`: the
-        owners of the new version's fields, if it is written by an apply.
+        With `patch`, the request is a PATCH. The UID in a PATCH is part of the object rather than a precondition, so a
+        different UID is invalid instead of a conflict, unless the update ignores the metadata of the request. `owned`
+        are the owners of the new version's fields, if an apply writes it.
         """
         current = self.get(resource, namespace, name)
         strategy = self._strategies[resource]
@@ -256,7 +256,7 @@ class Registry:
     def _admit_account(self, resource: ResourceType, namespace: str, obj: Json) -> None:
         """Refuse a pod whose service account does not exist, as the admission plugin ServiceAccount does.
 
-        Kubernetes makes the account `default` in each namespace; here a pod has it without that.
+        Kubernetes makes the account `default` in each namespace; here pods can use it although it is not made.
         """
         account = obj["spec"].get("serviceAccountName") if resource is PODS else None
         if not account or account == _DEFAULT_ACCOUNT or name_rules.dns_subdomain(account):

@@ -165,7 +165,7 @@ def evict(registry: Registry, namespace: str, name: str, eviction: Json, now: da
 
 
 def _with_condition(pod: Json, condition: Json) -> Json:
-    """Return the pod with this condition in the place of the one of its type."""
+    """Return the pod with this condition instead of its present condition of the same type."""
     status = pod.setdefault("status", {})
     others = [one for one in status.get("conditions") or () if one.get("type") != condition["type"]]
     status["conditions"] = [*others, condition]

@@ -74,7 +74,7 @@ def _integer(query: Mapping[str, str], name: str) -> int:
 
 
 def parse_revision(text: str) -> int:
-    """Return a resourceVersion as a number, 0 for an absent one. Raises StatusError 400 for anything else."""
+    """Return a resourceVersion as a number, 0 if it is absent. Raises StatusError 400 for anything else."""
     if not text:
         return 0
     try:

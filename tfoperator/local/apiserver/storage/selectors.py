@@ -1,6 +1,6 @@
 """Label and field selectors: parsed once per request, then matched against every object and watch event.
 
-The grammar is that of kubectl's `-l` and `--field-selector`. Both raise a 400 that quotes the invalid part.
+The grammar is the same as for kubectl's `-l` and `--field-selector`. Both raise a 400 that quotes the invalid part.
 """
 
 from __future__ import annotations

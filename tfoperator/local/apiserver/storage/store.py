@@ -4,10 +4,10 @@ A snapshot of any revision in the history is the current state without the later
 lists and watches from the past all come from one bounded history; older revisions have *expired*. Objects are
 never changed once stored: an update stores a new dictionary, so readers need no copies.
 
-A type that is served in several versions is stored in one. The others are views, resource types of their own to all but
-the store, which converts on each read and write, as kube-apiserver does.
+The store keeps a type that has several versions in only one version. The other versions are views: the store converts
+them on each read and write, as kube-apiserver does, and everything else uses them like separate resource types.
 
-Not thread-safe: the store belongs to the server's event loop, so no operation here may block.
+Not thread-safe: the store belongs to the server's event loop, so its operations must not block.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ServedView(msgspec.Struct, frozen=True):
 
 
 class Compacted(Exception):
-    """The revision is older than the history. `oldest` is the first one still usable."""
+    """The revision is older than the history. `oldest` is the first revision that is still usable."""
 
     def __init__(self, oldest: int) -> None:
         """Take the oldest usable revision."""
@@ -69,7 +69,7 @@ class StoredObject:
 
 
 class StoreChange(msgspec.Struct, eq=False, gc=False):
-    """One event. `old` is None for an added object, `new` is None for a deleted one; `last` is the previous state.
+    """One event. `old` is None for an added object, `new` is None for a deleted object; `last` is the newest state.
 
     For a deletion, `last` is the final state with the revision of the deletion.
     """
@@ -102,8 +102,8 @@ class _Shelf:
 class Store:
     """All objects of all resource types. `history_limit` is the number of events kept for each type.
 
-    `first_revision` should exceed every revision of an earlier server on the same address: for a client of that server,
-    its version has then expired, instead of being a future one that never comes.
+    `first_revision` should exceed every revision of an earlier server on the same address. Then the version of a client
+    of that server has expired, and the client lists again. Otherwise it would wait for a version that never comes.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Store:
         return self._shown(resource, stored)
 
     def delete(self, resource: ResourceType, key: str, final: dict[str, Any] | None = None) -> StoredObject:
-        """Remove an existing object; `final` is its state in the event, if not the stored one."""
+        """Remove an existing object; `final` is its state in the event, by default the stored state."""
         shelf = self._shelf(resource)
         old = shelf.objects.pop(key)
         obj = old.copy() if final is None else self._to_store(resource, final)

@@ -67,7 +67,7 @@ def launch_error(run: ContainerStart, error: Exception) -> LaunchError:
 
 
 def runs(api: Any, container: str) -> bool:
-    """Return whether a container runs; True if the engine doesn't say."""
+    """Return whether a container runs; True if the engine doesn't answer that."""
     try:
         return bool(api.inspect_container(container)["State"]["Running"])
     except NotFound:

@@ -1,4 +1,4 @@
-"""How containers reach a service of this process: at the gateway of their own network, and no other network's.
+"""Lets containers reach a service of this process, only at the gateway of their own network.
 
 An engine on this machine makes a bridge for each network, whose address is the containers' gateway. A socket that
 listens at that address could still be reached from other networks, and by any host that sends this machine a packet:
@@ -6,8 +6,8 @@ Linux accepts packets for any of its addresses on each of its interfaces. So the
 (SO_BINDTODEVICE) and receives only packets from that bridge. Besides the network's containers,
 this machine's own programs reach it, like the loopback address: the kernel treats their packets as the bridge's.
 
-Where the bridge is not an interface of this machine (an engine in a virtual machine, in a network namespace of its own,
-or elsewhere) nothing listens, and containers don't get the service's address: they would wait in vain.
+If the bridge is not an interface of this machine (an engine in a virtual machine, in a network namespace of its own, or
+elsewhere), the service does not listen there. Then containers don't get its address: they would wait in vain.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BACKLOG = 128
 
 
 class Unreachable(Exception):
-    """Containers of a network can't reach this process. The message says why."""
+    """Containers of a network can't reach this process. The message has the reason."""
 
 
 class Bridge(msgspec.Struct, frozen=True):
@@ -81,7 +81,7 @@ class HostAccess:
         self._service = service
         self._lock = threading.Lock()  # guards the fields below; making a socket is fast enough to be done under it
         self._open: dict[str, tuple[Bridge, int]] = {}
-        """By the network's name: the bridge and its interface's index: a restarted engine may have made another one."""
+        """The bridge and its interface's index, by the network's name. A restarted engine may have a new bridge."""
 
     def wanted_by(self, pod: LocalPod) -> bool:
         """Return whether a container of the pod has the service's address in its environment."""

@@ -47,7 +47,7 @@ class _Pull:
 
 
 class Images:
-    """Pulls images. Thread-safe. `close()` waits up to 1 s for each pull; one that hangs ends with the process."""
+    """Pulls images. Thread-safe. `close()` waits up to 1 s for each pull; a pull that hangs ends with the process."""
 
     def __init__(self, api: Any, clock: Clock) -> None:
         self._api = api
@@ -71,8 +71,8 @@ class Images:
         try:
             self._pulled(image, policy)
         except StartLater as problem:
-            # The API server's default policy for `latest` is Always. A user who has just built that image here wants
-            # this one.
+            # The API server's default policy for `latest` is Always. If the pull fails, use the image of this machine,
+            # which the user may have just built.
             if problem.reason == PULLING or not _is_latest(image) or not self._is_there(image):
                 raise
             with self._lock:
@@ -144,7 +144,7 @@ class Images:
 
 
 def pull_policy(container: Container) -> str:
-    """Return the container's policy; without one, Kubernetes' default: Always for `latest`, else IfNotPresent."""
+    """Return the container's policy, or else Kubernetes' default: Always for `latest`, IfNotPresent for other tags."""
     return container.image_pull_policy or ("Always" if _is_latest(container.image) else "IfNotPresent")
 
 

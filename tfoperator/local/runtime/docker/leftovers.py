@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 RUN_LABEL = "tfoperator.run"
 OWNER_LABEL = "tfoperator.owner"
 
-_REMOVAL_SECONDS = 30.0  # an engine that removes many containers on a busy machine takes seconds for one
+_REMOVAL_SECONDS = 30.0  # an engine that removes many containers on a busy machine takes seconds for each
 
 
 def new_run() -> dict[str, str]:

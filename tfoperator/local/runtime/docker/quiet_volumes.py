@@ -2,7 +2,7 @@
 
 The engine resolves a path, follows links, and runs as root; it has no call that accepts an open descriptor. A running
 container that has a parent folder of the path mounted could put a link on the path meanwhile (as in CVE-2017-1002101).
-So these containers are paused for that time, and none of them is started then.
+So such containers are paused during that time, and other such containers start only afterwards.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class QuietVolumes:
     """The containers of one run that write to volumes. Thread-safe."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()  # guards the two fields below; no call to the engine is made under it
+        self._changed = threading.Condition()  # guards the two fields below; never call the engine under it
         self._starting: set[_Start] = set()
         self._writers: dict[str, frozenset[Path]] = {}  # by container
 

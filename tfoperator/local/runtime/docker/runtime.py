@@ -74,7 +74,7 @@ class DockerRuntime:
         self.peaks = PeakMemory()
         self.enforces_limits = True
         self.may_have_gpus = True
-        self._without_gpus = False  # set when the engine has reported that it has none
+        self._without_gpus = False  # set when the engine has reported that it has no GPUs
         self._labels = new_run()
         self.run_id = self._labels[RUN_LABEL]
         """The ID in the labels and names of all objects of this run."""

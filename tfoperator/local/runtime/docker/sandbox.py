@@ -40,7 +40,7 @@ _LOAD_ADDRESS = 0x400000
 
 @dataclass
 class Sandbox:
-    """A pod's sandbox. `lock` is held while it is made; a pod has one worker, so no thread waits for long."""
+    """A pod's sandbox. `lock` is held while it is made; a pod has one worker, so other threads don't wait for long."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)  # guards the fields below
     id: str = ""
@@ -58,9 +58,9 @@ def ensure_sandbox_image(engine: Engine) -> None:
 
 
 def names_of(pod: LocalPod, services: Collection[str]) -> list[str]:
-    """Return all names by which other pods reach this one, given the services that select it, as in a cluster's DNS.
+    """Return all names by which other pods reach this pod, given the services that select it, as in a cluster's DNS.
 
-    In a service that the pod names as its subdomain, it has its own name, too.
+    If one of these services is the pod's `subdomain`, the pod has a name of its own in that service, too.
     """
     namespace, own = pod.metadata.namespace, pod.spec.hostname
     hosts = [f"{own}.{service}" for service in services if own and service == pod.spec.subdomain]

@@ -4,7 +4,7 @@ It runs in an isolated Python (`COMMAND`) and imports only small parts of the st
 their imports would take longer than everything else here. The modes are `run` (a new namespace with these mounts),
 `enter` (the namespace of a running container, for `exec`) and `probe` (does this machine permit it?). An ordinary user
 gets the right to mount from a user namespace, in which all IDs stay as they are: user_namespaces(7),
-mount_namespaces(7). The namespace ends with the last process in it, and its mounts with it: nothing has to be removed.
+mount_namespaces(7). The namespace and its mounts end with the last process in it, so they need no removal.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ COMMAND = (
 that is run directly is compiled each time."""
 
 MISSING_DIRECTORY = "no-directory"
-"""Reported if the wanted working directory does not exist; the container starts in the default one."""
+"""Reported if the wanted working directory does not exist; the container starts in the default directory."""
 
 
 def encode(mirrors: Sequence[str], binds: Sequence[tuple[str, str, bool]]) -> list[str]:
     """Return the mounts of a container as arguments for this program, in the order in which they are made.
 
-    `mirrors` are folders in which paths are missing at which something is mounted. Each is covered by an empty folder
-    in memory, which gets all entries of the folder, and can get the missing ones without a change of the machine.
+    `mirrors` are folders that lack a path at which something is mounted. Each is covered by an empty folder in memory.
+    That gets all entries of the covered folder, and can get the missing entries without a change of the machine.
     `binds` are the folders and files of this machine, the paths at which the container sees them, and whether it may
     only read them.
     """
@@ -130,7 +130,7 @@ def _bind(source: int, target: str, *, read_only: bool) -> None:
 
 
 def _mirror(folder: str) -> None:
-    """Cover a folder with an empty one in memory, and bind the folder's entries there."""
+    """Cover a folder with an empty folder in memory, and bind the covered folder's entries there."""
     mode = os.stat(folder).st_mode & 0o7777
     covered = os.open(folder, _O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -246,7 +246,8 @@ def _become(command: list[str], directory: str) -> None:
 def _run(arguments: list[str]) -> None:
     """`run REPORT WANTED DEFAULT MOUNTS COMMAND`: REPORT is the descriptor of a pipe, closed when the program runs.
 
-    A line `no-directory` in it is a warning; a line with an exit code and a message says why there is no program.
+    A line `no-directory` in it is a warning. A line with an exit code and a message is the reason why the program can't
+    run.
     """
     descriptor, wanted, default = int(arguments[0]), arguments[1], arguments[2]
     os.set_inheritable(descriptor, False)

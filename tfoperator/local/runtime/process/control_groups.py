@@ -1,8 +1,8 @@
 """Limits of containers that are processes, enforced by the kernel's control groups: cgroups(7), version 2 or 1.
 
-The groups are made below one that this process may write to: its own, or with version 2 an ancestor that delegates its
-controllers, as that of a user's session with systemd does. The group of a dead process is removed by the next process
-that makes any.
+The groups are made below a group that this process may write to: its own group, or with version 2 an ancestor that
+delegates its controllers, like the group of a user's session with systemd. When a process has died, the next process
+that makes groups removes its group.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ class GroupGuardian(Guardian):
     def start(self) -> None:
         """Start the guardian process. Idempotent."""
         super().start()
-        # Not in its command line, which every user of the machine can read: who knows the mark can have processes of
-        # this user killed.
+        # The mark is not in the command line, which every user of the machine can read: a user who knows the mark can
+        # have processes of this user killed.
         self.tell(b"= %s\n" % self._run_mark.encode())
 
     def add(self, group: int) -> None:
@@ -45,7 +45,8 @@ class GroupGuardian(Guardian):
 class Stragglers:
     """Kills processes of ended containers by their marks. Thread-safe.
 
-    A search reads the environment of every process of the machine, so one serves all containers that ended before.
+    A search reads the environment of every process of the machine, so one search serves all containers that ended
+    before it.
     """
 
     def __init__(self) -> None:

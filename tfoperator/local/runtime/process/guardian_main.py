@@ -90,7 +90,10 @@ def remove_point(path: str | bytes) -> None:
 
 
 def remove_recorded(folder: str) -> None:
-    """Remove the links and mount points recorded in this folder, the newest first: one may lie within another one."""
+    """Remove the links and mount points recorded in this folder, the newest first.
+
+    A newer mount point may lie within an older mount point.
+    """
     try:
         names = sorted(
             (name for name in os.listdir(folder) if name.endswith((_LINK_SUFFIX, _POINT_SUFFIX))), reverse=True

@@ -15,7 +15,7 @@ from tfoperator.local.runtime.protocol import LocalPod, Mount, StartLater
 _MAX_TMPDIR = 60
 """Bytes: a socket's path has at most 108, 104 on macOS, and multiprocessing appends 32 to its folder's path."""
 _RETRY_SECONDS = 1.0
-"""Seconds until a mount path is tried again that another pod has."""
+"""Seconds until a mount path that another pod has is tried again."""
 
 
 class LinkedVolumes:
@@ -77,14 +77,14 @@ class LinkedVolumes:
         volume = mount.source
         if len(os.fsencode(volume)) <= _MAX_TMPDIR:
             return volume
-        # No other user can know this name, and put a link in its place.
+        # Other users can't know this name, so they can't put a link of their own in its place.
         digest = hashlib.sha256(f"{self._mark} {volume}".encode(errors="surrogateescape")).hexdigest()
         link = Path(tempfile.gettempdir(), f"tfo-{digest[:16]}")
         return volume if self._links.make(_user(pod, mount), link, volume) else link
 
 
 def _linked(mounts: Sequence[Mount]) -> list[Mount]:
-    """Return the mounts that need a link: the outer before the inner ones, whatever their order in the manifest."""
+    """Return the mounts that need a link: outer mounts before inner mounts, for any order in the manifest."""
     needed = [mount for mount in mounts if not mount.replaces_tmp and Path(mount.mount_path) != mount.source]
     return sorted(needed, key=lambda mount: len(Path(mount.mount_path).parts))
 

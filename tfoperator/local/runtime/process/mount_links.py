@@ -97,7 +97,7 @@ class MountLinks:
     def release(self, pod: str) -> None:
         """Remove the links that only this pod used. If one can't be removed, that is logged."""
         with self._lock:
-            # The newest first: one may lie in the volume that is an older one's target.
+            # The newest first: a newer link may lie in the volume that is the target of an older link.
             for key in reversed(list(self._users)):
                 self._users[key] = {user for user in self._users[key] if user.pod != pod}
                 if not self._users[key]:

@@ -1,13 +1,13 @@
 """Decides where and how the volumes of a container appear in its mount namespace. Pure: the machine is a function.
 
-A mount path may exist on the machine, or not; in the second case it needs a *mount point*, an empty folder or file:
+If a mount path does not exist on the machine, it needs a *mount point*, an empty folder or file:
 
 - Below another volume, the mount point is made in that volume, as container engines do.
-- In a folder of the system (`/`, `/opt`, `/home`), nothing is made: the container sees a *mirror* of the folder, in
-  memory, with the same entries and the missing one. A file that a program writes directly into such a folder ends with
-  the container, as in a cluster.
+- In a folder of the system (`/`, `/opt`, `/home`), the machine stays unchanged: the container sees a *mirror* of the
+  folder, in memory, with the same entries and the missing entry. A file that a program writes directly into such a
+  folder ends with the container, as in a cluster.
 - In a folder of a person (a home, `/tmp`, the working directory), the mount point is made on the machine, and is
-  removed after the last container that needs it: a mirror would hide what programs write there.
+  removed after the last container that needs it: a mirror would hide the files that programs write there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tfoperator.local.runtime.protocol import LaunchError, Mount
 _MAX_LINKS = 40
 """Symbolic links on one path, as in the kernel: path_resolution(7)."""
 _WITHOUT_MOUNT_POINTS = ("/proc", "/sys")
-"""Folders of the kernel: neither can they be mirrored, nor can an entry be made in them."""
+"""Folders of the kernel. They can't be mirrored, and they can't get new entries."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -101,7 +101,7 @@ def plan_mounts(mounts: Sequence[Mount], machine: MountHost) -> MountPlan:
         for folder in dict.fromkeys(machine.needed)
         if folder not in paths and any(_is_below(folder, path) for path in paths)
     ]
-    # A mount below another one's path comes after that one, whatever their order in the manifest.
+    # A mount below the path of another mount comes after that mount, for any order in the manifest.
     for mount in sorted((*mounts, *needed), key=lambda mount: len(PurePosixPath(_normal(mount.mount_path)).parts)):
         planner.add(mount)
     return MountPlan(tuple(planner.points), tuple(sorted(planner.mirrors, key=len)), tuple(planner.binds))

@@ -1,9 +1,9 @@
 """Empty folders and files of this machine on which volumes are mounted in the namespaces of containers.
 
-A container sees its volume there, all others see nothing in it. To remove it detaches the mounts, in all namespaces: so
-it is removed by the last run that needs it, and an exclusive lock shows which run that is. The sticky bit marks it, for
-a run that needs it may not be the one that made it. Each is recorded in a file, so that after a crash the guardian or
-the next run removes it.
+A container sees its volume at the mount point; for all others, the mount point is empty. The removal of a mount point
+detaches its mounts in all namespaces. So the last run that needs it removes it, and an exclusive lock shows which run
+is the last. The sticky bit marks a mount point, because a run that needs it may not have made it. Each mount point is
+recorded in a file, so that after a crash the guardian or the next run removes it.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from tfoperator.local.runtime.process.mount_points import MountPoints
 from tfoperator.local.runtime.protocol import LaunchError, LocalPod, Mount
 
 _TIMEOUT = 30.0
-"""Seconds for all mounts of a container, which take a millisecond: one of a server that does not respond may hang."""
+"""Seconds for all mounts of a container. They take a millisecond, but may hang if a file server does not respond."""
 _MAX_REPORT = 65536  # bytes
 
 

@@ -16,13 +16,13 @@ class ProcessMeter:
     """Measures sessions. Not thread-safe: it keeps data of processes between two measurements."""
 
     def __init__(self) -> None:
-        self._known: dict[int, psutil.Process] = {}  # by ID; those of the last measurement
+        self._known: dict[int, psutil.Process] = {}  # by ID; the processes of the last measurement
 
     def measure(self, sessions: Collection[int]) -> dict[int, tuple[float, int]]:
         """Return the usage of each session, by its ID: (CPU time in seconds, resident memory in bytes).
 
-        The CPU time includes that of ended children. A session without a measurable process is left out; a process that
-        ends meanwhile, or that we may not inspect, is skipped.
+        The CPU time includes the CPU time of ended children. A process that ends meanwhile, or that we may not inspect,
+        is skipped. A session without a measurable process is left out.
         """
         if not sessions:
             self._known.clear()

@@ -72,10 +72,10 @@ class HostEnvironment:
         return environment
 
     def _coordinator(self, run: ContainerStart) -> dict[str, str]:
-        """Return the variables of JAX's coordinator that no rewriting of single variables gives.
+        """Return the variables of JAX's coordinator, which can't be rewritten one by one.
 
-        Host and port of one address are two variables. JAX listens on every interface by default; here it listens at
-        the loopback address only, as everything else does.
+        The host and the port of its address are two variables. JAX listens on every interface by default; here it
+        listens at the loopback address only, as everything else does.
         """
         given, namespace = run.environment, run.pod.metadata.namespace
         found = {}
@@ -147,8 +147,8 @@ def visible_devices(own: Sequence[str], asked: str | None = None) -> str:
 def shown_devices(uuids: Sequence[str], indexes: Sequence[int], value: str) -> list[int]:
     """Return the positions of the devices that CUDA shows with this value of CUDA_VISIBLE_DEVICES, in its order.
 
-    As CUDA reads it: indexes, UUIDs, or unique prefixes of UUIDs; those after the first invalid one
-    (`-1`, for example) are hidden.
+    The value is read as by CUDA: it has indexes, UUIDs, or unique prefixes of UUIDs. Devices after the first invalid
+    entry (`-1`, for example) are hidden.
     """
     shown: list[int] = []
     for part in (part.strip() for part in value.split(",")):

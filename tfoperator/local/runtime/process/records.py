@@ -1,7 +1,7 @@
-"""Files in the run directory by which the next run finds what a crashed one has left behind.
+"""Files in the run directory, by which the next run finds the processes and files that a crashed run has left behind.
 
-There is one for each living process group, and each link and mount point at a mount path, and one that identifies their
-creator.
+There is a file for each living process group, and for each link and mount point at a mount path. Another file
+identifies their creator.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Group(msgspec.Struct, frozen=True):
 
 
 class RecordsOwner(msgspec.Struct, frozen=True):
-    """Who made the records, its guardian, and the mark of its containers."""
+    """The process that made the records, its guardian, and the mark of its containers."""
 
     owner: ProcessIdentity
     guardian: ProcessIdentity | None = None
@@ -84,7 +84,7 @@ def remove_records(records: Path) -> None:
 def kill_recorded(records: Path) -> list[str]:
     """Kill the process groups that a crashed agent left behind; return their labels.
 
-    Its links and mount points are removed, too. A process that has reused the ID of an ended one is not touched.
+    Its links and mount points are removed, too. A process that has reused the ID of an ended process is not touched.
     """
     killed = []
     for file in sorted(records.glob("*.json")):

@@ -103,7 +103,7 @@ class ProcessRuntime:
         self._places: dict[tuple[str, str], _Place] = {}  # by pod UID and container name
 
     def start(self, host_service: HostService | None = None) -> None:
-        """End the processes of killed runs beside this one, and start the guardian.
+        """End the processes of killed runs whose directories are beside this run's, and start the guardian.
 
         Processes reach `host_service` at the loopback address. Raises RuntimeUnavailable if limits must be enforced and
         can't be.

@@ -1,7 +1,7 @@
 """Stacks of the Python threads in a process group: by py-spy if it is installed and permitted, else by the signal.
 
-py-spy reads any Python process from outside, a stopped one too, where the system permits it (as root, or with ptrace
-allowed). The signal works everywhere, but only for programs that have registered (`tfoperator.progress.stacks`).
+py-spy reads any Python process from outside, even a stopped process, where the system permits it (as root, or with
+ptrace allowed). The signal works everywhere, but only for programs that have registered (`tfoperator.progress.stacks`).
 """
 
 from __future__ import annotations

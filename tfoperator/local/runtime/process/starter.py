@@ -1,4 +1,4 @@
-"""Starts the first process of a container, in a mount namespace or without one."""
+"""Starts the first process of a container, with or without a mount namespace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfoperator.local.runtime.protocol import ContainerStart, LaunchError
 
 
 class Starter:
-    """One start of a container. Once it has started, `directory` is the wanted directory or the default one.
+    """One start of a container. Once the container has started, `directory` is the wanted or the default directory.
 
     Not thread-safe: belongs to the pod's worker.
     """
@@ -37,7 +37,7 @@ class Starter:
         self._warn = warn
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start it among the other processes of this machine. Raises LaunchError."""
+        """Start the container without a mount namespace. Raises LaunchError."""
         if not self.directory.is_dir():
             self._use_default()
         program = find_program(self._command[0], self._environment, self.directory)
