@@ -1,8 +1,7 @@
 """The life of any launch: check, driver, executor, publisher; and a record of its progress.
 
-A subclass decides what it can launch and how one execution is run. The platform-independent rules are
-here: bad input is found before anything is created, a launch that has ended is not repeated, an interrupted one is
-resumed.
+A subclass decides what it can launch and how one execution is run. The platform-independent rules are here: bad input
+is found before anything is created, a launch that has ended is not repeated, an interrupted launch is resumed.
 """
 
 from __future__ import annotations
@@ -101,7 +100,7 @@ class BaseComponentLauncher(abc.ABC):
     ) -> Output | None:
         """Run the work to its end; return its output.json, None if there is none.
 
-        What is given is what runs and is recorded: an override may change it, and call `super()`. Raises
+        The given arguments are run and recorded: an override may change them, and call `super()`. Raises
         PermanentFailure, RetryableFailure (after all tries), LaunchCancelled.
         """
 
@@ -218,7 +217,10 @@ class BaseComponentLauncher(abc.ABC):
         self._record = msgspec.structs.replace(self.record, decided=given)
 
     def _identity(self) -> str:
-        """Return the digest of what runs, with that of a launcher of a user's, which may change what runs."""
+        """Return the digest of the work.
+
+        A user's own launcher may change the work, so its source is part of the digest.
+        """
         identity, kind = self._cache_identity(), type(self)
         if not identity or kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
             return identity

@@ -45,7 +45,7 @@ class Driver(Protocol):
     """The step before an execution."""
 
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
-        """Return a new execution with an id of its own, or a succeeded one whose outputs can be reused.
+        """Return a new execution with an id of its own, or a succeeded execution whose outputs can be reused.
 
         The executor gets the execution's inputs, outputs and parameters: here inputs are resolved, and
         outputs get their URIs. `identity` is the digest of what runs, "" if nothing may be reused; `cache_key`

@@ -51,7 +51,7 @@ def _check_socket(address: str) -> None:
 
 
 class _ContainerLog:
-    """A log stream of docker-py, with its errors converted to those of `LogReader`."""
+    """A log stream of docker-py, with its errors converted to the errors of `LogReader`."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -89,7 +89,7 @@ def read_file(container: Container, path: str) -> bytes:
 
 
 def read_events(client: DockerClient, container: Container) -> Iterator[ContainerEvent]:
-    """Yield a container's events since its creation, the oldest first, and new ones for some seconds.
+    """Yield a container's events since its creation, the oldest first, and new events for some seconds.
 
     The container may be gone. Raises docker's APIError, and OSError if the stream is cut.
     """

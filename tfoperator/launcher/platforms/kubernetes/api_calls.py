@@ -76,7 +76,7 @@ class ApiCalls:
                 StopSignal(),
             )
         except (NotFoundError, ConflictError):
-            pass  # gone, or replaced by another one of its name
+            pass  # gone, or replaced by another object of its name
         except KubeError as error:
             logger.warning("%s %s/%s could not be deleted: %s", resource.kind, self.namespace, name, error)
 

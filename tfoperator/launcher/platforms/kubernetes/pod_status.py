@@ -225,7 +225,7 @@ def _interruptions(pod: PodView, terminated: ContainerStateTerminated | None) ->
 def _kubelet_orders(
     pod: PodView, container: str, terminated: ContainerStateTerminated | None, events: Iterable[Event]
 ) -> Iterator[Interruption]:
-    """Yield the orders of the kubelet to this run of the container that events tell of."""
+    """Yield the kubelet's orders to this run of the container, as events report them."""
     name, started = pod.metadata.key, terminated.started_at if terminated is not None else None
     for event in events:
         killing = event.reason == "Killing" and event.involved_object.field_path == f"spec.containers{{{container}}}"
@@ -240,7 +240,7 @@ def _kubelet_orders(
 
 
 def _lag(pod: PodView) -> float:
-    """Return the seconds by which the clock of the pod's node is visibly behind that of the API server."""
+    """Return the seconds by which the clock of the pod's node is visibly behind the API server's clock."""
     bound = pod.metadata.creation_timestamp
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "True":
