@@ -33,7 +33,7 @@ from tfoperator.pipeline.values import RUN, STATUS, WORKSPACE, LeftOut, NotPutOu
 logger = logging.getLogger(__name__)
 
 _STATES = {"succeeded": "COMPLETE", "retryable": "FAILED", "cancelled": "CANCELED"}
-"""Those of launches, which are called otherwise in the records."""
+"""States whose names differ: a launch's name for each, and the records' name."""
 
 _MAX_VALUE = 1 << 18
 """Maximum size of a value in bytes."""
@@ -44,7 +44,7 @@ _UNKNOWN = 2
 _MAX_STATUS = 20_000
 """Maximum number of characters of the message of a status: it becomes an argument of a program."""
 _WORKSPACE, _TMP = ".workspace", ".tmp"
-"""The folders of workspaces and of `tmp_path` below `pipeline_root`. No step has such a name."""
+"""The folders of workspaces and of `tmp_path` below `pipeline_root`. A step can't have such a name."""
 
 
 class MetadataDriver:
@@ -82,7 +82,7 @@ class MetadataDriver:
         if earlier := next((one for one in usable if _still_there(one)), None):
             new = msgspec.structs.replace(earlier, kind=step.kind, state="CACHED")
         try:
-            # The component itself makes the output, a file or a folder, in one that is there.
+            # The component itself makes the output, a file or a folder. Its parent folder exists by then.
             for path in filter(None, map(local_path, () if earlier else planned.values())):
                 path.parent.mkdir(parents=True, exist_ok=True)
             if any(names_fact(one, WORKSPACE) for one in step.exec_properties.values()):
@@ -225,7 +225,7 @@ def _artifacts(side: Mapping[str, Iterable[ArtifactRecord]]) -> dict[str, tuple[
 
 
 def _execution(record: ExecutionRecord) -> Execution:
-    """Return an execution that begins as launchers know it; of one that uses outputs again, those that are there."""
+    """Return the execution that begins, as launchers use it; a cached execution has only the outputs that exist."""
     cached, outputs = record.state == "CACHED", dict[str, list[ArtifactRecord]]()
     for name, records in record.outputs.items():
         outputs[name] = [one for one in records if one.state == "LIVE" or not cached]

@@ -36,7 +36,7 @@ _MAX_NAME = 255
 
 
 class FromOutside(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """Artifacts made by no step. With `uri`, a text or a value, it is one, of that URI, with these `properties`."""
+    """Artifacts from outside the pipeline. With `uri` (text or a value): one artifact, of that URI and `properties`."""
 
     type_name: str
     artifacts: tuple[Artifact, ...]
@@ -157,7 +157,7 @@ def names_in_order(where: str, before: Mapping[str, Iterable[str]]) -> list[str]
 
 
 def _check_names(pipeline: str, steps: Sequence[Step]) -> None:
-    Component(pipeline, ExecutorSpec())  # names follow the same rules as those of components
+    Component(pipeline, ExecutorSpec())  # names follow the same rules as the names of components
     count = Counter(step.name.casefold() for step in steps)  # some file systems (macOS), where logs are, ignore case
     if alike := sorted({step.name for step in steps if count[step.name.casefold()] > 1}):
         raise ComponentError(

@@ -1,4 +1,4 @@
-"""What the steps of runs have logged: files of a directory, which may be copies of objects."""
+"""The logs of the steps of runs: files of a directory, which may be copies of objects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tfoperator.object_store import ObjectChanged, Objects, ObjectStoreError
 logger = logging.getLogger(__name__)
 
 _PERIOD = 5.0
-"""Seconds between two copies; as many times the duration of the last one as `_SHARE` says if that is more."""
+"""Seconds between two copies; or `_SHARE` times the duration of the last copy, if that is more."""
 _SHARE = 20
 _LOOK_PERIOD = 2.0
 """Seconds for which a reader does not ask again whether a log has grown."""
@@ -28,11 +28,12 @@ _MAX_READ = 20
 
 
 class StepLogs:
-    """The logs below a folder, or with `objects` those: the folder has copies then, by the same keys. Thread-safe.
+    """The logs below a folder. With `objects` the logs are objects, and the folder has copies of them. Thread-safe.
 
-    An object can't be appended to. A writer copies what has changed every few seconds, less often the longer a copy
-    takes, and a last time at its end; what a killed one had not copied yet is lost. The positions up to which logs were
-    read are copied after the logs: the successor of a killed writer may repeat lines, and leaves none out.
+    Objects and copies have the same keys. An object can't be appended to. So a writer copies changed logs every few
+    seconds, less often the longer a copy takes, and a last time at its end. If a writer is killed, the lines are lost
+    that it had not copied yet. The positions up to which logs were read are copied after the logs: the successor of a
+    killed writer may repeat lines, and leaves none out.
     """
 
     def __init__(self, folder: Path, objects: Objects | None = None, clock: Clock | None = None) -> None:
@@ -107,8 +108,8 @@ class StepLogs:
     def append_to(self, run_id: str, step: str) -> Callable[[str], None]:
         """Return the receiver of a step's log lines, which keeps them without control characters.
 
-        What an earlier writer has left, also of positions, is there before. Thread-safe; raises OSError. While the run
-        is locked.
+        First it fetches the log and the positions that an earlier writer has left. Thread-safe; raises OSError. While
+        the run is locked.
         """
         path, lock = self._log(run_id, step), threading.Lock()  # lines are not interleaved
         if self._objects is not None and path not in self._written:
@@ -136,9 +137,9 @@ class StepLogs:
         return add
 
     def remove(self, run_id: str) -> None:
-        """Remove those of a run, and their positions, where others read them. Raises ObjectStoreError.
+        """Remove the logs of a run, and their positions, where others read them. Raises ObjectStoreError.
 
-        What a later run of this id writes is new.
+        A later run of this id begins new logs.
         """
         gone = self.run_folder(run_id)
         with self._copying:  # a copy under way would bring them back
@@ -194,7 +195,7 @@ class StepLogs:
             return _PERIOD if failed else max(_PERIOD, _SHARE * (self._clock.monotonic() - began))
 
     def _copy_one(self, objects: Objects, log: Path, positions: Path) -> None:
-        # Read before the log is copied: no position is beyond it then.
+        # Read before the log is copied, so that a position is never beyond the copy.
         read = {one: one.read_bytes() for one in sorted(positions.glob("log-position*"))}
         try:
             if version := file_mark(log):

@@ -37,14 +37,14 @@ class NotYet(Exception):
 
 
 def _operation(op: str) -> Callable[[Value, Any], Value]:
-    """Return the method of a value that makes this operation of it and another one, or a constant."""
+    """Return the method of a value that makes this operation of it and another value, or a constant."""
     return lambda one, other: Value(op, (one, other))
 
 
 class Value(msgspec.Struct, frozen=True):
-    """An operation and its arguments: constants and other values. Raises ComponentError for one that is too large.
+    """An operation and its arguments: constants and other values. Raises ComponentError for a value that is too large.
 
-    `output` (step, output) is what a step puts out, `status` (steps) how steps ended, `item` (loop) the current item;
+    `output` (step, output) is the output of a step, `status` (steps) how steps ended, `item` (loop) the current item;
     `collect` (depth, loop, value) a list with the value of each iteration of a loop in so many others; `run` (fact) a
     fact of the run, such as its id. `list` (values) and `object` (key, value, key, value ...) are made of values.
     `artifacts` (source) are the artifacts of an input, and not what they hold; `at` (source, number) is one of them.

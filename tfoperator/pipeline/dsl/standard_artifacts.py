@@ -107,7 +107,7 @@ ArtifactTypeName = type[ArtifactType] | str
 
 
 def type_name(given: ArtifactTypeName) -> str:
-    """Return the name of a type. Raises TypeError for an invalid one."""
+    """Return the name of a type. Raises TypeError for an invalid type."""
     name = given if isinstance(given, str) else getattr(given, "TYPE_NAME", None)
     if not isinstance(name, str) or not name:
         raise TypeError(f"{given!r} is no type of artifacts: that is a name, or a class with a TYPE_NAME")

@@ -1,6 +1,6 @@
 """The executors of an IR: containers, whose placeholders are replaced when inputs are known, and platform configs.
 
-A config has the resources and variables of a container, and what is said for our own platform.
+A config has the resources and variables of a container, and the settings for our own platform.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
 class _Structure(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Words that are joined, or those of one of two kinds."""
+    """Words that are joined, or a choice between two texts."""
 
     joined: list[str | _Structure] | None = msgspec.field(name="Concat", default=None)
     chosen: _Choice | None = msgspec.field(name="IfPresent", default=None)

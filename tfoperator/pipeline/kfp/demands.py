@@ -1,7 +1,7 @@
 """Finds what a file of Kubeflow Pipelines demands of this machine, beyond what its steps need. Pure but for links.
 
-A file of a stranger chooses the folder of its outputs, and the options of its containers. A folder outside of the
-current one, and options by which a container reaches more of the machine, need a word of the user.
+A file of a stranger chooses the folder of its outputs, and the options of its containers. The user must allow a folder
+outside of the current folder, and options by which a container reaches more of the machine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the reading of tasks needs: what they put out, the order of them, constants with placeholders, conditions.
+"""Helpers for reading tasks: their outputs, their order, constants with placeholders, and conditions.
 
-Conditions are a small part of CEL, and never run as code: Python's parser reads them, once their signs are its own,
-where `~` binds as CEL's `!` does, and more tightly than `not`.
+Conditions are a small part of CEL, and never run as code: Python's parser reads them, after CEL's operators are
+replaced by Python's. `!` becomes `~`, which binds as tightly as CEL's `!` does; `not` would bind less tightly.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def type_of(where: str, one: Json) -> tuple[str, Any]:
 
 
 def typed(one: Json, value: Any) -> Any:
-    """Return a value as its type has it: numbers of the IR are floating-point ones."""
+    """Return a value as its type has it: the IR's numbers are floating-point numbers."""
     whole = one.get("parameterType") == "NUMBER_INTEGER" and isinstance(value, float) and value.is_integer()
     return int(value) if whole else value
 
@@ -195,7 +195,7 @@ def with_inputs(where: str, value: Any, known: Mapping[str, Any], task: str = ""
 
 
 def _named(where: str, placeholder: re.Match[str], known: Mapping[str, Any], task: str) -> Any:
-    """Return what a placeholder in a constant stands for; _TEXT for one that stays as it is."""
+    """Return the value of a placeholder in a constant; _TEXT if the placeholder stays as it is."""
     path = placeholder["path"]
     if (name := _INPUT.fullmatch(path)) is not None:
         return member(where, known, name[1])

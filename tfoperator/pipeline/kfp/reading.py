@@ -1,4 +1,4 @@
-"""One graph of the nested ones of an IR: tasks become steps, with the conditions and loops of all that they are in."""
+"""One graph of an IR's nested graphs: tasks become steps, with the conditions and loops of all that they are in."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tfoperator.launcher.core.component import Json
 
 
 class Resources(msgspec.Struct, frozen=True):
-    """What a container gets: limits and requests of a pod, and the options of Docker."""
+    """The resources of a container: limits and requests in a pod, and the options of Docker."""
 
     limits: dict[str, str]
     requests: dict[str, str]

@@ -1,4 +1,4 @@
-"""What is seen of a run: the state of each step, for its listener, and what became of it."""
+"""A run as its listener sees it: the state of each step, and the outcome of the run."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ from tfoperator.pipeline.store.records import RunRecord
 
 
 class RunOrigin(TypedDict, total=False):
-    """What a new run is recorded with: its file, its parameters, and the address of its platform."""
+    """The origin that a new run is recorded with: its file, its parameters, and the address of its platform."""
 
     source: str
     parameters: Mapping[str, Any]
@@ -141,7 +141,7 @@ class PipelineRunner(TfxRunner):
             if run_id and store.run(run_id) is not None:
                 resume = run_id
             run = _resumed_run(home, store, resume, new) if resume else new
-            for step in graph.steps:  # all of them, before the first one starts
+            for step in graph.steps:  # all of them, before the first step starts
                 choose(graph, step, "RUN", self._context).check()
             home.logs.check()
             ownership = self._own(stack, home, store, run)
@@ -268,7 +268,7 @@ class PipelineRunner(TfxRunner):
         run_id: str,
         context: LaunchContext | None,
     ) -> BaseComponentLauncher:
-        """Return the launcher of a step, which may be an iteration of the one that was chosen for."""
+        """Return the launcher of a step, which may be an iteration of a step for which a launcher was chosen."""
         info = msgspec.structs.replace(infos[step.pattern or step.name], component=graph.component(step, run_id))
         if is_object_url(graph.root):
             context = dataclasses.replace(context or LaunchContext(), objects=graph.root)

@@ -53,7 +53,7 @@ class RunParts:
     choose: Callable[[Graph, Step, str, LaunchContext], BaseComponentLauncher]
 
     def record(self, state: RunState = "running", **changes: Any) -> None:
-        """Record the run, by default as one that goes on. Raises OwnershipLost, StoreError."""
+        """Record the run; the default is a run that goes on. Raises OwnershipLost, StoreError."""
         self.run = msgspec.structs.replace(self.run, **{"state": state, "message": "", "ended": None, **changes})
         self.store.put_run(self.run)
 

@@ -67,7 +67,7 @@ class Executions:
     def executions(
         self, db: Connection, run_id: str, steps: Collection[str] | None = None
     ) -> dict[str, ExecutionRecord]:
-        """Return the executions of a run by step; the last one of each, or of each of `steps`."""
+        """Return the last execution of each step of a run, or of each of `steps`, by step."""
         wanted = executions_in(RUN, run_id).order_by(executions.c.id)
         if steps is not None:
             wanted = wanted.where(our_executions.c.step.in_(steps))
@@ -92,7 +92,10 @@ class Executions:
 
     @reads
     def makers(self, db: Connection, run_id: str) -> dict[int, Maker]:
-        """Return, by artifact of a run, the execution that made it, if any. One that reused it is not its producer."""
+        """Return, by artifact of a run, the execution that made it, if any.
+
+        An execution that reused it is not its producer.
+        """
         used = select(events.c.artifact_id).where(_event_of(executions_in(RUN, run_id))).correlate(None)
         cached = executions.c.last_known_state == EXECUTION_STATES.index("CACHED")
         wanted = _USES.where(events.c.type == EVENTS["OUTPUT"], ~cached, events.c.artifact_id.in_(used))
@@ -264,7 +267,7 @@ def _add_events(
 def _settle_output(
     db: Connection, name: str, before: Sequence[ArtifactRecord], outcome: ExecutionRecord, at: datetime
 ) -> None:
-    """Replace planned outputs by the actual ones; a planned one that does not exist is abandoned."""
+    """Replace planned outputs by the actual outputs; a planned output that does not exist is abandoned."""
     now = outcome.outputs.get(name, ()) if outcome.state == "COMPLETE" else ()
     for old, new in zip(before, now, strict=False):
         row = artifacts.c.id == old.id

@@ -23,8 +23,8 @@ _DEEPEST = 100
 class MetadataStore(Runs, Executions, AbstractContextManager[Any]):
     """Artifacts, executions and runs. Thread-safe; several processes may share the database.
 
-    With `read_only` nothing is created, and every write is a StoreError. Writes for a run name its `term`, that of the
-    lease under which they are made. Once another has taken the lease over, they raise OwnershipLost.
+    With `read_only` it creates nothing, and every write is a StoreError. Writes for a run name the `term` of the lease
+    under which they are made. Once another holder has taken the lease over, they raise OwnershipLost.
     """
 
     def __init__(self, place: Path | str, *, read_only: bool = False) -> None:

@@ -78,7 +78,7 @@ class Runs:
 
     @reads
     def runs(self, db: Connection, pipeline: str = "", *, most: int | None = None) -> list[RunRecord]:
-        """Return all runs, or those of a pipeline; the newest first, at most `most` in total."""
+        """Return the runs, the newest first: all, or only a pipeline's, among the newest `most` in total."""
         found = [_run_record(row) for row in db.execute(_runs(db).order_by(contexts.c.id.desc()).limit(most))]
         return [run for run in found if pipeline in ("", run.pipeline)]
 
@@ -127,7 +127,7 @@ class Runs:
 
     @writes
     def take_lease(self, db: Connection, name: str, mine: Lease, seconds: float) -> int:
-        """Take it, if it is free; return its term, 0 if another holder has it. One on my kernel must be dead."""
+        """Take it, if it is free; return its term, 0 if another holder has it. A holder on my kernel must be dead."""
         who = {"holder": mine.holder, "host": mine.host[:255], "process": mine.process, "kernel": mine.kernel}
         free = leases.c.holder.in_(["", mine.holder]) | (leases.c.until < database_seconds(db))
         if mine.kernel:

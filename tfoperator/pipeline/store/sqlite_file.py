@@ -85,6 +85,6 @@ class SQLiteFile(Database):
         return held
 
     def changes(self) -> str:
-        """See `Database`. By a connection of its own, which SQLite tells of the writes of all others."""
+        """See `Database`. By a connection of its own, which sees the writes of all other connections."""
         with self._in_words(), self._lock:
             return str(self._watching().execute("PRAGMA data_version").fetchone()[0])
