@@ -45,7 +45,7 @@ class Place:
         Path(name).unlink()
 
     def children(self, under: PurePath) -> list[str]:
-        """Return the names of the folders in one; none if it does not exist."""
+        """Return the names of the folders in a folder; none if it does not exist."""
         os.stat(self.root)
         try:
             return [name for name in os.listdir(self.root / under) if not name.startswith(UNFINISHED)]
@@ -53,7 +53,7 @@ class Place:
             return []
 
     def record(self, target: PurePath) -> ArchivedPod | None:
-        """Return the record in the folder of a pod; None if there is no readable one."""
+        """Return the record in the folder of a pod; None if there is no readable record."""
         return read_record(self.root / target)
 
     def read(self, name: str, *, last: int = 0, tail_lines: int | None = None) -> bytes:

@@ -28,7 +28,7 @@ class CertificateError(ValueError):
 
 
 class KeyPair(msgspec.Struct, frozen=True):
-    """A certificate (followed by intermediate ones, if any) and its private key, both PEM."""
+    """A certificate (followed by intermediate certificates, if any) and its private key, both PEM."""
 
     certificate: bytes
     key: bytes
@@ -161,7 +161,7 @@ def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Key
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    # In the form of `split`, so that a bundle's certificates can be compared with new ones.
+    # In the form of `split`, so that a bundle's certificates can be compared with new certificates.
     (public,) = split(certificate.public_bytes(serialization.Encoding.PEM))
     return KeyPair(public, private)
 

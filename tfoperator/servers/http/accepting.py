@@ -26,7 +26,7 @@ _MOST_WAITING = 1024
 
 
 class Acceptor:
-    """Passes each connection to `let_in`, with its source; those of sources that `knows` first.
+    """Passes each connection to `let_in`, with its source; connections of sources that `knows` come first.
 
     `out_of_files` is called when no connection can be accepted, to make room where that is possible.
 
@@ -79,7 +79,7 @@ class Acceptor:
         loop.add_reader(self._socket, self._accept, loop)
 
     def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Accept waiting connections; not all at once, which would block the loop for the open ones."""
+        """Accept waiting connections; not all at once, which would block the loop for the open connections."""
         for _ in range(_ACCEPTED_PER_TURN):
             if len(self._known) + len(self._strangers) >= self._most_waiting:
                 self._pause(loop, _PAUSE_SECONDS)
@@ -103,7 +103,7 @@ class Acceptor:
             self._let_some_in(loop)
 
     def _let_some_in(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let in the next ones that wait: each fourth turn is a stranger's, and no other one is."""
+        """Let in the next waiting connections: each fourth turn is a stranger's, and the others are known sources'."""
         self._next = None
         if self._known or self._strangers:
             self._next = loop.call_later(_PAUSE_SECONDS, self._let_some_in, loop)

@@ -1,4 +1,4 @@
-"""The open connections of a server, and which to close for a new one. Used only in the loop's thread."""
+"""The open connections of a server, and which to close for a new connection. Used only in the loop's thread."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ class Connection:
     """One connection. While it is `busy` its request is complete and its response is being computed.
 
     `streaming`: with a response that has no end, so that stopping does not wait for it. `received` are the bytes of the
-    request's body, until the response is computed, and `unsent` those of the response, until its last byte is sent.
-    `handed_over`: asyncio made a transport of the socket, and closes it. `left`: its client has ended it, or its half.
+    request's body, until the response is computed, and `unsent` are the bytes of the response, until its last byte is
+    sent. `handed_over`: asyncio made a transport of the socket, and closes it. `left`: its client has ended it, or its
+    half.
     """
 
     def __init__(self, plain: socket.socket, source: str, now: float) -> None:
@@ -38,7 +39,7 @@ class Connection:
         self.transport: asyncio.WriteTransport | None = None
 
     def left_by_client(self) -> None:
-        """End the stream that it sends: nobody reads it any more. What was asked before that is answered."""
+        """End the stream that it sends, which has lost its reader. Requests that came before are answered."""
         self.left = True
         if self.streaming and self.task is not None:
             self.task.cancel()
@@ -122,13 +123,13 @@ class PlacesBySource(Places):
         return source in self._known
 
     def make_room(self, source: str, now: float) -> bool:
-        """Return whether this source may have one more connection, after ending one that waits for its client.
+        """Return whether this source may have one more connection, after ending a connection that waits for its client.
 
         Only a complete request whose response is computed, or a stream, holds its place in a full server. A connection
-        that rests, that still sends a request, or that does not read its response is ended, the oldest first: who asks
-        at once is served before it is the oldest, however many others come. While sources that had an answer have half
-        of the places or less, others end each other: a handshake takes time, and API servers begin one for each review
-        whose connection was ended.
+        that rests, that still sends a request, or that does not read its response is ended, the oldest first: a client
+        that sends its request at once is served before its connection is the oldest, however many others come. While
+        sources that had an answer have half of the places or less, connections of other sources end each other: a
+        handshake takes time, and API servers begin one for each review whose connection was ended.
         """
         own = [one for one in self._all if one.source == source]
         if len(own) >= self._limits.per_source:

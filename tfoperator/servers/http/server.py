@@ -68,7 +68,7 @@ class _Streams(asyncio.StreamReaderProtocol):
 
 
 class HttpServer(ABC):
-    """Answers requests with `respond`, at one address and at added ones. `start()` once, then `stop()`.
+    """Answers requests with `respond`, at one address and at added addresses. `start()` once, then `stop()`.
 
     Thread-safe. Subclasses define `respond`, and may override the other public methods.
     """
@@ -83,9 +83,9 @@ class HttpServer(ABC):
         listening: socket.socket | None = None,
         places: Places | None = None,
     ) -> None:
-        """Listens at once, so that a taken port is detected early. Raises ListenError. Port 0 selects a free one.
+        """Listens at once, so that a taken port is detected early. Raises ListenError. Port 0 selects a free port.
 
-        It listens on the socket `listening` instead of the address, if there is one, and closes it. `places` decides
+        If `listening` is given, it listens on this socket instead of the address, and closes it. `places` decides
         which connections it has; without it, the limits on sources do.
         """
         self.draining = False
@@ -243,7 +243,7 @@ class HttpServer(ABC):
         connection = Connection(plain, source, self._loop.time())
         self._connections.add(connection)
         connection.task = self._loop.create_task(self._serve(connection))
-        # Not in the task: one that is cancelled before its first step runs no code.
+        # Not in the task: a task that is cancelled before its first step runs no code.
         connection.task.add_done_callback(partial(self._ended, connection))
 
     def _ended(self, connection: Connection, _task: asyncio.Task[None]) -> None:
@@ -353,7 +353,7 @@ class HttpServer(ABC):
     async def _admit(
         self, connection: Connection, head: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[Request, bytes]:
-        """Return the head of a request with what is known of its sender, and the body of a trusted one."""
+        """Return the head of a request with the facts about its sender, and the body if the sender is trusted."""
         trusted = self.trusts(head)
         head = msgspec.structs.replace(head, source=connection.source, trusted=trusted)
         if not trusted:

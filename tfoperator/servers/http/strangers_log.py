@@ -16,7 +16,7 @@ LINES = 100
 
 
 class StrangersLog(logging.LoggerAdapter[logging.Logger]):
-    """Write at most `LINES_PER_SOURCE` lines of a source in a minute; the next line says how many were left out.
+    """Write at most `LINES_PER_SOURCE` lines of a source in a minute; the next line counts the lines left out.
 
     The keyword `source` of each method is the client's; without it, a line counts for a source of its own. Lines at
     DEBUG are not bounded. Thread-safe.

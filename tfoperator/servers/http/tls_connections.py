@@ -50,11 +50,12 @@ async def accept_tls(
         transport, _ = await loop.connect_accepted_socket(lambda: secured, connection)
         await shaken
     except BaseException as error:
-        shaken.cancel()  # nobody waits for its error any more
+        shaken.cancel()  # its error has no reader any more
         if transport is not None:
             transport.abort()
-        # Frames of asyncio, and this one by `shaken`, refer to the error that refers to them. These circles would stay
-        # until a full garbage collection, with the connection's buffers: thousands of clients would fill the memory.
+        # Frames of asyncio, and this frame by `shaken`, refer to the error that refers to them. These circles would
+        # stay until a full garbage collection, with the connection's buffers: thousands of clients would fill the
+        # memory.
         error.with_traceback(None)
         raise
     finally:

@@ -1,7 +1,7 @@
-"""WebSockets: messages in both directions over a connection that began with a request. Imported when one is opened.
+"""WebSockets: messages in both directions over a connection that began with a request.
 
-The frames are taken apart and made by the `websockets` package, without its input and output. Compression is not
-offered: a small message can't become a large one.
+Imported when a WebSocket is opened. The frames are taken apart and made by the `websockets` package, without its input
+and output. Compression is not offered: a small message can't become a large message.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class AcceptedWebSocket:
             await self._receive()
 
     async def close(self) -> None:
-        """Say goodbye, and wait a moment for the client's. Idempotent; nothing can be sent afterwards."""
+        """Send a close message, and wait a moment for the client's. Idempotent; `send` fails afterwards."""
         self._heartbeat.cancel()
         if self._protocol.state is State.OPEN:
             self._protocol.send_close(CloseCode.NORMAL_CLOSURE)

@@ -59,7 +59,7 @@ class KeyringSecret:
     ) -> Keyring:
         """Return the keyring of all replicas: the Secret's, created if there is none, or renewed if due.
 
-        A keyring that replaces an unusable one has `trusted` among its authorities. Raises CertificateError,
+        A keyring that replaces an unusable keyring has `trusted` among its authorities. Raises CertificateError,
         too.
         """
         for _ in range(_ATTEMPTS):

@@ -20,11 +20,11 @@ _LABELS = ("job_namespace", "job_name")
 
 
 class ProgressMetrics(Collector):
-    """What the server does, and the progress of each job; shown if there is a registry. Thread-safe.
+    """The work of the server, and the progress of each job; shown if there is a registry. Thread-safe.
 
-    Reasons of what is refused are some words, those of failed writes the names of errors' classes.
+    The reason of a refusal is one of a few words. The reason of a failed write is the name of the error's class.
 
-    Only the leader shows the jobs: standbys know the same, and would only double it.
+    Only the leader shows the jobs: standbys have the same data, and would only double it.
     """
 
     def __init__(

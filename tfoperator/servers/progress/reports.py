@@ -48,9 +48,9 @@ class Pace(msgspec.Struct, frozen=True, gc=False):
 class ProgressReport(msgspec.Struct, frozen=True, gc=False):
     """One report of one replica, received at `time` (UTC, whole seconds). Absent members are None.
 
-    `pod` is the UID of its pod, `pace` that of the replica until then. `observed`: it was made from the pod's output,
-    not sent by its program. `loss_not_a_number` counts this report and those before it, up to `MAX_NOT_A_NUMBER`, in
-    which the loss was no number.
+    `pod` is the UID of its pod, `pace` the pace of the replica until then. `observed`: it was made from the pod's
+    output, not sent by its program. `loss_not_a_number` counts this report and those before it, up to
+    `MAX_NOT_A_NUMBER`, in which the loss was no number.
     """
 
     replica: str

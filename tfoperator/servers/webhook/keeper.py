@@ -37,7 +37,7 @@ from tfoperator.servers.webhook.registration import (
 logger = logging.getLogger(__name__)
 
 _SETTLE_SECONDS = 5.0
-"""Seconds in which API servers, which watch CRDs, have certainly noticed a changed one."""
+"""Seconds in which API servers, which watch CRDs, have certainly noticed a changed CRD."""
 
 _FIRST_PACE, _LONGEST_PACE = 1.0, 60.0
 """Seconds between two writes to the CRD: another operator may claim the CRD, and two that overwrite each other must be
@@ -47,7 +47,7 @@ _QUIET_SECONDS = 600.0
 
 
 class CertificateKeeper(KeyringKeeper):
-    """A `KeyringKeeper` whose clients are the API servers that the CRD tells whom to trust."""
+    """A `KeyringKeeper` whose clients are API servers, which find the authorities to trust in the CRD."""
 
     def __init__(
         self,

@@ -48,13 +48,13 @@ _MAX_SHOWN_PROBLEM = 300
 
 
 class MalformedReview(ValueError):
-    """The request is no valid ConversionReview; the message says why."""
+    """The request is no valid ConversionReview; the message has the reason."""
 
 
 class Reviewed(msgspec.Struct, frozen=True):
     """The answer as JSON; how many objects were converted, to which version; the failure, if any.
 
-    Without a failure the version is one of the served ones, never a client's text.
+    Without a failure the version is a served version, never a client's text.
     """
 
     body: bytes
