@@ -28,8 +28,8 @@ class Attempt:
     """Fills one new folder. For one thread.
 
     `fetch` writes the log of a run to a file, within `timeout` seconds. It raises KubeError and OSError. `target` is
-    the pod's folder in the archive, `folder` the new one, and `old` the record of the first. `kept` are the runs that
-    the archive has completely, and those `wanted` once they are fetched.
+    the pod's folder in the archive, `folder` the new folder, and `old` the record in `target`. `kept` are the runs that
+    the archive has completely. A run of `wanted` is added to them once it is fetched.
     """
 
     fetch: Callable[[Run, Path], SavedLog]

@@ -33,11 +33,11 @@ _MAX_NAME = 200
 class ArchivedContainer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One container. `log` and `previous_log` are file names beside the record, empty if there is none.
 
-    `log` is that of the restart number `restarts`, which ended with `exit_code`, `reason` and `finished` (without an
-    exit code it ran), `previous_log` that of the run before. `earlier` are the runs before those, the oldest first,
-    with a `log` each. `dropped` counts the first bytes of `log` that were left out because it was too long. `problem`
-    says why a log is missing or not complete. `stacks` is the file with the stacks of its threads, the last ones at its
-    end.
+    `log` is the log of the restart number `restarts`, which ended with `exit_code`, `reason` and `finished` (without an
+    exit code it ran). `previous_log` is the log of the run before. `earlier` are the runs before those, the oldest
+    first, with a `log` each. `dropped` counts the first bytes of `log` that were left out because it was too long.
+    `problem` is the reason why a log is missing or not complete. `stacks` is the file with the stacks of its threads,
+    the last stacks at its end.
     """
 
     name: str

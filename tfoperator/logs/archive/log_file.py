@@ -37,7 +37,7 @@ def save_log(
     in_time: Callable[[], bool],
     room: Room = lambda _: True,
 ) -> SavedLog:
-    """Write a log to `path`; of one that is longer than `limit` bytes, at least the last `limit / 2` bytes.
+    """Write a log to `path`; if it is longer than `limit` bytes, at least its last `limit / 2` bytes.
 
     `in_time` is called between two pieces, `room` before each; without room, more is left out at the beginning.
     Raises OSError, and the errors of `pieces`; the file then has the pieces before.
@@ -74,7 +74,7 @@ class _Halves:
         return self._stream.tell()
 
     def write(self, piece: bytes) -> bool:
-        """Write a piece; return False if there is no room for it, even without all earlier ones."""
+        """Write a piece; return False if there is no room for it, even without all earlier pieces."""
         for _ in range(2):
             if self._room(len(piece)):
                 break

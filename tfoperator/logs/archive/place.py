@@ -64,9 +64,9 @@ class Place:
             return stream.read() if tail_lines is None else b"".join(deque(stream, maxlen=tail_lines))
 
     def take(self, target: PurePath, name: str, path: Path) -> tuple[str, int]:
-        """Have a file of a pod's folder in the next one, too, as `path`; return its name there, and its bytes.
+        """Take a file of a pod's folder into the next folder, as `path`; return its name there, and its bytes.
 
-        An empty name and 0 if there is no such file: it may have been removed meanwhile, to make room.
+        Returns an empty name and 0 if there is no such file: it may have been removed meanwhile, to make room.
         """
         try:
             return self._take(target, name, path) if is_file_name(name) else ("", 0)
@@ -85,7 +85,7 @@ class Place:
         return path.name
 
     def replace(self, target: PurePath, folder: Path, when: datetime, old: ArchivedPod | None) -> int:
-        """Make a filled folder, with its record, that of a pod, instead of that of `old`; return the bytes more."""
+        """Put a filled folder, with its record, in place of the pod's `old` folder; return the growth in bytes."""
         del old
         os.utime(folder / RECORD, (when.timestamp(), when.timestamp()))
         size, path = _size(folder), self.root / target

@@ -1,7 +1,7 @@
 """Writes the folder of one pod: the wanted logs, those kept before, and the record.
 
-A new folder is written beside the old one and replaces it when complete, so a reader never sees a partial
-one. Logs in the archive are linked into it and not fetched again.
+A new folder is written beside the old folder and replaces it when complete, so a reader never sees a partial folder.
+Logs in the archive are linked into it and not fetched again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Saved(msgspec.Struct, frozen=True):
     """The result for the wanted logs of a pod.
 
     `kept` are the runs that the archive has as complete as possible; another attempt is `worth_another` if a
-    log of it may become available. `size` bytes were written, and `new` says that the archive had nothing of the pod.
+    log of it may become available. `size` bytes were written, and `new` means that the archive had nothing of the pod.
     """
 
     kept: frozenset[RunKey] = NO_RUNS
@@ -191,7 +191,7 @@ class PodLogs:
         meta = pod.metadata
         with self._client.pod_log(meta.namespace, meta.name, run.container, previous=run.previous) as stream:
             # The API selects logs by the pod's name. A replacement pod is created after its predecessor's end was
-            # seen, so a cache that still has this one, after the log was opened, proves that the log is its own.
+            # seen, so a cache that still has this pod, after the log was opened, proves that the log is this pod's.
             now = self._pod_now(pod)
             if now is None:
                 raise PodGone(f"pod {meta.name} has gone")

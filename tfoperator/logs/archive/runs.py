@@ -62,7 +62,7 @@ def runs_of_container(pod: Pod, status: ContainerStatus, *, init: bool) -> list[
     name, number, state = status.name, status.restart_count, status.state
     last = status.last_state.terminated if status.last_state is not None else None
     if state is None or state.waiting is not None:
-        # Between two runs the number is still that of the last one, and the container's log is its log.
+        # Between two runs the number is still the last run's, and the container's log is the log of the last run.
         return [] if last is None else [Run(name, number, last)]
     end = state.terminated
     settled = end is not None and not _comes_back(pod, name, end, init=init)
@@ -71,7 +71,7 @@ def runs_of_container(pod: Pod, status: ContainerStatus, *, init: bool) -> list[
 
 
 def ready_runs(pod: Pod) -> list[Run]:
-    """Return the runs to keep now: the settled ones; all of a pod that is being deleted, since it may be gone soon."""
+    """Return the runs to keep now: the settled runs, or all if the pod is being deleted, since it may be gone soon."""
     leaving = pod.metadata.deletion_timestamp is not None
     return [run for run in runs_of(pod) if run.settled or leaving]
 

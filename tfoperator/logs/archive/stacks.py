@@ -41,7 +41,7 @@ def with_stacks(
 def _carried(
     place: Place, target: PurePath, folder: Path, one: ArchivedContainer, files: Iterable[str]
 ) -> ArchivedContainer:
-    """Return a container with those of its files that could be taken over; some may be removed by now, to make room."""
+    """Return a container with the files that could be taken over; some may be removed by now, to make room."""
     names: dict[str, Any] = {}
     for member in files:
         name = getattr(one, member)

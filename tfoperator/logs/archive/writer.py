@@ -1,6 +1,6 @@
 """Keeps the logs of pods: when their containers end, and at the latest before the operator deletes them.
 
-*When containers end* their watcher calls `take()`, which works in the caller's thread; no other thread waits.
+*When containers end* their watcher calls `take()`, which works in the caller's thread; other threads don't wait.
 *Before a deletion* the caller asks `unkept()` which pods must wait, and calls `keep()`,
 which never blocks: threads of the archive fetch missing logs. A pod waits for `timeout` seconds at
 most; a log not kept by then is reported and lost, because a replica that isn't restarted is worse than a log
@@ -40,7 +40,7 @@ class ArchiveMetrics:
     """Hooks that do nothing here: override what you need. Called from the archive's threads; they must not raise."""
 
     def archived(self, size: int, *, new: bool) -> None:
-        """Record archived logs of a pod: `size` bytes; `new` tells that they are the pod's first."""
+        """Record archived logs of a pod: `size` bytes; `new` means that they are the pod's first."""
 
     def archive_failed(self) -> None:
         """Count a pod of which a log, or all, could not be kept."""
@@ -144,7 +144,7 @@ class LogArchive:
             return not self._closed and bool(self._to_take(pod))
 
     def take(self, job: ObjectMeta, pod: Pod, *, last: bool) -> bool:
-        """Keep the ended runs of the pod, and all of one that is being deleted; block for about `timeout` at most.
+        """Keep the ended runs of the pod, or all its runs if it is being deleted; block for about `timeout` at most.
 
         Returns whether that is settled: kept, already there, or lost, which is reported. If not, a retry is worthwhile.
         With `last` it is settled, unless it is the archive that can't be written. A pod whose deletion waits for its
@@ -216,7 +216,7 @@ class LogArchive:
         return not again
 
     def _notice(self, problem: str) -> None:
-        """Tell when the archive can't be written any more, and when it can again."""
+        """Log when the archive can't be written any more, and when it can be written again."""
         with self._lock:
             changed = self._away != bool(problem) and not self._closed
             self._away = bool(problem)
@@ -226,7 +226,7 @@ class LogArchive:
             logger.info("the log archive can be written again")
 
     def _learn(self, pod: Pod, kept: frozenset[RunKey], tried: frozenset[RunKey], *, told: bool) -> bool:
-        """Remember the result; return whether a problem of the pod was told before."""
+        """Remember the result; return whether a problem of the pod was reported before."""
         uid = pod.metadata.uid
         with self._lock:
             known = self._known.setdefault(uid, _Known())

@@ -87,7 +87,7 @@ class LogReader:
             self._emit(lines)
 
     def close(self) -> None:
-        """End a current `read`, and every later one. Idempotent, does not block."""
+        """End a current `read`, and every later `read`. Idempotent, does not block."""
         with self._lock:
             self._closed = True
             connection = self._connection
