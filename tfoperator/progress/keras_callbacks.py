@@ -24,10 +24,10 @@ CHECKPOINT_DIR = "TFOPERATOR_CHECKPOINT_DIR"
 
 
 class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency, so its types are not known
-    """Reports the progress of `fit(callbacks=[ProgressCallback()])`; no other call is needed.
+    """Reports the progress of `fit(callbacks=[ProgressCallback()])`, without any other call.
 
     Steps are batches, over all epochs. Until the first epoch has ended, their number may be unknown (a generator); then
-    the progress is that of the epochs. A `fit` that begins at an `initial_epoch` continues from there.
+    the progress counts epochs. A `fit` that begins at an `initial_epoch` continues from there.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency
         self._send()
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Report the epoch's own metrics, including those of the validation."""
+        """Report the epoch's own metrics, including the metrics of the validation."""
         self._epoch = epoch + 1
         self._metrics.update(logs or {})
         self._send()
@@ -114,7 +114,7 @@ class SavingCallback(BackupAndRestore):  # type: ignore[misc] # Keras is no depe
     """
 
     def __init__(self, backup_dir: str | None = None, double_checkpoint: bool = True, **options: Any) -> None:
-        """Save there; `options` are those of BackupAndRestore. Raises KeyError where neither names a folder."""
+        """Save there; `options` are passed to BackupAndRestore. Raises KeyError where neither names a folder."""
         super().__init__(
             backup_dir or os.path.join(os.environ[CHECKPOINT_DIR], "backup"),
             double_checkpoint=double_checkpoint,

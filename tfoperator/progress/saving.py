@@ -20,7 +20,8 @@ from typing import Any, NoReturn
 from tfoperator.progress.reporting import flush, keep_reporting, report
 
 EXIT_CODE = 128 + signal.SIGTERM
-"""Of a program that saved and ended: what shells say of one that SIGTERM ended, so restart policies restart it."""
+"""The exit code of a program that saved and ended. Shells use it for a program that SIGTERM ended, so restart policies
+restart it."""
 
 
 class NotInMainThread(RuntimeError):
@@ -82,12 +83,13 @@ def end(step: int) -> NoReturn:
 class Saving:
     """A context manager for a loop of steps, which saves each `every` steps, and before the program ends.
 
-    `save` is called with the number of completed steps, and returns when they are saved. Once the end is announced,
-    the next `after_step` saves, reports the step, and raises SystemExit with `EXIT_CODE`. Where the loop ends before,
-    the program goes on: nothing is left to be saved. Enter it in the main thread. Not thread-safe.
+    `save` is called with the number of completed steps, and returns when they are saved. Once the end is announced, the
+    next `after_step` saves, reports the step, and raises SystemExit with `EXIT_CODE`. If the loop ends before, the
+    program goes on: then everything is saved already. Enter it in the main thread. Not thread-safe.
 
     The processes of a JAX job enter it after `jax.distributed.initialize`, begin at the same step, and each call
-    `after_step` for every step: all of them save and end after the same one, whichever is announced its end.
+    `after_step` for every step: all of them save and end after the same step, whichever process hears that its end is
+    announced.
     """
 
     def __init__(self, save: Callable[[int], object], *, every: int = 0) -> None:
@@ -110,7 +112,7 @@ class Saving:
         return self._end.heard
 
     def after_step(self, step: int) -> None:
-        """Save if it is time, or the end was announced; then end the program. What `save` raises ends the loop."""
+        """Save if it is time, or the end was announced; then end the program. An exception of `save` ends the loop."""
         if self._last is None:
             self._last = step - 1
         if not (self._end.ends_after(step) or (self._every and step - self._last >= self._every)):
@@ -143,7 +145,7 @@ def serve_chief() -> NoReturn:
                 address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][:2]
         if announced.heard:
             try:
-                socket.create_connection(address or ("", 0), 1.0).close()  # nobody is at port 0
+                socket.create_connection(address or ("", 0), 1.0).close()  # port 0 always refuses
             except OSError:
                 raise SystemExit(EXIT_CODE) from None
         time.sleep(1.0)

@@ -5,8 +5,8 @@ costs nothing until then. `python -m tfoperator.progress.stacks`, in the same co
 registered process and prints their stacks; `tfoperator stacks` does that from outside. Standard library
 only.
 
-The file is named by the process's ID, in `$TFOPERATOR_STACKS_DIR` or in a private directory of the user below that of
-temporary files. If the program handles the signal itself, its handler is kept.
+The file is named by the process's ID, in `$TFOPERATOR_STACKS_DIR` or in a private directory of the user below the
+directory of temporary files. If the program handles the signal itself, its handler is kept.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SUFFIX = ".txt"
 _TIMEOUT = 5.0  # seconds for a process to write: the handler needs milliseconds, a loaded machine more
 _QUIET_SECONDS = 0.2  # seconds without a new byte after which the output is complete
 _POLL_SECONDS = 0.02
-_SLACK = 2.0  # seconds: `ps` prints whole ones, and counts from the start of the machine
+_SLACK = 2.0  # seconds: `ps` prints whole seconds, and counts from the start of the machine
 _MAX_BYTES = 4 << 20  # of one process's stacks: faulthandler writes at most 100 threads of 100 frames
 
 _registered: dict[int, TextIO] = {}
