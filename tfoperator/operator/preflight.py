@@ -1,4 +1,4 @@
-"""Waits for an API server that serves the operator's resources, with one clear line about each missing one.
+"""Waits for an API server that serves the operator's resources, with one clear line about each missing resource.
 
 Without this, an operator that was deployed before a CRD would fill the log with 404s of its informers.
 """
@@ -109,7 +109,7 @@ def await_resources(
     """Return True once all needed resources can be listed in all the namespaces, False when stopped before.
 
     Tries every 0.5 s at first, then ever more rarely down to every 10 s; logs the problem when it changes, and again
-    every 5 minutes. Not by tenacity, which can't say which of the needs failed, nor how long ago that was logged.
+    every 5 minutes. Not by tenacity, which does not show which of the needs failed, nor how long ago that was logged.
     """
     pause = _FIRST_PAUSE
     said, said_at = "", float("-inf")

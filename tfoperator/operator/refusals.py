@@ -23,7 +23,7 @@ class Refusals(RequestObserver):
         self._since = math.inf  # of the monotonic clock; replaced as a whole
 
     def request(self, method: str, host: str, code: str, seconds: float) -> None:
-        """Note the answer: another one than 401 shows that the server accepts the credentials."""
+        """Note the answer: another code than 401 shows that the server accepts the credentials."""
         if code == "401":
             self._since = min(self._since, self._clock.monotonic())
         elif self._since != math.inf and code.isdigit() and int(code) < 500:

@@ -132,7 +132,7 @@ _PATH = "scheduling"
 
 
 def parse_scheduling(value: object) -> SchedulingRules:
-    """Return the rules; those of an operator without a file for None. Raises ValueError with every problem."""
+    """Return the rules; for None, the rules of an operator without a file. Raises ValueError with every problem."""
     if value is None:
         return SchedulingRules()
     refuse(type_problems(value, SchedulingRules, _PATH) or _problems(value))

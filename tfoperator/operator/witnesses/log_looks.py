@@ -106,7 +106,7 @@ class LogLooker:
         self._lock = threading.Lock()  # guards the fields below
         self._known: dict[str, LogLines] = {}  # by job uid
         self._looking: set[str] = set()  # job UIDs; a job that is forgotten meanwhile is removed
-        self._waiting: dict[str, deque[_Look]] = {}  # by namespace, the one whose turn it is first
+        self._waiting: dict[str, deque[_Look]] = {}  # by namespace, the namespace whose turn it is first
         self._refused_until: dict[str, float] = {}  # by namespace, on the monotonic clock
 
     def known(self, uid: str) -> LogLines:
@@ -222,7 +222,7 @@ def new_line(
     """Return the result of a look at a log at `looked`; its newest line has the time `stamp` (None: there is none).
 
     `before` is the result of the look at `previous`. A line that was not there then is newer than that look, whatever
-    its node's clock says.
+    time its node's clock shows.
     """
     is_new = stamp is not None and (before is None or before.stamp != stamp)
     if stamp is None:

@@ -1,8 +1,8 @@
 """Takes the stacks of a job's threads in a cluster, when it has stalled or its time is over, into the log archive.
 
-It runs one command in each pod, by the right `pods/exec`: which allows any action in those pods, so it is done only
-where an administrator enables it (`--stall-stacks`). Neither a sync nor another job waits for it, beyond the time that
-the end of a stall waits for stacks anyway. One event reports each result.
+It runs one command in each pod, by the right `pods/exec`. This right allows any action in those pods, so an
+administrator must enable it (`--stall-stacks`). Syncs and other jobs don't wait for it, beyond the time that the end of
+a stall waits for stacks anyway. One event reports each result.
 """
 
 from __future__ import annotations

@@ -39,6 +39,6 @@ class WitnessPool:
             self._closed = True
             running = tuple(self._running)
         self._pool.shutdown(wait=False, cancel_futures=True)
-        # What has not begun is cancelled now; `wait` would take it for something that goes on.
+        # Work that has not begun is cancelled now; `wait` would take it for work that goes on.
         if not wait([future for future in running if not future.cancelled()], timeout).not_done:
             self._pool.shutdown(wait=True)
