@@ -26,15 +26,16 @@ _MISSING_FILE = re.compile(
     r"|program '(?P<command>[^']+)' not found on PATH"
 )
 _SHELL_MISSES = re.compile(r"^(?:\S*sh|/bin/\S+): (?:line )?(?:\d+: )?(?P<word>[^\s:]+): (?:command )?not found$")
-"""The message of a shell about a command. It goes on after it, unless it was the last command, or under `set -e`."""
+"""The message of a shell about a missing command. The shell goes on, unless that was its last command, or after
+`set -e`."""
 _NOT_STARTED = (126, 127)
 """Exit codes of a shell whose last command could not be started."""
-# Whatever else keeps a container from starting, such as a variable that is too long, has the same exit codes.
+# Other reasons why a container can't start, such as a variable that is too long, have the same exit codes.
 _BAD_COMMAND = re.compile(
     r"can't start .*\[Errno (?:2|8|13)\]|\bexec: |[Ee]xec format|[Cc]annot execute|not found|: Permission denied$"
 )
 _BAD_MOUNT = re.compile(r"^tfoperator: .*can't be mounted at ")
-"""How a log begins whose container could not start because of a volume."""
+"""The first line of a log whose container could not start because of a volume."""
 _NO_SPACE_MESSAGE = "No space left on device"
 """The operating system's message, in every language's traceback."""
 _COLLECTIVE = re.compile(r"/job:(?:worker|chief|master)\b|\bCollective|all_?reduce", re.IGNORECASE)
@@ -219,7 +220,7 @@ def missing_file(words: Sequence[str], exit_codes: Sequence[int | None]) -> str:
     """Return the last file or program that these lines report as missing, quoted; "" if there is none.
 
     `words` are the newest line first. A shell runs on after a command that it does not find: its message counts if the
-    exit code is that of such a command, or if it is the last line.
+    exit code is the code for such a command, or if it is the last line.
     """
     not_started = any(code in _NOT_STARTED for code in exit_codes)
     for number, line in enumerate(words):

@@ -14,9 +14,9 @@ import msgspec
 from tfoperator.api.v1.status import TrainingProgress
 
 MAX_POINTS = 1000
-"""Points of a curve; beyond it, every second one of the older half is dropped."""
+"""Points of a curve; beyond it, every second point of the older half is dropped."""
 MAX_CURVES = 32
-"""Curves of a job: the first ones."""
+"""Curves of a job: the first so many are kept."""
 
 
 class Point(msgspec.Struct, frozen=True, array_like=True):
@@ -38,10 +38,10 @@ class Curves:
         """Start with these points."""
         self._points = dict(points or {})
         self._reported: object = None
-        self._first: str | None = None  # the replica that spoke first
+        self._first: str | None = None  # the replica that reported first
 
     def add(self, progress: TrainingProgress, now: datetime) -> None:
-        """Add the values of `status.progress`, unless they are those of the last call."""
+        """Add the values of `status.progress`, unless they equal the values of the last call."""
         replica, when = progress.replica, progress.report_time or progress.last_updated_time
         step = -1 if progress.step is None else progress.step
         values = [(one.name, number_of(one.value)) for one in progress.metrics]
@@ -56,7 +56,7 @@ class Curves:
                 self._append(name + suffix, Point((when or now).timestamp(), value, step))
 
     def points(self) -> dict[str, list[Point]]:
-        """Return the curves by metric, the oldest point first; those of a second replica as `loss (worker-1)`."""
+        """Return the curves by metric, the oldest point first; a second replica's are named `loss (worker-1)`."""
         return {name: list(points) for name, points in self._points.items()}
 
     def _append(self, name: str, point: Point) -> None:

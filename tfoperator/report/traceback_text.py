@@ -21,7 +21,7 @@ _LINK_LINES = {
     "The above exception was the direct cause of the following exception:": "cause",
     "During handling of the above exception, another exception occurred:": "context",
 }
-# Prefixes of loggers' lines: absl, glog, the standard library's default and most custom ones.
+# Prefixes of loggers' lines: absl, glog, the standard library's default and most custom prefixes.
 _LOG_LINE = re.compile(
     r"^(\d{4}-\d\d-\d\d[ T]|[IWEF]\d{4} \d\d:|(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b|\[[^\]]*(DEBUG|INFO|WARN|ERROR))"
 )
@@ -55,8 +55,8 @@ class Traceback(msgspec.Struct, frozen=True, rename="camel"):
     """One exception with the calls that it went through, the innermost last.
 
     `exception` is its first line (`ValueError: bad shape`), `more` are the lines of its message after that. `before` is
-    the exception that led to this one, and `relation` is `cause` (raise ... from) or `context` (raised while that one
-    was handled).
+    the exception that led to this exception, and `relation` is `cause` (raise ... from) or `context` (raised while
+    `before` was handled).
     """
 
     exception: str
@@ -121,7 +121,7 @@ def folded(frames: Sequence[Frame]) -> list[Frame | str]:
 def _prefix(line: str) -> str:
     """Return the text before the word on its line, which launchers add to each line of a process (`[1,0]<stderr>:`).
 
-    A logger's name before the first line only is not a prefix: no other line begins with it.
+    A logger's name before the first line only is not a prefix: the other lines begin without it.
     """
     return line[: line.index(_FIRST_LINE)]
 
