@@ -10,9 +10,9 @@ from tfoperator.base.file_limit import raise_file_limit
 from tfoperator.operator.process import run
 
 MAX_NESTING = 25_000
-"""API servers take JSON of up to 10,000 levels, so an object can be that deep. Decoding takes one level each, on the C
-stack of a few hundred bytes a level. Where Python allows less regardless of this value, `kube/http/nesting.py`
-helps."""
+"""API servers take JSON of up to 10,000 levels, so an object can be that deep. Decoding takes one level of recursion
+for each, which needs a few hundred bytes of the C stack. Where Python allows less regardless of this value,
+`kube/http/nesting.py` helps."""
 
 
 _GC_THRESHOLD = 20_000

@@ -15,7 +15,7 @@ REFUSED_SECONDS = 120.0
 
 
 class Refusals(RequestObserver):
-    """Passes what a client reports on to another observer, and notes answers with 401. Thread-safe."""
+    """Passes a client's reports on to another observer, and notes answers with 401. Thread-safe."""
 
     def __init__(self, observer: RequestObserver, *, clock: Clock | None = None) -> None:
         self._observer = observer

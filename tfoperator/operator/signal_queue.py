@@ -1,8 +1,8 @@
 """Waits in the main thread for items that signal handlers and other threads put into a queue.
 
 Python runs a signal handler when its main thread next executes bytecode. A signal that the kernel hands to another
-thread, or that comes while the main thread is about to wait, doesn't end that wait: one without a timeout would sleep
-through a SIGTERM until a second signal comes.
+thread, or that comes while the main thread is about to wait, doesn't end that wait: a wait without a timeout would
+sleep through a SIGTERM until a second signal comes.
 """
 
 from __future__ import annotations

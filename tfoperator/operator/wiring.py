@@ -59,7 +59,7 @@ writes of a job's status that only raise the counts of active or ready replicas.
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """An operator's connections besides the verbs of its client; None for those that it doesn't have.
+    """An operator's connections besides the verbs of its client; None for connections that it doesn't have.
 
     `lease_client` is used for the lease alone, so that renewing it never queues behind other work. `log_source`
     supplies the logs that are kept with the option `archive_dir`. For jobs with a progress deadline `newest_line` reads

@@ -40,7 +40,7 @@ _MAX_VALUE = 1 << 18
 _MAX_FILES = 10_000
 """Maximum number of files checked below a directory."""
 _UNKNOWN = 2
-"""The code of google.rpc for an error of which no more is known than its message."""
+"""The code of google.rpc for an error of which only the message is known."""
 _MAX_STATUS = 20_000
 """Maximum number of characters of the message of a status: it becomes an argument of a program."""
 _WORKSPACE, _TMP = ".workspace", ".tmp"
@@ -180,7 +180,7 @@ def tmp_of(run: RunRecord) -> str:
 
 
 def _resolved(source: Source, lookup: Callable[..., Any]) -> tuple[ArtifactRecord, ...]:
-    """Return the artifacts of an input; those from outside have no id."""
+    """Return the artifacts of an input; artifacts from outside have no id."""
     if isinstance(source, FromOutside):
         artifacts = source.artifacts
         if source.uri is not None:
@@ -257,7 +257,7 @@ def _exists(uri: str, *, unknown: bool) -> bool:
 
 
 def exists(uri: str) -> bool:
-    """Return whether a URI is an existing path of this machine, or one of objects that exist."""
+    """Return whether a URI is an existing path of this machine, or the URI of objects that exist."""
     path = local_path(uri)
     if path is None:
         return is_object_url(uri) and next(Objects(uri).here(), None) is not None

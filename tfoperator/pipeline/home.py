@@ -173,7 +173,8 @@ class Home:
         with ExitStack() as held:
             kernel = ""
             if self._local:
-                # Before the lease: the kernel releases it at any end of the process: on one machine no runner waits.
+                # Taken before the lease. The kernel releases this lock at any end of the process, so runners of one
+                # machine need not wait for a lease to run out.
                 lock = self.run_folder(run_id).joinpath(*(("launchers", step) if step else ()), _LOCK)
                 make_folders(lock.parent)
                 if (locked := hold_lock(lock, _LOCK_SECONDS)) is None:
@@ -191,7 +192,7 @@ class Home:
         if not self._local:
             return
         types: dict[Path, str] = {}
-        with suppress(OSError):  # of those at one place the last one counts
+        with suppress(OSError):  # of several mounts at one place the last counts
             types = {Path(one.mountpoint): one.fstype for one in psutil.disk_partitions(all=True)}
         path = self.path.resolve()
         kind = next((types[one] for one in (path, *path.parents) if one in types), "")

@@ -58,7 +58,7 @@ class LoadedPipeline(msgspec.Struct, frozen=True):
 def load_pipeline_file(
     path: str, given: Mapping[str, str] | None = None, *, blank_is_left_out: bool = False
 ) -> LoadedPipeline:
-    """Run the file, and create its pipeline with parameters given as text. One of YAML is read: Kubeflow Pipelines' IR.
+    """Run the file, and create its pipeline with parameters given as text. A file of YAML is Kubeflow Pipelines' IR.
 
     With `blank_is_left_out` an optional parameter with empty text is left out: for callers that must pass all.
 

@@ -24,7 +24,7 @@ _LOOK_PERIOD = 2.0
 _MAX_BYTES = 256 << 20
 """A longer log is not read."""
 _MAX_READ = 20
-"""Logs that are only read, of which there is a copy: those that were looked at last."""
+"""The number of logs that are only read and have a copy here: the logs that were looked at last."""
 
 
 class StepLogs:
@@ -47,8 +47,8 @@ class StepLogs:
         self._looked: dict[Path, float] = {}
         self._away = False  # whether the last request failed
         self._abandoned = False
-        self._unread: set[Path] = set()  # logs of which it is not known what an earlier writer has left
-        self._copied: dict[Path, object] = {}  # what is there; of the thread alone once the log is in _written
+        self._unread: set[Path] = set()  # logs whose earlier lines, from another writer, could not be fetched
+        self._copied: dict[Path, object] = {}  # the copies' marks; only the thread uses it once the log is in _written
         self._copies = Repetition(self.flush, seconds=_PERIOD, clock=self._clock, name="log-copies")
 
     def close(self) -> None:
@@ -201,7 +201,7 @@ class StepLogs:
             if version := file_mark(log):
                 self._put(objects, log, log, version)
         except ObjectChanged:
-            if self._begins_with(objects, log):  # what was fetched in vain, or written without an answer
+            if self._begins_with(objects, log):  # the fetch failed, or the answer to a write was lost
                 self._unread.discard(log)
                 self._put(objects, log, log, version)
                 return
@@ -222,7 +222,7 @@ class StepLogs:
             self._copied[path] = version
 
     def _begins_with(self, objects: Objects, log: Path) -> bool:
-        """Return whether the log begins with what is there."""
+        """Return whether the log begins with the content of its object."""
         found = objects.get(self._key(log), limit=_MAX_BYTES)
         with log.open("rb") as lines:
             return found is None or lines.read(len(found[0])) == found[0]

@@ -1,7 +1,7 @@
 """Values that are known once steps have ended: of parameters, conditions, loops and inputs. No I/O.
 
-A value is an expression over what steps put out. It has the operations of this file and no others: it runs no code,
-looks at no attribute, and is bounded in size.
+A value is an expression over the outputs of steps. It has only the operations of this file: it can't run code or read
+attributes, and its size is bounded.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class LeftOut(Exception):
 
 
 class NotPutOut(LeftOut):
-    """A step that this comes from has ended without success, and put out nothing; the text names it."""
+    """A step that this value comes from has ended without success and without an output; the text names the step."""
 
 
 class NotYet(Exception):
-    """A step that this comes from has not ended."""
+    """A step that this value comes from has not ended."""
 
 
 def _operation(op: str) -> Callable[[Value, Any], Value]:
@@ -80,9 +80,9 @@ class Value(msgspec.Struct, frozen=True):
 
 
 def evaluate(what: Any, lookup: Callable[..., Any]) -> Any:
-    """Return what a value is; a constant is itself. `lookup` knows outputs, and may raise LeftOut and NotYet.
+    """Return the result of a value; a constant is its own result.
 
-    Raises ComponentError for an operation that makes no sense.
+    `lookup` finds outputs, and may raise LeftOut, NotYet. Raises ComponentError for an operation that makes no sense.
     """
     if not isinstance(what, Value):
         return what

@@ -1,4 +1,4 @@
-"""Keras callbacks: one reports the progress of `fit`, one saves, besides as Keras does, when the end is announced."""
+"""Keras callbacks: a callback that reports the progress of `fit`, and a callback that also saves before the end."""
 
 from __future__ import annotations
 
@@ -105,12 +105,13 @@ class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency
 class SavingCallback(BackupAndRestore):  # type: ignore[misc] # Keras is no dependency, so its types are not known
     """Keras' BackupAndRestore (3 or later), which saves after the batch that trains when SIGTERM comes, and then exits.
 
-    It restores and saves as that does, with two copies, since a kill can spoil one; `backup_dir` is a folder in
-    `TFOPERATOR_CHECKPOINT_DIR` by default. Keras begins an interrupted epoch again, with the weights as saved. Call
-    `fit` in the main thread, else NotInMainThread is raised.
+    It restores and saves as BackupAndRestore does, with two copies, since a kill can spoil a copy; `backup_dir` is a
+    folder in `TFOPERATOR_CHECKPOINT_DIR` by default. Keras begins an interrupted epoch again, with the weights as
+    saved. Call `fit` in the main thread, else NotInMainThread is raised.
 
     With the JAX backend on several processes all of them save, since Keras does so by operations in which all take
-    part, and the files of process 0 are kept. The end of one is announced to all: they save and exit after one batch.
+    part, and the files of process 0 are kept. If the end of one process is announced, all processes hear it: they save
+    and exit after the same batch.
     """
 
     def __init__(self, backup_dir: str | None = None, double_checkpoint: bool = True, **options: Any) -> None:

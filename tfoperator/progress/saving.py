@@ -59,7 +59,7 @@ class Announcement:
         return self.heard
 
     def stop(self) -> None:
-        """Give SIGTERM back to what had it before."""
+        """Restore the earlier handler of SIGTERM."""
         if self._agrees is None:
             signal.signal(signal.SIGTERM, signal.SIG_DFL if self._before is None else self._before)
 

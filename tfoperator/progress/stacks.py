@@ -112,8 +112,8 @@ def main() -> int:
 def _directory() -> Path:
     """Return the directory, made if it isn't there. Raises OSError if it belongs to another user.
 
-    Parents that are missing are made private, too: `mkdir(parents=True)` leaves them to the umask, and who may write
-    into a parent may replace the directory.
+    Parents that are missing are made private, too: `mkdir(parents=True)` leaves them to the umask, and a user who may
+    write into a parent may replace the directory.
     """
     folder = stacks_directory()
     for one in (*reversed(folder.parents), folder):
@@ -181,7 +181,7 @@ def _has_registered(pid: int, path: Path) -> bool:
 
 
 def _is_younger(pid: int, path: Path) -> bool:
-    """Return whether a process started after the file was made, so that another one made it; False if unknown."""
+    """Return whether a process started after the file was made, so that another process made it; False if unknown."""
     try:
         found = path.stat()
     except OSError:

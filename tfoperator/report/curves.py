@@ -1,7 +1,7 @@
 """The metrics of a job's training by step: from the progress in its status, each time that it changes. No I/O.
 
-A status has the newest report of the one replica that speaks for the job, and its time; another replica's news is none
-of this one's. Each replica's values are a curve of their own.
+A status has the newest report of the one replica that speaks for the job, and its time; the values of another replica
+are independent of it. So each replica's values are a curve of their own.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Point(msgspec.Struct, frozen=True, array_like=True):
 class Curves:
     """The curves of one job. Not thread-safe.
 
-    Where a program goes on from an earlier step, what it does again replaces what was. Of a value that stays the same,
-    the first and the last point are kept.
+    If a program goes on from an earlier step, the new points replace the old points of the repeated steps. If a value
+    stays the same, its first and its last point are kept.
     """
 
     def __init__(self, points: Mapping[str, list[Point]] | None = None) -> None:

@@ -22,7 +22,7 @@ POD_GONE = "its pod is gone"
 
 
 NO_POD = "it has no pod, and the job does not say why. Next: look whether the operator runs"
-"""The `detail` of a replica without a pod, of which no condition has a reason."""
+"""The `detail` of a replica without a pod, if the conditions give no reason for that."""
 
 
 class Typed(StrEnum):

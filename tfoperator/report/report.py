@@ -191,13 +191,13 @@ def _others(replicas: Iterable[ReplicaFacts], failed: set[str]) -> Iterator[Othe
 
 
 def _detail(replica: ReplicaFacts) -> str:
-    """Return what happened to a replica that was stopped; a parameter server has nothing that it could lose."""
+    """Return a note about a replica that was killed after its grace period. A parameter server loses nothing then."""
     killed = replica.last_run is not None and replica.last_run.outlasted_its_grace
     return OUTLASTED if killed and not replica.name.startswith("ps-") else ""
 
 
 def _last_line(replica: ReplicaFacts) -> str:
-    """Return the last line of the program; if there is none, the last line of all."""
+    """Return the last line of the program; if it has no line, the last line of all."""
     run = replica.last_run
     lines = [line.strip() for line in (run.tail if run is not None else ()) if line.strip()]
     return next(filter(is_of_program, reversed(lines)), lines[-1] if lines else "")

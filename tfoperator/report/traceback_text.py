@@ -31,7 +31,7 @@ _LIBRARIES = (
     re.compile(r"/lib/python3[^/]*/([^/.]+)"),
     re.compile(r"^<frozen ([^>]+)>$"),
 )
-_MAX_MESSAGE_LINES = 8  # of one exception; TensorFlow's quote whole graphs
+_MAX_MESSAGE_LINES = 8  # of one exception; TensorFlow's messages quote whole graphs
 _ADDRESS = re.compile(
     r"(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:]*\]|\blocalhost|\.svc[\w.-]*):\d{2,5}\b|\bport:? \d{2,5}\b"
 )
@@ -90,9 +90,9 @@ def last_traceback(lines: Sequence[str]) -> Traceback | None:
 
 
 def line_before_traceback(lines: Sequence[str]) -> str:
-    """Return the error just before the last traceback that names a port, where the traceback names none; else "".
+    """Return the error just before the last traceback, if it names a port and the traceback does not; else "".
 
-    Of a port that is taken TensorFlow's exception has no address: that is in a line of its C++ libraries.
+    TensorFlow's exception about a port that is in use has no address: the address is in a line of its C++ libraries.
     """
     start = next((index for index in reversed(range(len(lines))) if _FIRST_LINE in lines[index]), 0)
     if any(map(_ADDRESS.search, lines[start:])):

@@ -294,7 +294,10 @@ class PlatformConfig(abc.ABC):
 
 
 def merge_values(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
-    """Merge dictionaries recursively; other values of the newer one replace. The result shares nothing with either."""
+    """Merge dictionaries recursively; other values of `new` replace values of `old`.
+
+    The result shares nothing with them.
+    """
     merged = copy.deepcopy(dict(old))
     for key, value in new.items():
         before = merged.get(key)

@@ -61,7 +61,8 @@ class BaseComponentLauncher(abc.ABC):
     """Launches one component. `launch()` once, from one thread; `cancel()` from any."""
 
     kind: ClassVar[str] = ""
-    """The launcher's name on the command line and in records, by which what it has left is stopped."""
+    """The launcher's name on the command line and in records. By this name, the containers that it has left are
+    stopped."""
 
     def __init__(
         self,
@@ -198,7 +199,7 @@ class BaseComponentLauncher(abc.ABC):
     def _runs_with(
         self, input_dict: ArtifactDict, output_dict: ArtifactDict, exec_properties: Mapping[str, Any]
     ) -> None:
-        """Have what an executor is given run, and be recorded. Raises PermanentFailure if it can't be."""
+        """Run with the given arguments, and record them. Raises PermanentFailure if they can't be run."""
         what, properties = f"component {self.component.name}", dict(exec_properties)
         if properties.pop(TMP_PATH, self.tmp_path) != self.tmp_path:
             raise PermanentFailure(f"{what}: {TMP_PATH} is the launcher's: give another one by LaunchContext.tmp_path")
@@ -242,7 +243,7 @@ class BaseComponentLauncher(abc.ABC):
         return {}
 
     def _cache_identity(self) -> str:
-        """Return the digest of what runs; "" if it is unknown before it runs."""
+        """Return the digest of the work; "" if it is unknown before the work runs."""
         return ""
 
     # The life of a launch.

@@ -1,9 +1,9 @@
-"""Metadata of executions: the driver before one, the publisher after it, and a simple store of files for both.
+"""Metadata of executions: the driver before an execution, the publisher after it, and a simple store of files for both.
 
-A driver decides the executor's inputs, outputs and parameters. Pipelines have one over a metadata store
-(`tfoperator.pipeline`); others implement `Driver` and `Publisher` on a service. `LocalMetadata` keeps one JSON file per
-execution, which is enough for single launches and for caching: the outputs of a success are reused when the same
-component, of the same image *digest*, is launched with the same inputs and parameters.
+A driver decides the executor's inputs, outputs and parameters. Pipelines have a driver over a metadata store
+(`tfoperator.pipeline`); other users implement `Driver` and `Publisher` on a service. `LocalMetadata` keeps one JSON
+file per execution, which is enough for single launches and for caching: the outputs of a success are reused when the
+same component, of the same image *digest*, is launched with the same inputs and parameters.
 """
 
 from __future__ import annotations

@@ -258,7 +258,7 @@ class InProcessComponentLauncher(BaseComponentLauncher):
         return output
 
     def _with_what_it_set(self, output: Output | None, outputs: Mapping[str, list[ExecutorArtifact]]) -> Output | None:
-        """Return output.json with the outputs of which the class itself has set URI or properties, or their number."""
+        """Return output.json, completed by outputs whose URI, properties or number the class itself has changed."""
         made: dict[str, Any] = {}
         try:
             for name, planned in self.component.outputs.items():

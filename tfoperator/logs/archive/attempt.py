@@ -1,4 +1,4 @@
-"""One attempt to fill the folder of a pod: what to fetch of each container, and what to take from the old folder."""
+"""One attempt to fill the folder of a pod: logs to fetch of each container, and files to take from the old folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes the folder of one pod: the wanted logs, those kept before, and the record.
+"""Writes the folder of one pod: the wanted logs, the logs kept before, and the record.
 
 A new folder is written beside the old folder and replaces it when complete, so a reader never sees a partial folder.
 Logs in the archive are linked into it and not fetched again.
@@ -71,7 +71,7 @@ class ArchiveBounds(msgspec.Struct, frozen=True):
 
 
 class _Turns:
-    """Lets one thread at a time write a pod's folder: each copies the previous one's result. Thread-safe."""
+    """Lets one thread at a time write a pod's folder: each copies the previous thread's result. Thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -209,7 +209,7 @@ class PodLogs:
 
 
 def _end_of(pod: Pod, now: datetime) -> datetime:
-    """Return the end of the pod's last run, or now while one runs: the archive removes the oldest pods by it."""
+    """Return the end of the pod's last run, or now while a container runs: the archive removes the oldest pods."""
     ends = [run.end.finished_at if run.end is not None else None for run in runs_of(pod)]
     times = [end for end in ends if end is not None]
     return min(max(times), now) if len(times) == len(ends) and times else now

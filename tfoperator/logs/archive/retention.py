@@ -160,11 +160,11 @@ class Retention:
 def _giver(
     pods: _Pods, uses: Counter[str], namespace: str, size: int, spared: PurePath | None, old: float
 ) -> str | None:
-    """Return the namespace that loses its oldest pod so that another may have `size` bytes more; None if none can."""
+    """Return the namespace that loses its oldest pod, to give another `size` bytes more; None if this is impossible."""
     wanted = uses[namespace] + size
     oldest: dict[str, float] = {}
     for one, found in pods.items():
-        if len(found) > 1 and found[-1][2] == spared:  # whatever its time is
+        if len(found) > 1 and found[-1][2] == spared:  # even if it is the oldest
             found[-1], found[-2] = found[-2], found[-1]
         if found and found[-1][2] != spared:
             oldest[one] = found[-1][0]

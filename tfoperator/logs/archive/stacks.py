@@ -1,6 +1,7 @@
 """Stacks of a container's threads in the folder of its pod: appended to one file, within a limit.
 
-The record of the pod's logs stays unchanged: stacks are taken while it runs, and tell nothing about its runs.
+The record of the pod's logs stays unchanged: stacks are taken while the pod runs, and do not belong to a run that has
+ended.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class ArchiveMetrics:
 
 @dataclass
 class _Known:
-    """The known runs of a pod: those that are kept, and those that no attempt will get.
+    """The known runs of a pod: the runs that are kept, and the runs that are lost for every attempt.
 
     `told`: it was reported that logs of the pod can't be kept for now.
     """
@@ -59,10 +59,10 @@ class _Known:
 
 
 class LogArchive:
-    """Thread-safe. `close()` ends its threads; it costs none until the first deletion waits for a log.
+    """Thread-safe. `close()` ends its threads, which start when the first deletion waits for a log.
 
-    `report(job, message)` receives what could not be kept, from any thread. `pod_now` distinguishes pods of one
-    name in the archive, and limits the memory to existing pods.
+    `report(job, message)` receives the logs that could not be kept, from any thread. `pod_now` distinguishes pods of
+    one name in the archive, and limits the memory to existing pods.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class LogArchive:
             self._closed = True
         self._logs.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
-        if not wait(tuple(self._running), timeout).not_done:  # those that were cancelled are not among them
+        if not wait(tuple(self._running), timeout).not_done:  # cancelled work is not among them
             self._pool.shutdown(wait=True)
         self._place.close()
 

@@ -30,7 +30,7 @@ _Instant = tuple[datetime, int]
 
 
 class ResumableLines:
-    """Tells which lines of a log that is read again are new. Use in one thread.
+    """Finds the new lines of a log that is read again. Use in one thread.
 
     `position` is the time stamp of the last line that an earlier process read, "" for none. Of a log without times
     whose first read requested only the last lines, older lines count as new after a cut: they can't be distinguished.

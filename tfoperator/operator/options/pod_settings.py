@@ -140,7 +140,7 @@ def parse_scheduling(value: object) -> SchedulingRules:
 
 
 def _problems(value: object) -> Iterator[Problem]:
-    """Yield the problems beyond types. A null would silently be the default, which allows more than nothing."""
+    """Yield the problems beyond types. A null would silently be the default, which allows something."""
     for unknown in unknown_members(value, SchedulingRules, _PATH):
         yield Problem(member(unknown.path, unknown.name), f"is unknown; there are {', '.join(unknown.members)}")
     for kind, lists in value.items() if isinstance(value, dict) else ():

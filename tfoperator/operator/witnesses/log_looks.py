@@ -1,11 +1,11 @@
 """Looks at the newest lines of logs, for jobs with a progress deadline that report no progress.
 
-One request for one line of one pod, and more until a new line is found: for a job that makes progress mostly one, twice
-in its deadline. Other jobs have no entry here, and without such a job there is no thread.
+A look requests one line of one pod, then of further pods until it finds a new line. A job that makes progress mostly
+costs one request, twice in its deadline. Other jobs have no entry here, and without such a job there is no thread.
 
-How many pods are silent is up to the authors of jobs. So the requests of the whole process are bounded in a second;
-looks that must wait begin by namespace in turn, so that no namespace delays another by many jobs. A namespace whose
-logs the operator may not read is asked about again after minutes, whatever number of jobs it has.
+The authors of jobs decide how many pods are silent. So the requests per second of the whole process are bounded. Looks
+that must wait begin by namespace in turn, so that a namespace with many jobs does not delay another. If the operator
+may not read the logs of a namespace, it tries again only after minutes, with any number of jobs.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class LogLooker:
                     problem = _FORBIDDEN_PROBLEM
                     break
                 except KubeError as error:
-                    # A pod whose log can't be read gives no news, but does not end the look.
+                    # A pod whose log can't be read is skipped, and does not end the look.
                     problem = str(error)
                     logger.debug("no newest line of %s: %s", pod.metadata.name, error, extra={"job": job.key})
                     if self._pool.closed:

@@ -1,4 +1,4 @@
-"""Threads for looks into running pods: none before the first look, and none that keeps the operator from ending."""
+"""Threads for looks into running pods. They start with the first look, and don't keep the operator from ending."""
 
 from __future__ import annotations
 

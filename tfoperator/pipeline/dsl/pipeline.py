@@ -113,7 +113,7 @@ class _Loops:
         return mapped(value, change)
 
     def _of(self, value: Any, *, of_items: bool = False) -> list[ForEach]:
-        """Return the loops that a value is in; of a loop's items also those around the component that makes them."""
+        """Return the loops that a value is in; for a loop's items also the loops around their component."""
         if not isinstance(value, Value):
             return []
         if value.op == OUTPUT and of_items:

@@ -98,7 +98,7 @@ def value_of(kind: str, raw: Any) -> Any:
         value = int(value)
     if not isinstance(value, VALUES[kind]) or (isinstance(value, bool) and kind in ("Integer", "Float")):
         raise ValueError(f"{str(value)[:100]!r} is {type(value).__name__}")
-    if reaches(value, _MAX_DEPTH + 1):  # who reads it later may be deeper in calls than this
+    if reaches(value, _MAX_DEPTH + 1):  # a later reader may be deeper in calls than this
         raise ValueError(f"it is nested more than {_MAX_DEPTH} deep")
     return value
 

@@ -34,7 +34,7 @@ from tfoperator.pipeline.kfp.resources import resources_of
 PLACEHOLDER = re.compile(r"\{\{\$(?P<path>[^{}]*)\}\}")
 _KEY = re.compile(r"\.(\w+)|\['([^']+)'\]")
 _FIELDS = {"uri": "uri", "path": "uri", "name": "name", "metadata": "metadata"}
-"""By what a placeholder calls it, a field of an artifact."""
+"""Fields of an artifact, by their names in placeholders."""
 _NOTHING: Json = {"inputs": {"parameterValues": {}, "artifacts": {}}, "outputs": {"parameters": {}, "artifacts": {}}}
 _MAX_WORD = 128 << 10
 """The maximum size of an argument, of Linux."""
@@ -129,7 +129,7 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
         return [{"name": name, "type": kind, "uri": one.uri, "metadata": one.properties} for one in given]
 
     def _value(self, placeholder: re.Match[str], whole: Json) -> Any:
-        """Return what a placeholder stands for, of all that the executor gets."""
+        """Return the value of a placeholder, from `whole`: all data that the executor gets."""
         path = placeholder["path"]
         match None if _KEY.sub("", path) else [name or key for name, key in _KEY.findall(path)]:
             case []:
@@ -152,7 +152,7 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
 
 
 def _structure(word: str) -> str | _Structure:
-    """Return a word, or the structure that it is the JSON of. Raises ComponentError for one of another form."""
+    """Return a word, or the structure whose JSON it is. Raises ComponentError for JSON of another structure."""
     if not word.startswith(('{"Concat":', '{"IfPresent":')):
         return word
     try:
@@ -164,7 +164,7 @@ def _structure(word: str) -> str | _Structure:
 def configs_of(label: str, container: Json, ours: Json) -> dict[str, PlatformConfig]:
     """Return, by platform, the config of an executor. Raises ComponentError.
 
-    `ours` is what the second document has for it: what component.yaml has as `platforms`.
+    `ours` is the second document's part for it, in the form of `platforms` of component.yaml.
     """
     variables = {one.get("name", ""): one.get("value", "") for one in container.get("env", ())}
     resources = resources_of(f"executors.{label}.container.resources", container.get("resources", {}))

@@ -52,7 +52,7 @@ _TEXT = object()
 
 
 class Made(msgspec.Struct, frozen=True):
-    """A task: the steps that it became, and what it puts out."""
+    """A task: the steps that it became, and its outputs."""
 
     steps: tuple[str, ...]
     parameters: Mapping[str, Any] = {}
@@ -60,7 +60,7 @@ class Made(msgspec.Struct, frozen=True):
 
 
 def imported(where: str, importer: Json, parameters: Mapping[str, Any]) -> Made:
-    """Return what an importer does: an artifact that is there already, as from outside of the pipeline."""
+    """Return the result of an importer: an artifact that exists already, as from outside of the pipeline."""
     uri = importer.get("artifactUri", {})
     metadata = with_inputs(f"{where}.importer.metadata", importer.get("metadata", {}), parameters)
     name = uri.get("runtimeParameter")
@@ -105,7 +105,7 @@ def final_status(task: str, steps: tuple[str, ...]) -> Value:
 
 
 def in_turn(scope: str, tasks: Mapping[str, Json]) -> list[str]:
-    """Return tasks in an order in which each comes after those that it names."""
+    """Return tasks in an order in which each task comes after the tasks that it names."""
     before: dict[str, set[str]] = {}
     for name, task in tasks.items():
         before[name] = set(task.get("dependentTasks", ()))
@@ -118,7 +118,7 @@ def in_turn(scope: str, tasks: Mapping[str, Json]) -> list[str]:
 
 
 def output_of(where: str, source: Json, made: Mapping[str, Made], side: str) -> Any:
-    """Return what a task, or one of a DAG, puts out."""
+    """Return an output of a task, or of a task in a DAG."""
     key = source.get("outputParameterKey" if side == "parameters" else "outputArtifactKey", "")
     producer = source.get("producerTask", source.get("producerSubtask", ""))
     outputs: Mapping[str, Any] = getattr(made.get(str(producer)), side, {})
@@ -126,7 +126,7 @@ def output_of(where: str, source: Json, made: Mapping[str, Made], side: str) -> 
 
 
 def chosen_output(where: str, chosen: Json, made: Mapping[str, Made]) -> Any:
-    """Return what a DAG puts out: the output of one of its tasks, or the first of several that is not left out."""
+    """Return an output of a DAG: the output of a task in it, or of the first of several tasks that is not skipped."""
     selectors = chosen.get("valueFromOneof", {}).get("parameterSelectors", chosen.get("artifactSelectors", ()))
     side = "artifacts" if "artifactSelectors" in chosen else "parameters"
     if "valueFromParameter" in chosen:
@@ -136,7 +136,7 @@ def chosen_output(where: str, chosen: Json, made: Mapping[str, Made]) -> Any:
 
 
 def as_value(where: str, source: Any) -> Any:
-    """Return the output of a step. Raises ComponentError for what an importer has."""
+    """Return the output of a step. Raises ComponentError for an importer's artifact."""
     if isinstance(source, FromOutside):
         raise ComponentError(f"{where}: what an importer has can't be chosen from, and is no list, here")
     return source

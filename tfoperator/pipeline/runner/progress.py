@@ -45,7 +45,7 @@ class StepView(msgspec.Struct, frozen=True):
 
 
 class Listener:
-    """Is notified about a run, and does nothing here: steps' logs are in files in any case. Override what you need.
+    """Is notified about a run, and ignores it here: steps' logs are in files in any case. Override what you need.
 
     `step` is called in the thread that runs the pipeline, the others in any.
     """

@@ -158,9 +158,9 @@ class PipelineRunner(TfxRunner):
             return self._conclude(parts, launches, views)
 
     def _run_steps(self, parts: RunParts) -> tuple[dict[str, StepView], dict[str, StepLaunch]]:
-        """Run the steps; return when none runs any more: how each ended, and the launches.
+        """Run the steps to their end; return the final state of each step, and the launches.
 
-        When a loop has got its items, the steps of the run are recorded, with those before each.
+        When the items of a loop are known, the steps of the run are recorded, with the predecessors of each step.
         """
         progress = Progress(parts)
         launches: dict[str, StepLaunch] = {}
@@ -255,7 +255,7 @@ class PipelineRunner(TfxRunner):
             return view
 
     def check(self, pipeline: Pipeline | Graph) -> dict[str, str]:
-        """Return what would be launched, by step; raise ComponentError with all errors. Makes no request."""
+        """Return the launches of a run, by step; raise ComponentError with all errors. Makes no request."""
         graph = absolute_graph(pipeline)
         infos = self.infos_of(graph, "RUN")
         return {step.name: self._chosen(infos, graph, step, "RUN", None).dry_run() for step in graph.steps}
@@ -308,7 +308,7 @@ def _new_run(graph: Graph, run_id: str | None, context: LaunchContext, origin: R
 
 
 def _resumed_run(home: Home, store: MetadataStore, wanted: str, new: RunRecord) -> RunRecord:
-    """Return the record of the run `wanted`, to resume it. Raises ComponentError if it would be another one `new`."""
+    """Return the record of the run `wanted`, to resume it. Raises ComponentError if `new` would be another run."""
     run = home.find(store, wanted, new.pipeline)
     if run.place.get(ORCHESTRATOR) != new.place.get(ORCHESTRATOR):
         raise ComponentError(f"run {run.id} is {run.place.get(ORCHESTRATOR) or 'a runner'}'s, which goes on with it")

@@ -1,4 +1,4 @@
-"""The steps of a run: one launch of each, with its outcome, and what of them can start and how they are."""
+"""The steps of a run: the launch of each step with its outcome, the steps that can start, and the state of each."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class StepLaunch:
             self.launcher = parts.choose(parts.graph, step, run.id, self.context)
 
     def run(self) -> StepView:
-        """Launch it; return the outcome. Raises nothing but what a signal's handler raises in the main thread."""
+        """Launch it; return the outcome. Raises only errors that a signal's handler raises in the main thread."""
         try:
             self.result = result = self.launcher.launch()
         except LaunchCancelled as error:
@@ -164,7 +164,10 @@ class Progress:
                 return [self._chosen[one.name] for one in chosen]
 
     def skip(self, *, all_of_them: bool = False) -> bool:
-        """Skip what waits for a step that has failed, but for steps that run in any case; return whether any was."""
+        """Skip the waiting steps after a failure, except steps that run in any case.
+
+        Returns whether steps were skipped, and steps that run in any case still wait.
+        """
         waiting = [one for one in self._steps if self.views[one.name].state is StepState.WAITING]
         skipped = [one for one in waiting if all_of_them or not one.always]
         for one in skipped:

@@ -103,9 +103,9 @@ class Executions:
 
     @writes
     def begin_execution(self, db: Connection, run: RunRecord, new: ExecutionRecord, now: datetime) -> ExecutionRecord:
-        """Return a new execution, RUNNING or CACHED, with the artifacts that it names; those without an id are made.
+        """Return a new execution, RUNNING or CACHED, with its artifacts; artifacts without an id are made.
 
-        If there is one of this step in this state it is returned unchanged: its launcher was killed then.
+        If this step already has an execution in this state, that is returned unchanged: its launcher was killed.
         """
         fence(db, run)
         state = EXECUTION_STATES.index(new.state)
@@ -186,7 +186,7 @@ def _event_of(wanted: Select[Any]) -> ColumnElement[bool]:
 
 
 def _artifact_records(db: Connection, wanted: Select[Any]) -> list[ArtifactRecord]:
-    """Return what a query of artifacts finds as values."""
+    """Return the artifacts that a query finds, as values."""
     rows = db.execute(wanted).all()
     properties = properties_of(db, artifact_properties, wanted.with_only_columns(artifacts.c.id))
     return [
@@ -204,7 +204,7 @@ def _artifact_records(db: Connection, wanted: Select[Any]) -> list[ArtifactRecor
 
 
 def _execution_records(db: Connection, wanted: Select[Any]) -> list[ExecutionRecord]:
-    """Return what a query of executions finds as values, with their artifacts."""
+    """Return the executions that a query finds, as values with their artifacts."""
     rows, theirs = db.execute(wanted).all(), _event_of(wanted)
     paths = db.execute(_PATHS.where(theirs).order_by(event_paths.c.step_index, events.c.id)).all()
     used = _ARTIFACTS.where(artifacts.c.id.in_(select(events.c.artifact_id).where(theirs)))
@@ -252,8 +252,9 @@ def _add_events(
 ) -> None:
     """Record that an execution reads or makes artifacts: name, position and artifact of each.
 
-    ML Metadata has one event for an artifact, with a path of steps: here name and position for each of its uses. It
-    reads only one value of a row of a path; ours has both in the row of the name, as rows have no order.
+    ML Metadata has one event for an artifact, with a path of steps: here name and position for each of its uses. ML
+    Metadata reads only one value of a row of a path. Our rows have the position in the row of the name, since rows have
+    no order.
     """
     for artifact in dict.fromkeys(artifact for _, _, artifact in paths):
         values = {"artifact_id": artifact, "execution_id": execution, "type": EVENTS[direction]}

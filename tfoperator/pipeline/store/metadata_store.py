@@ -41,7 +41,7 @@ class MetadataStore(Runs, Executions, AbstractContextManager[Any]):
 
 
 class Lineage(msgspec.Struct, frozen=True):
-    """One artifact, its executions, and through their other side the next artifacts; as far as known.
+    """One artifact, its executions, and the next artifacts: the other inputs or outputs of these; as far as known.
 
     `repeated`: it is elsewhere in the tree, with its subtree. `cut`: its subtree is not
     followed, since the tree has reached its limit.

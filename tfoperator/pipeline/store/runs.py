@@ -57,7 +57,7 @@ _RUN_OF = (
     .scalar_subquery()
     .label("run")
 )
-"""The run of an execution, none if that was removed."""
+"""The run of an execution; NULL if the run was removed."""
 EXECUTIONS = (
     select(executions, types.c.name.label("kind"), our_executions, _RUN_OF)
     .join(types, types.c.id == executions.c.type_id)
@@ -183,7 +183,7 @@ def _run_record(row: Any) -> RunRecord:
 def fence(db: Connection, run: RunRecord) -> None:
     """Raise OwnershipLost if another has taken over the lease of the run, or of a step, under which it is written.
 
-    Until the end of the transaction nobody can take it.
+    Until the end of the transaction, other holders can't take it.
     """
     wanted = {named(run.id): run.term} | {f"{run.id}/{step}": term for step, term in run.step_terms.items()}
     query = select(leases.c.name, leases.c.term).where(leases.c.name.in_(list(wanted))).order_by(leases.c.name)
@@ -234,7 +234,7 @@ def run_contexts(db: Connection, run: RunRecord, now: datetime) -> tuple[int, in
 
 
 def _only(db: Connection, query: Any, make: Callable[[], int]) -> int:
-    """Return the id that a query finds; if there is none, make the row, of which there is one only."""
+    """Return the id that a query finds; if it finds nothing, make the row, which exists only once."""
     known = db.execute(query).scalar()
     if known is None:
         exclusively(db)

@@ -19,8 +19,8 @@ _LET_IN_PER_TURN = 8
 _PAUSE_SECONDS = 0.005
 """A newcomer at a full server ends the oldest connection. Thus the rate of newcomers is bounded, 1,600 a second: a
 request that comes at once is read before its connection is the oldest, for 128 places last for 80 ms, and for 16 turns
-of the loop however busy that is. Other connections wait here. Sources that had no answer yet get a quarter of the
-turns, and leave the others unused: a handshake of TLS costs them nothing and the server a millisecond."""
+of the loop however busy that is. Other connections wait here. Sources that had no answer yet get only a quarter of the
+turns, even if other turns are free: a handshake of TLS costs them nothing and the server a millisecond."""
 _MOST_WAITING = 1024
 """As many as wait in the kernel's queue for a socket, where a probe would wait behind 1,000 strangers for seconds."""
 

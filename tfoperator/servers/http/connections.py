@@ -89,7 +89,7 @@ class Places:
         return True
 
     def trust(self, connection: Connection) -> None:
-        """Take a note that the server trusts the sender of a request on this connection."""
+        """Note that the server trusts the sender of a request on this connection."""
 
     def answered(self, connection: Connection) -> None:
         """Take a note that this source asked for what is served here."""

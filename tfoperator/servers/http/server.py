@@ -1,8 +1,8 @@
-"""The HTTP/1.1 server of every endpoint of ours: one thread serves all connections.
+"""The HTTP/1.1 server of all our endpoints: one thread serves all connections.
 
-Clients that open connections and send little must not block others. So no connection holds a thread before its request
-is complete, nor while its answer is sent; everything has a deadline; a source has a bounded number of connections; and
-a full server ends the connection that has waited longest for its client. The bytes of all requests received, and of all
+Clients that open connections and send little must not block others. So a connection needs no thread before its request
+is complete, or while its answer is sent; everything has a deadline; a source has a bounded number of connections; and a
+full server ends the connection that has waited longest for its client. The bytes of all requests received, and of all
 responses that are not read yet, are bounded, too.
 """
 
@@ -90,7 +90,7 @@ class HttpServer(ABC):
         """
         self.draining = False
         self.log = StrangersLog(logger)
-        """For what clients cause."""
+        """For lines that clients cause."""
         self._limits = limits
         if listening is None:
             listening = listen(host, port, name)
@@ -121,7 +121,7 @@ class HttpServer(ABC):
         """Prepare what `respond` needs, in the loop's thread, before the first connection is accepted."""
 
     async def end_streams(self) -> None:  # noqa: B027 - most streams can be cut off
-        """Let the streams end by themselves when the server stops; those that go on afterwards are cut off."""
+        """Let the streams end by themselves when the server stops; streams that go on afterwards are cut off."""
 
     def context(self) -> ssl.SSLContext | None:
         """Return the TLS context of the next connection; None for plain text."""
@@ -215,7 +215,7 @@ class HttpServer(ABC):
             await asyncio.wait(under_way, timeout=_DRAIN_SECONDS)
 
     async def streams_ended(self, seconds: float) -> None:
-        """Wait until no response is streamed any more, at most so long. Call it in the loop."""
+        """Wait for the end of all streamed responses, at most so long. Call it in the loop."""
         streaming = [one.task for one in self._connections if one.streaming and one.task is not None]
         if streaming:
             await asyncio.wait(streaming, timeout=seconds)
@@ -319,7 +319,7 @@ class HttpServer(ABC):
             else:
                 last = last or answer.last
                 self._write(connection, writer, answer, last=last, is_head=head.method == "HEAD")
-                del answer  # what is not sent yet is in the transport's buffer, once
+                del answer  # the transport's buffer has the unsent bytes: keep no second copy
                 await self._drained(connection, writer)
             seconds = limits.idle_seconds
             if unread:

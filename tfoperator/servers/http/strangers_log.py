@@ -1,4 +1,4 @@
-"""A log for what clients cause: anybody may be one, and a flood of bad requests must not fill the disk."""
+"""A log for lines that clients cause: anybody may be a client, and a flood of bad requests must not fill the disk."""
 
 from __future__ import annotations
 

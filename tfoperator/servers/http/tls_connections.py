@@ -31,7 +31,7 @@ async def accept_tls(
 ) -> None:
     """Shake hands over an accepted connection, and give its transport to `protocol.connection_made`.
 
-    It is `loop.connect_accepted_socket` with `ssl`, whose defaults the seconds have, too. Raises OSError (SSLError,
+    It is `loop.connect_accepted_socket` with `ssl`, and has the same default time-outs. Raises OSError (SSLError,
     ConnectionError) if there is no TLS connection then; the socket is closed.
     """
     loop = asyncio.get_running_loop()

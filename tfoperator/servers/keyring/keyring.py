@@ -1,9 +1,9 @@
 """A server's certificate, the authorities that sign it, and their renewal without a failed request.
 
-An authority signs one certificate, and is published a whole period earlier: beside the present certificate a
-keyring holds the authority of the *next* one. So when a certificate is renewed, every client has trusted its issuer
-for weeks, and replicas may adopt it one after the other; the previous issuer stays trusted meanwhile. No key
-of an authority that signed a certificate in use exists any more. No I/O, only random keys.
+An authority signs one certificate, and is published a whole period earlier: beside the present certificate a keyring
+holds the authority of the *next* one. So when a certificate is renewed, every client has trusted its issuer for weeks,
+and replicas may adopt it one after the other; the previous issuer stays trusted meanwhile. The key of an authority that
+signed a certificate in use is gone. No I/O, only random keys.
 """
 
 from __future__ import annotations

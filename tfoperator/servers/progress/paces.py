@@ -1,4 +1,4 @@
-"""Tells from the reports of a job's replicas which of them are slow. Pure; memory is bounded per replica.
+"""Finds the slow replicas of a job from their reports. Pure; memory is bounded per replica.
 
 A pace is seconds per step, over the newest reports without the longest pause among them: an evaluation, a checkpoint.
 It is compared with the median of the replica's type. `hack/straggler_alarms.py` decides the numbers below: jitter of
@@ -32,7 +32,7 @@ also further from the median than so many median distances: types with mixed mac
 
 
 def advanced(before: Pace | None, report: ProgressReport, at: float) -> Pace | None:
-    """Return the pace after a report that came `at`, in monotonic seconds; None while there is none of a step.
+    """Return the pace after a report that came `at`, in monotonic seconds; None before the first report of a step.
 
     Another pod, or a step that is lower than the last step, begins a new pace.
     """

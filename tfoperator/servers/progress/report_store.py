@@ -44,7 +44,7 @@ class ReportStore:
             return True
 
     def progress_of(self, job: TFJob) -> TrainingProgress | None:
-        """Return what the status of this job should be now; its present progress if there is no newer report."""
+        """Return the progress that the status of this job should have now: the present progress or newer reports."""
         with self._lock:
             reports = dict(self._reports.get(job.metadata.uid, ()))
         return merged(job, reports)

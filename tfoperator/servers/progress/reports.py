@@ -67,9 +67,9 @@ class ProgressReport(msgspec.Struct, frozen=True, gc=False):
 
 
 def reports_without_a_number(before: ProgressReport | None, report: ProgressReport) -> int:
-    """Return how many reports in a row had a loss that is no number, this one included; a report without one is none.
+    """Return how many reports in a row, up to this report, had a loss that is no number.
 
-    `before` is the replica's last report.
+    Reports without a loss are passed over. `before` is the replica's last report.
     """
     so_far, is_number = 0 if before is None else before.loss_not_a_number, loss_is_a_number(report.metrics)
     if is_number is None:
@@ -127,7 +127,7 @@ def _whole_number(field: str, value: Any, maximum: int) -> int | None:
 
 
 def _metrics(value: Any) -> dict[str, str]:
-    """Return values by name; of two with one name the last."""
+    """Return values by name; if two have the same name, the last value."""
     field = "trainerStatus.metrics"
     if value is None:
         return {}
@@ -161,7 +161,7 @@ def _check_time(value: Any) -> None:
 
 
 def _count(text: str | None) -> int | None:
-    """Return a metric as a number of steps; None if it is not one."""
+    """Return a metric as a number of steps; None if it is no such number."""
     try:
         number = float(text) if text is not None else -1.0
     except ValueError:

@@ -82,7 +82,7 @@ class ProgressEndpoint(TlsServer):
         self._take = take
         self._clock = clock
         self._metrics = metrics
-        # One thread: it waits for the API server's keys, and all waiting requests wait for the same.
+        # One thread: it waits for the API server's keys, and all waiting requests wait for the same keys.
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="progress-keys")
         super().__init__(host, port, name="progress", limits=LIMITS)
 

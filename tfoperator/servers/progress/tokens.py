@@ -179,5 +179,5 @@ class TokenVerifier:
         except (KubeError, ValueError) as error:
             logger.warning("can't fetch the keys that sign the tokens of pods: %s", error)
         finally:
-            # Those that waited for a slow fetch don't each begin another.
+            # So requests that waited for a slow fetch don't each begin another fetch.
             self._tried_at = self._clock.monotonic()

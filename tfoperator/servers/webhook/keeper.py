@@ -1,9 +1,9 @@
 """Keeps three things consistent: the keyring in the Secret, the CRD's authorities, and the server's certificate.
 
-One thread does it all, woken by every change of the CRD (which each renewal changes, so replicas notice each other's)
-and by time. The order prevents failed requests: a certificate is used only after its issuer has been in the
-CRD for some seconds, in which API servers notice it, unless there is no other to use. Every replica writes the Secret's
-authorities to the CRD.
+One thread does it all. Changes of the CRD and a timer wake it. Each renewal changes the CRD, so replicas notice each
+other's renewals. The order prevents failed requests: a certificate is used only after its issuer has been in the CRD
+for some seconds, in which API servers notice it, unless there is no other certificate. Every replica writes the
+Secret's authorities to the CRD.
 """
 
 from __future__ import annotations

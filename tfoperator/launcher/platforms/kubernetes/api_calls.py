@@ -93,7 +93,7 @@ class ApiCalls:
         return f"{newest.reason}: {newest.message}" if newest else ""
 
     def events(self, uid: str) -> tuple[Event, ...]:
-        """Return the events about an object; none if they may not be read. Raises what `patiently` raises."""
+        """Return the events about an object; none if they may not be read. Raises the errors of `patiently`."""
         options = ListOptions(field_selector=f"involvedObject.uid={uid}", limit=500)
         try:
             page = self.patiently(

@@ -97,9 +97,9 @@ _POD_MESSAGE_BYTES = 12 * 1024
 """The kubelet's MaxContainerTerminationMessageLength and MaxPodTerminationMessageLogLength."""
 
 _BY_KUBELET = "TerminationByKubelet"
-"""The reason of the condition DisruptionTarget if the kubelet ends a pod (lack of memory or disk, the node's
-shutdown, a critical pod). Kubelets date this condition when all containers have ended, and not when they are told to
-end (`mergePodStatus` in Kubernetes 1.37, pkg/kubelet/status): its time is no evidence."""
+"""The reason of the condition DisruptionTarget if the kubelet ends a pod (lack of memory or disk, the node's shutdown,
+a critical pod). Kubelets date this condition when all containers have ended, and not when they get the signal to end
+(`mergePodStatus` in Kubernetes 1.37, pkg/kubelet/status): its time is no evidence."""
 
 _TAKING_EVENTS = frozenset({"Evicted", "Preempting"})
 """The reasons of events about a whole pod, by which a kubelet announces that it will end the pod's containers. Before
