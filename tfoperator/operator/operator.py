@@ -237,7 +237,7 @@ class Operator:
         logger.info("finishing running syncs")
         if self._parts.ended_logs is not None:
             self._parts.ended_logs.stop(0)
-        # The reconciler may be in a long list; it is awaited while the workers finish.
+        # The reconciler may be in a long list: wait for it while the workers finish.
         drained = self._parts.controller.stop(self._options.shutdown_grace_period)
         self._drained = self._parts.reconciler.stop(1.0) and drained
         if not drained:

@@ -13,7 +13,7 @@ _POLL_SECONDS = 0.5  # seconds; the maximum delay until a signal is noticed
 
 
 def next_item(items: queue.SimpleQueue[str]) -> str:
-    """Take the next item, without a time limit. Signal handlers may put one, even those that interrupt this."""
+    """Take the next item, without a time limit. Signal handlers may put items, even handlers that interrupt this."""
     while True:
         try:
             return items.get(timeout=_POLL_SECONDS)

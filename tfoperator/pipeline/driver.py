@@ -116,10 +116,10 @@ class MetadataDriver:
 def looked_up(
     value: Value, before: Mapping[str, ExecutionRecord], *, run: RunRecord, step: str = "", content: bool = True
 ) -> Any:
-    """Return the output of a step, its artifacts or with `content` the value that they hold; or how steps ended.
+    """Return the output of a step: its artifacts, or with `content` their value; or the final state of steps.
 
-    Or a fact of the `run`, for the step of the name `step`. Raises NotPutOut if the step that is read from has not
-    succeeded, ComponentError if it has not put that out.
+    Or a fact of the `run`, for the step named `step`. Raises NotPutOut if the step with the output has not succeeded,
+    ComponentError if the step has no such output.
     """
     if value.op == RUN:
         return _fact(value.args[0], run, step)
@@ -191,7 +191,7 @@ def _resolved(source: Source, lookup: Callable[..., Any]) -> tuple[ArtifactRecor
 
 
 def publish(store: MetadataStore, execution: Execution, run: RunRecord, types: Mapping[str, str]) -> str:
-    """Record the outcome of an execution; return why it has failed after all: by `types` an output is no value.
+    """Record the outcome of an execution; return why it has failed after all: an output is no value of its type.
 
     Values are read at planned URIs only: a container may name any file of this machine, and must not get its content.
     """

@@ -75,7 +75,7 @@ class Home:
             self.look_seconds = 2.0
             self.database, logs = url
             folder, objects = _place_of_logs(logs)
-            # Containers get the name as part of `tmp_path`, and others must not be able to guess it.
+            # Containers get the name as part of `tmp_path`, and other users must not be able to guess it.
             scratch = tempfile.TemporaryDirectory(prefix="tfoperator-", ignore_cleanup_errors=True)
             self.path = Path(self._scratch.enter_context(scratch))
         else:

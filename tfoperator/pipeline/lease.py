@@ -36,7 +36,7 @@ class RunInProgress(LaunchInProgress):
 class RunLease:
     """One runner's side of the lease of one run or step. Call `acquire` first, in one thread; the rest is thread-safe.
 
-    While entered it is renewed by a thread; at the exit it is released. `when_lost` is called once, by that thread, if
+    While entered, a thread renews it; at the exit it is released. `when_lost` is called once, by that thread, if
     another has taken the run over, or the lease has run out because the store is away: then this holder has ended, even
     if the store comes back. With `kernel`, which identifies this machine since its last start, the caller also holds a
     lock of this kernel.
@@ -80,9 +80,9 @@ class RunLease:
     def acquire(
         self, *, wait: bool, tell: Callable[[str], object] = lambda _: None, stop: StopSignal | None = None
     ) -> None:
-        """Get it; with `wait`, wait until the holder's has expired.
+        """Take the lease; with `wait`, wait until another holder's lease has expired.
 
-        Raises RunInProgress if it has another holder: without `wait` at once, else as soon as that renews it.
+        Raises RunInProgress if it has another holder: without `wait` at once, else as soon as that holder renews it.
         """
         what, stop = f"run {self._name}", stop or StopSignal()
         first: Lease | None = None

@@ -59,7 +59,7 @@ class StepLogs:
             logger.warning("what steps have logged last is not at %s: it did not answer", self._objects)
 
     def abandon(self) -> None:
-        """Write no more for others to see: another holds the lease."""
+        """Stop writing for other readers: another runner holds the lease."""
         self._abandoned = True
 
     def check(self) -> None:
@@ -79,7 +79,7 @@ class StepLogs:
         return self.run_folder(run_id) / "steps" / step
 
     def file(self, run_id: str, step: str) -> Path:
-        """Return the file of a log, with what was appended until some seconds ago. Raises OSError."""
+        """Return the file of a log, with the lines that were appended until some seconds ago. Raises OSError."""
         path, now = self._log(run_id, step), self._clock.monotonic()
         if self._objects is None:
             return path
@@ -170,14 +170,14 @@ class StepLogs:
             now = path.stat().st_size if path.exists() else 0
             if known == 0:
                 path.write_bytes(data)
-            elif begin <= now:  # if not, the log has been begun again meanwhile: the next look finds that
+            elif begin <= now:  # if not, a new log was begun meanwhile: the next look finds that
                 with path.open("ab") as stream:
                     stream.write(data[now - begin :])
 
     # The copies.
 
     def flush(self) -> float:
-        """Let others see all that was appended, such as the next holder of a lease; return when to do it again."""
+        """Copy all appended lines for other readers, such as the next holder of a lease; return when to do it again."""
         with self._copying:
             began = self._clock.monotonic()
             with self._lock:

@@ -25,7 +25,7 @@ WORKSPACE = "workspace"
 
 
 class LeftOut(Exception):
-    """A step that this comes from was left out, for its condition did not hold; the text names it."""
+    """A step that this value comes from was skipped, for its condition did not hold; the text names the step."""
 
 
 class NotPutOut(LeftOut):
@@ -45,9 +45,10 @@ class Value(msgspec.Struct, frozen=True):
     """An operation and its arguments: constants and other values. Raises ComponentError for a value that is too large.
 
     `output` (step, output) is the output of a step, `status` (steps) how steps ended, `item` (loop) the current item;
-    `collect` (depth, loop, value) a list with the value of each iteration of a loop in so many others; `run` (fact) a
-    fact of the run, such as its id. `list` (values) and `object` (key, value, key, value ...) are made of values.
-    `artifacts` (source) are the artifacts of an input, and not what they hold; `at` (source, number) is one of them.
+    `collect` (depth, loop, value) a list with the value of each iteration of a loop that is in `depth` other loops;
+    `run` (fact) a fact of the run, such as its id. `list` (values) and `object` (key, value, key, value ...) are made
+    of values. `artifacts` (source) are the artifacts of an input, and not what they hold; `at` (source, number) is one
+    of them.
     """
 
     op: str

@@ -103,15 +103,15 @@ class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency
 
 
 class SavingCallback(BackupAndRestore):  # type: ignore[misc] # Keras is no dependency, so its types are not known
-    """Keras' BackupAndRestore (3 or later), which saves after the batch that trains when SIGTERM comes, and then exits.
+    """BackupAndRestore of Keras 3 or later, which on SIGTERM also saves after the current batch, and then exits.
 
     It restores and saves as BackupAndRestore does, with two copies, since a kill can spoil a copy; `backup_dir` is a
     folder in `TFOPERATOR_CHECKPOINT_DIR` by default. Keras begins an interrupted epoch again, with the weights as
     saved. Call `fit` in the main thread, else NotInMainThread is raised.
 
-    With the JAX backend on several processes all of them save, since Keras does so by operations in which all take
-    part, and the files of process 0 are kept. If the end of one process is announced, all processes hear it: they save
-    and exit after the same batch.
+    With the JAX backend on several processes all of them save, since Keras saves by operations in which all processes
+    take part, and the files of process 0 are kept. If the end of one process is announced, all processes hear it: they
+    save and exit after the same batch.
     """
 
     def __init__(self, backup_dir: str | None = None, double_checkpoint: bool = True, **options: Any) -> None:
@@ -154,7 +154,7 @@ class SavingCallback(BackupAndRestore):  # type: ignore[misc] # Keras is no depe
         keep_reporting(saved_step=steps, save_seconds=time.monotonic() - began)
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Remove the backup, as BackupAndRestore does, and listen no more."""
+        """Remove the backup, as BackupAndRestore does, and restore the handler of SIGTERM."""
         self._end.stop()
         super().on_train_end(logs)
         if self._thrown_away is not None:

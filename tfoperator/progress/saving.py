@@ -1,7 +1,7 @@
 """Saves a training at intervals, and once more when its end is announced: by SIGTERM, some time before it is killed.
 
-A drain, an eviction, a suspension, scaling down, a deletion and Ctrl-C of `tfoperator run` announce it so; the time is
-the pod's `terminationGracePeriodSeconds`, 30 s by default.
+A drain, an eviction, a suspension, scaling down, a deletion and Ctrl-C of `tfoperator run` announce it in this way; the
+time is the pod's `terminationGracePeriodSeconds`, 30 s by default.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class NotInMainThread(RuntimeError):
 class Announcement:
     """Whether the end was announced. Use it in the main thread.
 
-    The processes of a JAX job compute each step together. A process that left alone would stop the others in the next
+    The processes of a JAX job compute each step together. A process that ended alone would block the others in the next
     step. So where JAX's processes are connected (`jax.distributed.initialize`), its preemption service hears SIGTERM in
     any process, and all agree on the step after which they end.
     """
@@ -95,7 +95,7 @@ class Saving:
     def __init__(self, save: Callable[[int], object], *, every: int = 0) -> None:
         self._save = save
         self._every = every
-        self._last: int | None = None  # the step that was saved, or that the loop began after
+        self._last: int | None = None  # the step that was saved, or the step before the loop's first
         self._end = Announcement()
 
     def __enter__(self) -> Saving:
@@ -129,7 +129,8 @@ def serve_chief() -> NoReturn:
     """Serve until the end is announced and the chief has ended, which may be saving; then exit with `EXIT_CODE`.
 
     For workers and parameter servers of ParameterServerStrategy, in place of `tf.distribute.Server.join()`: SIGTERM
-    ends that at once, and a chief that gets it at the same time can save no more. Raises NotInMainThread.
+    ends such a server at once, and then a chief that gets the signal at the same time can't save any more. Raises
+    NotInMainThread.
     """
     announced = Announcement()
     announced.listen()

@@ -64,7 +64,7 @@ class Sender:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="progress-reports", daemon=True)
                 self._thread.start()
-                stacks.register()  # a program that reports can also be asked for its stacks when it hangs
+                stacks.register()  # a program that reports can also write its stacks when it hangs
             self._changed.notify_all()
 
     def flush(self, timeout: float = TIMEOUT) -> bool:

@@ -69,7 +69,8 @@ def take(folder: Path, *, group: int | None = None, timeout: float = _TIMEOUT) -
 
     If a process can't write them, the reason takes their place. With `group`, processes of other process groups are
     skipped, since any program may create a file with any name. A signal is sent only to a process that handles it,
-    because it ends any other program, and that has the file open, because to other programs it may mean something else.
+    because the signal ends any other program. The process must also have the file open, because for other programs the
+    signal may have another meaning.
     """
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
         pid = int(path.stem) if re.fullmatch("[0-9]{1,9}", path.stem) else 0
@@ -171,7 +172,7 @@ def _take(pid: int, path: Path, timeout: float) -> str:
 
 
 def _has_registered(pid: int, path: Path) -> bool:
-    """Return whether the file is this process's own. Where that is not visible, accept any process but the first."""
+    """Return whether the file is this process's own. If that is not visible, accept any process but the first."""
     try:
         own, opened = path.stat(), _open_files(pid)
     except OSError:

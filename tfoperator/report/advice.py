@@ -39,9 +39,9 @@ _BAD_MOUNT = re.compile(r"^tfoperator: .*can't be mounted at ")
 _NO_SPACE_MESSAGE = "No space left on device"
 """The operating system's message, in every language's traceback."""
 _COLLECTIVE = re.compile(r"/job:(?:worker|chief|master)\b|\bCollective|all_?reduce", re.IGNORECASE)
-# TensorFlow's message when Keras' fit hands the shares of several workers to an operation that takes one tensor.
+# TensorFlow's message when Keras' fit passes the shares of several workers to an operation that takes one tensor.
 _FIT_ON_MANY_WORKERS = re.compile(r"convert a value \(PerReplica|values\.PerReplica'>\) to a Tensor")
-# TensorFlow's messages for two strategies on replicas, or with a `fit`, that are not made for each other.
+# TensorFlow's messages if a strategy does not fit the job's replicas, or is used with a `fit` that does not support it.
 _NO_ROLE = re.compile(r"no id for task_type '(?P<role>\w+)'")
 _FIT_WITH_SERVERS = "pass this dataset to ClusterCoordinator.create_per_worker_dataset"
 
@@ -190,7 +190,7 @@ def _about_codes(facts: JobFacts, failed: Sequence[FailedRun], words: Sequence[s
 
 
 def _words(failed: Iterable[FailedRun]) -> tuple[str, ...]:
-    """Return the lines about the failures: the culprit's first, and the newest of each first."""
+    """Return the lines about the failures: the culprit's first, and of each failure the newest line first."""
     return tuple(
         line
         for bad in failed

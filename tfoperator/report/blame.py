@@ -24,7 +24,7 @@ LAST_LINES = 20
 """The number of log lines shown of a failed replica without a traceback."""
 
 IDENTICAL = 3
-"""The number of identical failures in a row that is no accident."""
+"""So many identical failures in a row are no accident."""
 
 _SAME_MOMENT = 2.0
 """Seconds within which the order of two ends is uncertain: kubelets report whole seconds, by their own clocks."""
@@ -202,11 +202,11 @@ def _first_end(failed: Iterable[FailedRun]) -> datetime | None:
 
 
 def _at_once(one: FailedRun, first: datetime | None) -> bool:
-    """Return whether it ended within the moment of the first end; a run without an end time may have."""
+    """Return whether it ended within the moment of the first end; a run without an end time counts as such."""
     ended = one.run.ended
     return first is None or ended is None or (ended - first).total_seconds() <= _SAME_MOMENT
 
 
 def constant(line: str) -> str:
-    """Return the part of a line that two runs failing alike share: all but numbers and addresses."""
+    """Return a line without its numbers and addresses: this part is equal in two runs that fail in the same way."""
     return _VARIABLE_PARTS.sub("#", line)

@@ -1,4 +1,4 @@
-"""The metrics of a job's training by step: from the progress in its status, each time that it changes. No I/O.
+"""The metrics of a job's training by step: from the progress in its status, whenever that changes. No I/O.
 
 A status has the newest report of the one replica that speaks for the job, and its time; the values of another replica
 are independent of it. So each replica's values are a curve of their own.

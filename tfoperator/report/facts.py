@@ -45,7 +45,7 @@ class FinalState(StrEnum):
 
 
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the container that matters of a replica.
+    """One run of a replica's training container.
 
     `exit_code` is None while it runs, or if its end was not observed. `reason` is the kubelet's, such as OOMKilled.
     `stopped`: something stopped it, so its exit code does not count. `tail` are the last lines of its log, and `log` is
@@ -78,9 +78,9 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about one replica: `name` is such as worker-1, `runs` are in order of time, the last one last.
 
     `detail` is the reason why it waits, with a next step. `restarts` includes runs without other facts, and
-    `disruptions` of them followed on disruptions. `memory_limit` is in bytes. `stacks` is the location of the stacks of
-    its Python threads, `no_stacks` the reason (a sentence) if they were requested and are missing. `waits_at` is the
-    place in the user's own files where its main thread was then.
+    `disruptions` of them followed after disruptions. `memory_limit` is in bytes. `stacks` is the location of the stacks
+    of its Python threads, `no_stacks` the reason (a sentence) if they were requested and are missing. `waits_at` is the
+    place in the user's own files where its main thread was when the stacks were taken.
     """
 
     name: str

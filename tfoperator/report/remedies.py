@@ -83,7 +83,7 @@ def about_time(facts: JobFacts) -> str:
 
 
 _QUIET = 30.0
-"""Seconds without a line of any replica that are worth a word: an epoch of a small model is shorter."""
+"""Seconds without a line of any replica after which advice is given: an epoch of a small model is shorter."""
 
 
 def about_an_evaluator(facts: JobFacts) -> Iterator[str]:
@@ -100,7 +100,7 @@ def about_an_evaluator(facts: JobFacts) -> Iterator[str]:
 
 
 def about_peers(facts: JobFacts, failed: Sequence[FailedRun]) -> Iterator[str]:
-    """Yield the remedy for replicas that were restarted apart from peers that they need."""
+    """Yield the remedy for replicas that were restarted without the other replicas that they need."""
     if facts.together:
         return
     if failed and failed[0].lost_by:
@@ -139,7 +139,7 @@ def lone_restart(replicas: Sequence[ReplicaFacts]) -> tuple[str, str] | None:
 
 
 def about_killed_at_the_end(facts: JobFacts) -> Iterator[str]:
-    """Yield a word about replicas that did not end in time when the job had succeeded."""
+    """Yield a note about replicas that did not end in time when the job had succeeded."""
     killed = [
         one.name
         for one in facts.replicas

@@ -17,7 +17,7 @@ from tfoperator.report.traceback_text import Traceback, last_traceback, line_bef
 _MAX_RESTARTS_TOLD = 20
 
 OUTLASTED = "it did not end in its grace period, and was killed"
-"""The detail of a replica that was killed while it was stopped."""
+"""The detail of a replica that did not end in its grace period."""
 
 
 class Failure(msgspec.Struct, frozen=True, rename="camel"):
@@ -48,7 +48,7 @@ class Failure(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Others(msgspec.Struct, frozen=True, rename="camel"):
-    """Replicas that did not fail and have the same final state; `last_line` and `log` are the first one's."""
+    """Replicas that did not fail and have the same final state; `last_line` and `log` are the first replica's."""
 
     replicas: tuple[str, ...]
     state: FinalState

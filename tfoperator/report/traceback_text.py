@@ -1,7 +1,8 @@
 """Finds and parses the last Python traceback in the lines of a log. Pure; never raises, whatever the log contains.
 
-Libraries print tracebacks that they survive, and a long message, or the output of other threads, pushes the real one
-out of the last dozen lines. So the *last* one counts, at any position, with the exceptions that led to it.
+Libraries print tracebacks that they survive, and a long message, or the output of other threads, pushes the real
+traceback out of the last dozen lines. So the *last* traceback counts, at any position, with the exceptions that led to
+it.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def _prefix(line: str) -> str:
 
 
 def _read(block: Sequence[str], before: Traceback | None, relation: str) -> tuple[Traceback, str]:
-    """Return one traceback, from its first line to the start of the next, and the next one's relation to it."""
+    """Return one traceback, from its first line to the start of the next, and the relation of the next to it."""
     frames: list[Frame] = []
     index = 1
     while index < len(block):

@@ -1,8 +1,8 @@
 """The interface between the life of a container's attempts and a platform: `Launch` and `Backend`.
 
 A log is forwarded in a thread of its own, so that it never delays the outcome: whatever happens to the log (a cut,
-rotation, refusal, a lost node), the launcher waits for the container. After its end, the log gets some seconds for
-the rest.
+rotation, refusal, a lost node), the launcher waits for the container. After the container's end, the launcher waits
+some seconds for the rest of the log.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class LogForwarder:
     def _follow(self) -> None:
         pause, late = _RETRY_SECONDS[0], 0
         while not self._stop.is_set():
-            ended = self._ended.is_set()  # asked before reading: the last lines must not be lost
+            ended = self._ended.is_set()  # checked before reading: the last lines must not be lost
             try:
                 heard = self._reader.read()
                 if ended:
@@ -220,7 +220,7 @@ class Backend(Protocol):
         ...
 
     def stop(self, name: str, uid: str) -> None:
-        """Stop and remove it, gracefully, and wait until it is gone. `uid` is "" if its existence is unknown."""
+        """Stop it gracefully, remove it, and wait until it is gone. `uid` is "" if its existence is unknown."""
         ...
 
     def remove(self, name: str, uid: str) -> None:

@@ -4,7 +4,7 @@
 
 On purpose this is less than a template language: there are no expressions and there is no attribute access. An inserted
 value is not expanded again, so an input can't inject anything. Kubernetes expands `$(NAME)` in commands and arguments:
-there, values are escaped such that the program gets them unchanged. Any other text after `{{` is an error, found before
+there, values are escaped, so the program gets them unchanged. Any other text after `{{` is an error, found before
 anything runs; text with `{{` can be passed as a parameter.
 """
 

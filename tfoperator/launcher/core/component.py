@@ -120,8 +120,8 @@ def imported(path: str) -> Any:
 class ExecutorClassSpec(ExecutorSpec, frozen=True):
     """A class with a method `do`, or `Do` as in TFX (see `Executor`), or its path `package.module:Class`.
 
-    A path is imported, and so its module's code run, by `load` and not before: a component file is read, and shown by
-    a dry run, without running anything. Raises ComponentError for a path of another form.
+    Only `load` imports a path, and so runs its module's code: reading a component file, or a dry run of it, runs no
+    code. Raises ComponentError for a path of another form.
     """
 
     executor_class: type[Any] | str

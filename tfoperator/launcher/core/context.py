@@ -133,10 +133,10 @@ class LaunchContext:
     container sees under the same path, or the URL of objects; without it, it lies in `work_dir`, and Kubernetes hands
     output.json back as the termination message. `cache` uses the outputs of an earlier, equal execution. Without
     `resume`, a launch that has ended is restarted, and any other is refused. `log` gets the component's lines, `tell`
-    the launcher's own messages; both are called from any thread, `log` from one at a time. `keeper` keeps the record
-    instead of the working directory, `objects` is the URL below which artifacts of programs that know no object store
-    are downloaded and uploaded, and `still_ours` raises OwnershipLost once another launcher has taken over; it is
-    called before anything is created or stopped.
+    the launcher's own messages. Both are called from any thread, `log` from only one thread at a time. `keeper` keeps
+    the record instead of the working directory, `objects` is the URL below which artifacts of programs that know no
+    object store are downloaded and uploaded, and `still_ours` raises OwnershipLost once another launcher has taken
+    over; it is called before anything is created or stopped.
     """
 
     work_dir: Path | None = None

@@ -36,8 +36,8 @@ class RecordKeeper(msgspec.Struct, frozen=True):
     """Keeps a launch's record elsewhere than in its working directory. For one thread; both raise LauncherError.
 
     `read` returns the record, None if there is none. `write` replaces it, or with None removes it; once it returns, the
-    record survives the loss of this machine. It raises OwnershipLost if another has taken the launch over. `logs` is
-    the folder of the positions of logs, which may be lost.
+    record survives the loss of this machine. It raises OwnershipLost if another launcher has taken the launch over.
+    `logs` is the folder of the positions of logs, which may be lost.
     """
 
     read: Callable[[], bytes | None]

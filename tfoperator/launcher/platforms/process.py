@@ -206,7 +206,7 @@ class ProcessComponentLauncher(ContainerComponentLauncher):
         yield ProcessBackend(launch, self._words(), self._environment)
 
     def _resolve_digest(self, image: str) -> str:
-        """Return what a process is known by, beside its command: the image that it stands for, and this Python."""
+        """Return the identity of a process beside its command: the image in whose place it runs, and this Python."""
         return f"process:{image}:{sys.implementation.cache_tag}"
 
 

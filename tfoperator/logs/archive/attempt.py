@@ -20,7 +20,7 @@ from tfoperator.logs.archive.runs import Run, RunKey, runs_of_container
 logger = logging.getLogger(__name__)
 
 _MAX_EARLIER = 18
-"""The most runs of a container that are kept besides the last two."""
+"""The maximum number of runs of a container that are kept besides the last two."""
 
 
 @dataclass

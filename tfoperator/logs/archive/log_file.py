@@ -1,6 +1,6 @@
 """Writes one log from the API server to a file: streamed, with a bound on its bytes and on the time.
 
-Of a log that is too long the end is kept, where a program reports why it failed.
+If a log is too long, its end is kept: there, a program reports why it failed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class SavedLog(msgspec.Struct, frozen=True):
 
 
 Room = Callable[[int], bool]
-"""Asks whether this many more bytes may be written; a negative number reports their removal."""
+"""Returns whether this many more bytes may be written; a negative number reports a removal."""
 
 
 def save_log(
@@ -60,7 +60,7 @@ def save_log(
 
 
 class _Halves:
-    """The last two parts of a log, in two files until it is closed: the older is dropped when a third begins."""
+    """The last two parts of a log, in two files until it is closed: a third part replaces the older part."""
 
     def __init__(self, path: Path, room: Room) -> None:
         self.dropped = 0

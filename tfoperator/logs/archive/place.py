@@ -21,7 +21,7 @@ UNFINISHED = ".unfinished-"
 
 
 class Place:
-    """A directory. A folder is filled beside its final place, and renamed: readers never see a part.
+    """A directory. A folder is filled beside its final place, and renamed: readers never see a partial folder.
 
     Thread-safe, for one writer of a pod's folder at a time. Every method raises OSError.
     """

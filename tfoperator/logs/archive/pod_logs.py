@@ -60,7 +60,7 @@ class Saved(msgspec.Struct, frozen=True):
 
 
 class ArchiveBounds(msgspec.Struct, frozen=True):
-    """How large the archive and each log in it may become (bytes), and how long the logs of a pod may take (seconds).
+    """The maximum sizes of the archive and of each log in it (bytes), and the time limit for a pod's logs (seconds).
 
     A pod's deletion may wait that long.
     """

@@ -1,8 +1,8 @@
-"""The runs of containers in a pod's status, those whose logs can be fetched, and those in a record. No I/O.
+"""The runs of containers in a pod's status, the runs whose logs can be fetched, and the runs in a record. No I/O.
 
-A container that is restarted in place has several runs; of two at most there is a log, as for `kubectl logs` and
-`kubectl logs --previous`. Number and end identify a run, so a kept log needs no second
-check, not even by another process: the archive's record has both.
+A container that is restarted in place has several runs; the kubelet has the logs of at most two of them, as for
+`kubectl logs` and `kubectl logs --previous`. Number and end identify a run, so a kept log needs no second check, not
+even by another process: the archive's record has both.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ NO_RUNS: frozenset[RunKey] = frozenset()
 class Run(msgspec.Struct, frozen=True):
     """One run of a container, the restart of this `number`. `end` is None while it runs.
 
-    `previous` selects its log in the API. The log of a `settled` run is complete and can be fetched in the
-    same way a moment later; for another run it may then be the next run's.
+    `previous` selects its log in the API. The log of a `settled` run is complete and can be fetched in the same way a
+    moment later. For a run that is not settled, the same request may then return the next run's log.
     """
 
     container: str

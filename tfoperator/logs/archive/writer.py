@@ -83,7 +83,7 @@ class LogArchive:
         self._pod_now = pod_now
         self._logs = PodLogs(client, place, bounds, clock=self._clock, pod_now=pod_now)
         self._pool = ThreadPoolExecutor(_MAX_WAITING_PODS, thread_name_prefix="log-archive")
-        self._lock = threading.Lock()  # guards the fields below, and the UIDs that a call of `keep` waits for
+        self._lock = threading.Lock()  # guards the fields below, and the UIDs for which a call of `keep` waits
         self._waiting: dict[str, float] = {}  # by uid of a pod whose deletion waits: until when, on the monotonic clock
         self._ready: TTLCache[str, bool] = TTLCache(math.inf, _FRESH_TIME, timer=self._clock.monotonic)  # UIDs
         self._known: dict[str, _Known] = {}  # by pod uid
@@ -147,7 +147,7 @@ class LogArchive:
         """Keep the ended runs of the pod, or all its runs if it is being deleted; block for about `timeout` at most.
 
         Returns whether that is settled: kept, already there, or lost, which is reported. If not, a retry is worthwhile.
-        With `last` it is settled, unless it is the archive that can't be written. A pod whose deletion waits for its
+        With `last` it is settled, except if the archive can't be written. A pod whose deletion waits for its
         logs is left to the threads that fetch them.
         """
         with self._lock:

@@ -32,8 +32,8 @@ _Instant = tuple[datetime, int]
 class ResumableLines:
     """Finds the new lines of a log that is read again. Use in one thread.
 
-    `position` is the time stamp of the last line that an earlier process read, "" for none. Of a log without times
-    whose first read requested only the last lines, older lines count as new after a cut: they can't be distinguished.
+    `position` is the time stamp of the last line that an earlier process read, "" for none. If a log has no times, and
+    the first read requested only the last lines, older lines count as new after a cut: they can't be distinguished.
     """
 
     def __init__(self, position: str = "", *, keep_times: bool = False) -> None:

@@ -1,7 +1,7 @@
 """Reads `accelerators` (additions to pods) and `scheduling` (names in PodGroups) of the configuration file. Pure.
 
-A mistake in `accelerators` would break the pods of every job that trains on one, hours later and for other people. So
-every setting with which an API server would refuse a pod is refused when the file is read.
+A mistake in `accelerators` would break the pods of every job that trains on an accelerator, hours later and for other
+people. So every setting with which an API server would refuse a pod is refused when the file is read.
 """
 
 from __future__ import annotations

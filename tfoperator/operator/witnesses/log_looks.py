@@ -136,13 +136,13 @@ class LogLooker:
         self._pool.close(timeout)
 
     def _make_next(self) -> None:
-        """Make one of the looks that wait: there is one for each call."""
+        """Make one of the waiting looks: each call has a look."""
         with self._lock:
             namespace = next(iter(self._waiting))
             looks = self._waiting.pop(namespace)
             look = looks.popleft()
             if looks:
-                self._waiting[namespace] = looks  # at the end: it is the turn of the others
+                self._waiting[namespace] = looks  # at the end: then it is the turn of the other namespaces
             is_gone = look.job.uid not in self._looking
         if not is_gone:
             self._make(look)
@@ -176,7 +176,7 @@ class LogLooker:
             logger.exception("looking at the logs failed", extra={"job": job.key})
         with self._lock:
             if job.uid not in self._looking:
-                return  # the job is gone: an entry made now would never be forgotten
+                return  # the job is gone: an entry made now would never be removed
             self._looking.discard(job.uid)
             alive = {pod.metadata.uid for pod in look.pods}
             kept = {uid: newest_line for uid, newest_line in before.newest.items() if uid in alive}
@@ -187,7 +187,7 @@ class LogLooker:
             look.done()
 
     def _ask(self, pod: Pod) -> Seen:
-        """Ask for the newest line of a pod when it may be asked for. Raises KubeError, _Refused."""
+        """Request the newest line of a pod, when the bounds on requests allow it. Raises KubeError, _Refused."""
         namespace = pod.metadata.namespace
         if self._is_refused(namespace):
             raise _Refused

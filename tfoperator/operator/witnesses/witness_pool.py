@@ -23,7 +23,7 @@ class WitnessPool:
         return self._closed
 
     def submit(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Have a free thread do the work; no-op once closed."""
+        """Run the work in a free thread; no-op once closed."""
         with self._lock:
             if not self._closed:
                 future = self._pool.submit(work, *arguments)
@@ -31,7 +31,7 @@ class WitnessPool:
                 future.add_done_callback(self._running.discard)
 
     def close(self, timeout: float) -> None:
-        """Start no more, and wait up to `timeout` real seconds for the threads. Idempotent.
+        """Start no more work, and wait up to `timeout` real seconds for the threads. Idempotent.
 
         A thread that waits for an answer, perhaps because a node is gone, ends when its client is closed.
         """

@@ -80,7 +80,7 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
 
     def pod_spec(self) -> Json:
         """Return the spec of the pods: account, security, volumes, and the launcher's container without its command."""
-        # Where a pod may write that has no claim there: all else of it is read-only.
+        # A pod without a claim at /tmp gets a volume there, since the rest of its file system is read-only.
         tmp = {"/tmp"} - {str(PurePosixPath(claim.path)) for claim in self.claims}
         mounts = [{"name": f"data-{number}", "mountPath": claim.path} for number, claim in enumerate(self.claims)]
         volumes: list[Json] = [

@@ -31,7 +31,7 @@ _TYPES = {
     "STRUCT": ("JsonValue", {}),
     "TASK_FINAL_STATUS": ("JsonValue", {}),
 }
-"""Of each type of parameters our type of values, and an example."""
+"""By type of parameters, our type of values, and an example."""
 _INPUT = re.compile(r"\.inputs\.parameters\['([^']+)'\]")
 _FOREIGN = re.compile(r"'[^']*'|&&|\|\||!(?!=)|\b(?:true|false)\b|[#~\\\"]")
 _SIGNS = {"&&": " and ", "||": " or ", "!": "~", "true": "True", "false": "False"}
@@ -75,7 +75,7 @@ def imported(where: str, importer: Json, parameters: Mapping[str, Any]) -> Made:
 
 
 def given_artifact(where: str, one: Json, text: str) -> FromOutside:
-    """Return an artifact that is given to a pipeline, by its URI; several of a list by a list of URIs, as JSON."""
+    """Return an artifact that is given to a pipeline, by its URI; a list of artifacts, by a JSON list of URIs."""
     uris = [text]
     if one.get("isArtifactList"):
         try:
@@ -171,7 +171,7 @@ def typed(one: Json, value: Any) -> Any:
 def with_inputs(where: str, value: Any, known: Mapping[str, Any], task: str = "") -> Any:
     """Return a constant with the parameters and the facts of the run that it names, in one pass.
 
-    Its lists and structures have theirs, too, as values, and as names of members.
+    Lists and structures in it are replaced, too: their values and the names of their members.
     """
     of = partial(with_inputs, where, known=known, task=task)
     if isinstance(value, list):

@@ -7,7 +7,7 @@ from typing import Any
 from tfoperator.launcher import ComponentError
 
 _EACH = "*"
-"""In place of the names of members: each has this form."""
+"""Stands for the names of members: each member has this form."""
 _NAMED = {"name": str, "displayName": str, "description": str}
 _TYPE = {"schemaTitle": str, "schemaVersion": str, "instanceSchema": str}
 _PARAMETER = {

@@ -27,7 +27,7 @@ class StepState(StrEnum):
 
     @property
     def done(self) -> bool:
-        """Whether steps behind it can run: it has succeeded, or was left out since its condition did not hold."""
+        """Whether the steps after it can run: it has succeeded, or was skipped since its condition did not hold."""
         return self in (StepState.SUCCEEDED, StepState.CACHED, StepState.LEFT_OUT)
 
 

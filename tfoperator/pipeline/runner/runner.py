@@ -102,7 +102,7 @@ class PipelineRunner(TfxRunner):
         self._context = dataclasses.replace(context or LaunchContext(), tell=partial(self._listener.tell, ""))
         self._lease_seconds = lease_seconds
         self._parallel = max(1, parallel)
-        self._lock = threading.Lock()  # guards _running, and that no step starts once it is cancelled
+        self._lock = threading.Lock()  # guards _running, and prevents new steps after a cancellation
         self._running: dict[str, BaseComponentLauncher] = {}
         self._cancelled = StopSignal()
 
@@ -145,7 +145,7 @@ class PipelineRunner(TfxRunner):
                 choose(graph, step, "RUN", self._context).check()
             home.logs.check()
             ownership = self._own(stack, home, store, run)
-            # The work of another runner until it released the run is known only now.
+            # Another runner may have worked until it released the run: its work is known only now.
             run = msgspec.structs.replace(store.run(run.id) or run, term=ownership.term)
             parts = RunParts(home, store, graph, run, ownership, self._context, self._listener, choose)
             parts.record()  # from here on an earlier runner can't write

@@ -150,7 +150,7 @@ class Progress:
         self._parts.listener.step(view)
 
     def startable(self) -> list[Step]:
-        """Return the steps that can start now; those whose condition does not hold are left out."""
+        """Return the steps that can start now; steps whose condition does not hold are skipped."""
         while True:
             self._unfold()
             ended = [name for name, view in self.views.items() if view.state not in _OPEN]
@@ -194,7 +194,7 @@ class Progress:
             self._parts.record(steps={name: view.after for name, view in views.items()})
 
     def _wanted(self, step: Step) -> bool:
-        """Return whether a step is to run; otherwise record how it ended without that."""
+        """Return whether a step is to run; otherwise record its end without a run."""
         resources = None
         try:
             if not all(evaluate(one, self._lookup) for one in step.when):

@@ -165,7 +165,7 @@ class Database(abc.ABC):
         return seconds
 
     def _watching(self) -> Any:
-        """Return the driver's side of a connection that stays open for `changes` or `wait`, to hear of writes."""
+        """Return the driver's side of a connection that stays open for `changes` or `wait`, to notice writes."""
         if self._watcher is None:
             self._watcher = self._engine.connect()
         return self._watcher.connection.driver_connection
@@ -180,7 +180,7 @@ class Database(abc.ABC):
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:
-        """Raise errors of the database, and of its file, as StoreError."""
+        """Convert errors of the database, and of its file, into StoreError."""
         try:
             yield
         except SQLAlchemyError as error:

@@ -17,7 +17,8 @@ from tfoperator.pipeline.store.sqlite_file import SQLiteFile
 _MAX_ARTIFACTS = 1000
 """Maximum number of artifacts in one direction, to bound the tree."""
 _DEEPEST = 100
-"""Maximum depth: a model trained on for ever has endless ancestors, but Python's calls and JSON's levels end."""
+"""Maximum depth: a model trained on for ever has endless ancestors, but Python's calls and JSON's levels are
+limited."""
 
 
 class MetadataStore(Runs, Executions, AbstractContextManager[Any]):

@@ -140,7 +140,7 @@ class Runs:
 
     @writes
     def renew_lease(self, db: Connection, name: str, holder: str, seconds: float) -> bool:
-        """Renew it, or with no seconds give it back; return whether it was still this holder's."""
+        """Renew it, or with no seconds give it back; return whether it still belonged to this holder."""
         mine = update(leases).where(leases.c.name == name, leases.c.holder == holder)
         until = database_seconds(db) + seconds * _RATE_MARGIN
         return db.execute(mine.values(until=until) if seconds else mine.values(holder="")).rowcount > 0

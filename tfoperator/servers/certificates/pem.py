@@ -59,7 +59,7 @@ def make_authority(common_name: str, now: datetime, validity: timedelta) -> KeyP
 
 
 def make_certificate(authority: KeyPair, hosts: Collection[str], now: datetime, validity: timedelta) -> KeyPair:
-    """Return a new server certificate for these host names and IP addresses; it doesn't outlive its authority.
+    """Return a new server certificate for these host names and IP addresses; it doesn't outlast its authority.
 
     Raises CertificateError for an invalid authority.
     """

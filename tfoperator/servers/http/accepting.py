@@ -22,7 +22,7 @@ request that comes at once is read before its connection is the oldest, for 128 
 of the loop however busy that is. Other connections wait here. Sources that had no answer yet get only a quarter of the
 turns, even if other turns are free: a handshake of TLS costs them nothing and the server a millisecond."""
 _MOST_WAITING = 1024
-"""As many as wait in the kernel's queue for a socket, where a probe would wait behind 1,000 strangers for seconds."""
+"""As many as in the kernel's queue for a socket, where a probe would wait behind 1,000 strangers for seconds."""
 
 
 class Acceptor:

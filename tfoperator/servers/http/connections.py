@@ -58,7 +58,10 @@ class Connection:
 
 
 class Places:
-    """The open connections, the oldest first. Subclasses decide which has to go for another; here all may stay."""
+    """The open connections, the oldest first.
+
+    Subclasses decide which connection has to end for another; here all may stay.
+    """
 
     def __init__(self) -> None:
         self._all: dict[Connection, None] = {}
@@ -92,22 +95,22 @@ class Places:
         """Note that the server trusts the sender of a request on this connection."""
 
     def answered(self, connection: Connection) -> None:
-        """Take a note that this source asked for what is served here."""
+        """Note that this source has requested a page that is served here."""
 
     def bound_unsent(self) -> bool:
-        """End connections that hold too much of responses; return whether one was ended."""
+        """End connections with too many unsent bytes of responses; return whether a connection was ended."""
         return False
 
     def bound_received(self) -> bool:
-        """End a connection that holds too much of requests; return whether one was ended."""
+        """End a connection with too many bytes of requests; return whether a connection was ended."""
         return False
 
     def out_of_files(self) -> None:
-        """End what may be ended, for the process has no free file descriptor."""
+        """End connections that may be ended, for the process has no free file descriptor."""
 
 
 class PlacesBySource(Places):
-    """A bounded number of places, and of places of one source, for servers that any machine can reach."""
+    """A bounded number of connections, in all and per source, for servers that any machine can reach."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__()
@@ -115,7 +118,7 @@ class PlacesBySource(Places):
         self._known: LRUCache[str, None] = LRUCache(_MAX_KNOWN)  # the sources that had an answer
 
     def answered(self, connection: Connection) -> None:
-        """Take a note that this source asked for what is served here."""
+        """Note that this source has requested a page that is served here."""
         self._known[connection.source] = None
 
     def knows(self, source: str) -> bool:
@@ -149,7 +152,7 @@ class PlacesBySource(Places):
         return True
 
     def bound_unsent(self) -> bool:
-        """End the connections that read least while all unsent responses exceed the limit, or one source's half of it.
+        """End the connections that read least while all unsent responses exceed the limit, or a source's half of it.
 
         Returns whether one was ended. One response may be larger than that.
         """
@@ -165,7 +168,7 @@ class PlacesBySource(Places):
             ended = True
 
     def bound_received(self) -> bool:
-        """End a connection that still sends if all bodies received exceed the limit, or one source's half of it.
+        """End a connection that still sends if all received bodies exceed the limit, or a source's half of it.
 
         Returns whether one was ended.
         """

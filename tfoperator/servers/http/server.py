@@ -113,7 +113,7 @@ class HttpServer(ABC):
     def trusts(self, request: Request) -> bool:  # noqa: ARG002 - subclasses look at it
         """Return whether the head of a request shows that its sender may send a body, and more requests.
 
-        Its connection keeps its place then, where `places` heeds that. It is called before the body is read.
+        Then its connection keeps its place, if `places` supports that. It is called before the body is read.
         """
         return True
 
@@ -144,7 +144,10 @@ class HttpServer(ABC):
         return self._port
 
     def listen_also(self, listening: socket.socket) -> None:
-        """Accept connections on this socket, too, once started. It is closed with the server, or now if that ended."""
+        """Accept connections on this socket, too, once started.
+
+        It is closed with the server, or now if the server has ended.
+        """
         listening.setblocking(False)
         acceptor = self._acceptor(listening)
         with self._lock:
@@ -331,9 +334,9 @@ class HttpServer(ABC):
     async def _answer(
         self, connection: Connection, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[Request, AnyAnswer, bool]:
-        """Return the head of the request that begins with this byte, its response, and whether there is more to read.
+        """Return the head of the request that begins with this byte, its response, and whether more bytes follow.
 
-        The body of the request is dropped: it must not stay beside the response, until the client has read that.
+        The body of the request is dropped: it must not stay in memory until the client has read the response.
         """
         head = Request("HEAD" if first == b"H" else "", "", {})  # until it is read
         try:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 LINES_PER_SOURCE = 10
-"""In a minute: enough to see what a client does wrong."""
+"""In a minute: enough to see a client's mistake."""
 LINES = 100
 """In a minute, of all sources together."""
 
@@ -31,7 +31,7 @@ class StrangersLog(logging.LoggerAdapter[logging.Logger]):
         self._left_out = 0
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        """Write a line unless its source has had its share; every other method calls this."""
+        """Write a line unless its source has used up its share; every other method calls this."""
         source = str(kwargs.pop("source", ""))
         if level > logging.DEBUG:
             with self._lock:

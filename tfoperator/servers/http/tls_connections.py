@@ -1,8 +1,8 @@
 """TLS for accepted connections, with small buffers.
 
 asyncio gives each TLS connection a buffer of 256 KiB: 160 MiB where both TLS servers of the operator are full of
-clients that send nothing. A TLS record has 16 KiB. asyncio has no option for it, so these connections have a protocol
-of their own; the connections of other code in this process are left as they are.
+clients that send nothing. A TLS record has 16 KiB. asyncio has no option for the buffer's size, so these connections
+have a protocol of their own; the connections of other code in this process are left as they are.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ async def send_stream(
 ) -> None:
     """Send the chunks until there are no more; an empty chunk also ends it. Cancel it when the client has left.
 
-    To a client that takes chunks they are sent as such, so it sees whether it has them all. Raises TimeoutError if the
+    A client that takes chunks gets chunks, so it notices whether the response is complete. Raises TimeoutError if the
     client does not read a chunk within `seconds`, and the errors of `chunks`, which is closed in every case.
     """
     in_chunks = request.takes_chunks

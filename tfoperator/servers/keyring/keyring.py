@@ -99,7 +99,7 @@ def encode_keyring(keyring: Keyring) -> dict[str, bytes]:
 
 
 def decode_keyring(data: dict[str, bytes]) -> Keyring:
-    """Return what `encode_keyring` wrote. Raises CertificateError if an entry is missing or they don't match."""
+    """Return what `encode_keyring` wrote. Raises CertificateError if an entry is missing or the entries don't match."""
     missing = [name for name in (_CERTIFICATE, _KEY, _BUNDLE, _NEXT_KEY) if not data.get(name)]
     if missing:
         raise CertificateError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")

@@ -96,7 +96,7 @@ def merged(job: TFJob, reports: Mapping[str, ProgressReport]) -> TrainingProgres
 
 
 def _with_said(said: TrainingProgress | None, reports: Mapping[str, ProgressReport]) -> dict[str, ProgressReport]:
-    """Return the newest report of each replica; those in the status may come from another process."""
+    """Return the newest report of each replica; reports in the status may come from another process."""
     known = dict(reports)
     if said is None or not said.replica or said.report_time is None:
         return known

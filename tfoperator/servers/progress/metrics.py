@@ -13,7 +13,7 @@ from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.base.metrics import Makers
 
 MAX_JOBS = 1000
-"""The number of jobs with their own series, the first to report: a scrape and Prometheus must handle them."""
+"""The number of jobs with their own series, the first to report: scrapes and Prometheus must be able to handle them."""
 
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 _LABELS = ("job_namespace", "job_name")

@@ -76,7 +76,7 @@ def slow_replicas(reports: Mapping[str, ProgressReport], before: Collection[str]
             by_type.setdefault(name.rpartition("-")[0], {})[name] = seconds
     found: dict[str, float | None] = {}
     for known in by_type.values():
-        # The lower of the two in the middle: of two replicas the slower is compared with the faster.
+        # Of two values in the middle the lower: if there are two replicas, the slower is compared with the faster.
         median = median_low(known.values())
         spread = median_low(abs(one - median) for one in known.values())
         for name, seconds in known.items() if len(known) > 1 else ():

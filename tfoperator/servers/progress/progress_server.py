@@ -161,7 +161,7 @@ class ProgressServer:
         self._writer.stop()
 
     def _show(self, keyring: Keyring) -> None:
-        # Pods that are made from the moment on at which it is ready must trust it.
+        # Pods that are made once it is ready must trust it.
         self._on_authorities(self.url, keyring.bundle.decode())
         self._endpoint.show(keyring.serving)
         self._metrics.expiry.set(keyring.about.ends.timestamp())

@@ -34,7 +34,7 @@ class InvalidReport(ValueError):
 
 
 class Pace(msgspec.Struct, frozen=True, gc=False):
-    """The steps of a replica's `pod` (its UID): the newest was reported `at`, in monotonic seconds.
+    """The steps of a replica's `pod` (its UID): the newest step was reported `at`, in monotonic seconds.
 
     `intervals` between reports are (end, seconds, steps), the oldest first.
     """

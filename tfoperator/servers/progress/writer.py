@@ -7,8 +7,8 @@ reports) need no write.
 
 The job's usage needs no write of its own either: these writes carry it along where this process has a newer usage.
 
-A write names the version of the job that it is based on, as the controller's own do. So it can't revert a write of
-another replica of the operator, nor change a new job of the same name.
+A write names the version of the job that it is based on, as the controller's own writes do. So it can't revert a write
+of another replica of the operator, nor change a new job of the same name.
 """
 
 from __future__ import annotations

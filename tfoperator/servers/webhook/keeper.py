@@ -61,7 +61,7 @@ class CertificateKeeper(KeyringKeeper):
         metrics: WebhookMetrics,
         clock: Clock,
     ) -> None:
-        """`hosts` are the names by which API servers call the webhook; certificates for them are valid that long."""
+        """`hosts` are the names by which API servers call the webhook; their certificates are valid for `validity`."""
         super().__init__(secret, hosts, on_keyring, owner="webhook", validity=validity, clock=clock)
         self._client = client
         self._target = target
@@ -96,7 +96,7 @@ class CertificateKeeper(KeyringKeeper):
     # The thread.
 
     def publish(self, keyring: Keyring) -> float:
-        """Make the CRD trust the keyring. Return the seconds until the next attempt, if it must be later."""
+        """Make the CRD trust the keyring, if that is possible now; return the seconds until the next attempt."""
         crd = self._crd
         if crd is None:
             return LOOK_SECONDS
@@ -123,7 +123,7 @@ class CertificateKeeper(KeyringKeeper):
         self._trusted_since = {one: self._trusted_since.get(one, now) for one in split(trusted_by(crd))}
 
     def seconds_until_trusted(self, keyring: Keyring) -> float:
-        """Return the seconds until API servers certainly trust the certificate, if there is another to use."""
+        """Return the seconds until API servers certainly trust the certificate; 0 if there is no other certificate."""
         shown, crd = self._shown, self._crd
         if shown is None or crd is None or not needs_conversion(crd) or shown.about.ends <= self._clock.now():
             return 0.0

@@ -70,7 +70,7 @@ class _ContainerLog:
 
 
 def read_file(container: Container, path: str) -> bytes:
-    """Return a file of a container that may have ended, at most a byte more than output.json may have.
+    """Return a file of a container that may have ended, of at most one byte more than the limit of output.json.
 
     Anything but a regular file counts as an empty document, which is invalid. Raises docker's NotFound.
     """

@@ -35,7 +35,7 @@ class EndCause(enum.Enum):
 
 
 def cause_of_end(events: Iterable[ContainerEvent], stop_signal: str = "") -> EndCause:
-    """Return the cause of a container's first end. Reads no further than to the event of this end.
+    """Return the cause of a container's first end. Reads the events up to this end.
 
     `events` are the events of one container, the oldest first; `stop_signal` is the signal that `docker stop` sends it,
     as its config has it, "" for SIGTERM.

@@ -68,7 +68,7 @@ class ApiCalls:
     def delete(self, resource: Resource, name: str, uid: str) -> None:
         """Delete an object if it still exists. A failure is logged: it must not change the outcome of the launch."""
         try:
-            # A cancellation must not interrupt this: it is the reason for it.
+            # A cancellation must not interrupt this deletion, which is often the result of that cancellation.
             self._repeated(
                 f"delete {name}",
                 lambda: self.client.delete(resource, self.namespace, name, uid=uid, propagation_policy="Background"),

@@ -9,10 +9,9 @@ may have had either order. So a program that ended in the second of the order co
 costs another run of the step; the opposite mistake would hand half of an output to the next steps and to the cache.
 
 The end has the time of the node's clock, a deletion has the time of the API server's clock. If the node's clock is
-ahead, an end looks later than it was: the step may be repeated without need. If the node's clock is behind, an end
-that answered the order looks earlier than it was: so the end is compared with a margin, the lag that the pod itself
-shows (`visible_lag`). A lag of less than a second is not visible, and matters only if the program answers within that
-time.
+ahead, an end looks later than it was: the step may be repeated without need. If the node's clock is behind, an end that
+followed the order looks earlier than it was. So the end is compared with a margin, the lag that the pod itself shows
+(`visible_lag`). A lag of less than a second is not visible, and matters only if the program answers within that time.
 """
 
 from __future__ import annotations

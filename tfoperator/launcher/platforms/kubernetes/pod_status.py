@@ -128,7 +128,7 @@ def container_end(pod: PodView, container: str = MAIN, events: Iterable[Event] =
 
     Exit code 0 is a success if the program certainly ended before its pod was ordered to end (`interruptions`); else
     the container is lost, or has timed out. With any other exit code a container is lost if its pod was taken away at
-    any time: it costs less to run a failed program again than to fail a step for good that was only taken away.
+    any time. To run a failed program again costs less than to fail a step for good whose pod was only taken away.
 
     `events` are the events about the pod. They matter for exit code 0 alone: if a kubelet evicts a pod for its own
     limits of storage, or after a failed liveness probe, and the program ends with 0, the pod's status shows nothing.
@@ -233,7 +233,7 @@ def _kubelet_orders(
             continue
         first = event.first_timestamp or event.last_seen
         if started is not None and seconds_between(started, event.last_seen) < 0:
-            continue  # it was for an earlier run
+            continue  # the order was for an earlier run
         # An event that also stands for orders to earlier runs has no time of the last one's.
         at = first if started is None or seconds_between(started, first) >= 0 else None
         yield Interruption(f"pod {name} was stopped by its kubelet ({event.reason}): {event.message}", at)
