@@ -11,7 +11,7 @@
       kubernetes: {metadata: ..., spec: ...}                 # laid over the pod
       tfjob: {replicas: {Worker: 2}, spec: ..., pod: {metadata: ..., spec: ...}}
 
-Every unknown field is an error: ignoring a misspelt one would change the run.
+Every unknown field is an error: ignoring a misspelt field would change the run.
 """
 
 from __future__ import annotations

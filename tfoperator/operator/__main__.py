@@ -10,14 +10,14 @@ from tfoperator.base.file_limit import raise_file_limit
 from tfoperator.operator.process import run
 
 MAX_NESTING = 25_000
-"""API servers take JSON of up to 10,000 levels, so an object can be that deep. Decoding takes one level each, on the C
-stack of a few hundred bytes a level. Where Python allows less regardless of this value, `kube/http/nesting.py`
-helps."""
+"""API servers take JSON of up to 10,000 levels, so an object can be that deep. Decoding takes one level of recursion
+for each, which needs a few hundred bytes of the C stack. Where Python allows less regardless of this value,
+`kube/http/nesting.py` helps."""
 
 
 _GC_THRESHOLD = 20_000
-"""New containers from which on the garbage collector looks for cycles among them (700 in Python 3.11). Hardly any
-object is in a cycle: in a burst of 8 jobs of 100 replicas the search took 4 % of the CPU."""
+"""The number of new container objects at which the garbage collector looks for cycles among them (700 in Python 3.11).
+Hardly any object is in a cycle: in a burst of 8 jobs of 100 replicas the search took 4 % of the CPU."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,8 +1,8 @@
 """Archives the logs of containers when they end, no matter which client deletes their pods later.
 
-A handler of pods queues those whose logs the archive needs; a few workers take them one by one. Neither a sync nor a
-deletion by another client waits for that. It is level-triggered: containers that ended without a leader are found among
-the existing pods, as are those that did not fit into the queue.
+A handler of pods queues those whose logs the archive needs; a few workers take them one by one. Syncs and deletions by
+other clients don't wait for that. It is level-triggered: containers that ended without a leader are found among the
+existing pods, as are those that did not fit into the queue.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ _MAX_WAITING = 10_000
 _MAX_TRIES = 5
 _RETRY_BASE = 10.0
 _RETRY_CAP = 300.0
-"""Seconds. A node that restarts its kubelet answers again within them; one that doesn't in 2 1/2 minutes is gone."""
+"""Seconds. A node that restarts its kubelet answers again within these retries; a node that doesn't in 2 1/2 minutes is
+gone."""
 
 _LOOK_KEY = ""
-"""The queue's key, among those of pods, for looking at all pods again."""
+"""The queue's key, among the keys of pods, for looking at all pods again."""
 
 _LOOK_SECONDS = 1.0
 

@@ -34,7 +34,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line: `time`, `level`, `logger`, `message`, and what else there is.
+    """One JSON object per line: `time`, `level`, `logger`, `message`, and further fields.
 
     `namespace` and `name` are the job's, `reconcileID` is the same in all lines of one sync, `error` is a traceback.
     """

@@ -2,7 +2,8 @@
 
 `process` wraps it for a cluster; the local runner starts the same object in its own process. `wiring` makes its parts;
 this file sets their order. Starting: the API server serves TFJobs, caches fill, this replica leads (if there is an
-election), workers start. Stopping: no new key is taken, running syncs finish, the lease is released, the informers end.
+election), workers start. Stopping: workers take no new key, running syncs finish, the lease is released, the informers
+end.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WATCH_BATCH_PERIOD = 0.05
-"""Seconds. A watch's events wait at most this long, to be handled together with later ones; the first event after a
+"""Seconds. A watch's events wait at most this long, to be handled together with later events; the first event after a
 pause does not wait. For a burst of jobs this saves more than a third of the CPU (0.02 s saves half as much).
 """
 
@@ -236,7 +237,7 @@ class Operator:
         logger.info("finishing running syncs")
         if self._parts.ended_logs is not None:
             self._parts.ended_logs.stop(0)
-        # The reconciler may be in a long list; it is awaited while the workers finish.
+        # The reconciler may be in a long list: wait for it while the workers finish.
         drained = self._parts.controller.stop(self._options.shutdown_grace_period)
         self._drained = self._parts.reconciler.stop(1.0) and drained
         if not drained:

@@ -1,4 +1,4 @@
-"""Waits for an API server that serves the operator's resources, with one clear line about each missing one.
+"""Waits for an API server that serves the operator's resources, with one clear line about each missing resource.
 
 Without this, an operator that was deployed before a CRD would fill the log with 404s of its informers.
 """
@@ -66,7 +66,7 @@ KUEUE_NEEDS = (
     Need(WORKLOADS, f"Workloads ({WORKLOADS.group})", _KUEUE_MISSING, _KUEUE_RIGHTS),
     Need(FLAVORS, f"ResourceFlavors ({FLAVORS.group})", _KUEUE_MISSING, _KUEUE_RIGHTS),
 )
-"""The resources without which jobs in queues wait; all others are worked on."""
+"""The resources without which jobs in queues wait; the operator works on all other jobs."""
 
 
 _KUBERNETES_GANGS_NEED = Need(
@@ -108,8 +108,9 @@ def await_resources(
 ) -> bool:
     """Return True once all needed resources can be listed in all the namespaces, False when stopped before.
 
-    Tries every 0.5 s at first, then ever more rarely down to every 10 s; logs the problem when it changes, and again
-    every 5 minutes. Not by tenacity, which can't say which of the needs failed, nor how long ago that was logged.
+    Tries every 0.5 s at first, then more and more rarely, at last every 10 s; logs the problem when it changes, and
+    again every 5 minutes. Not by tenacity, which does not show which of the needs failed, nor how long ago that was
+    logged.
     """
     pause = _FIRST_PAUSE
     said, said_at = "", float("-inf")

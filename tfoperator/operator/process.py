@@ -84,7 +84,7 @@ def run(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> in
     except SystemExit as done:  # --help, --version
         return done.code if isinstance(done.code, int) else EXIT_OK
     configure_logging(options.log_format, options.log_level)
-    # The creation time of each counter would double the number of samples, and no rule or dashboard reads it.
+    # The creation time of each counter would double the number of samples, and the rules and dashboards don't read it.
     disable_created_metrics()  # type: ignore[no-untyped-call] # prometheus_client leaves it unannotated
     stop_reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
     with _Signals(stop_reasons), ExitStack() as cleanup:
@@ -165,7 +165,7 @@ def _assemble(
         raise OptionsError(f"--archive-dir {options.archive_dir}: {error.strerror or error}") from None
     reviewer: Client | None = None
     if options.metrics_secure and options.metrics_bind_address is not None:
-        # A separate, impatient client: a scrape waits for its answers, and no sync waits behind them.
+        # A separate client with a short time-out: a scrape waits for its answers, and syncs must not wait behind them.
         reviewer = cleanup.enter_context(
             connect(user_agent=f"{agent} access-review", request_timeout=ACCESS_REVIEW_SECONDS)
         )

@@ -15,7 +15,7 @@ REFUSED_SECONDS = 120.0
 
 
 class Refusals(RequestObserver):
-    """Passes what a client reports on to another observer, and notes answers with 401. Thread-safe."""
+    """Passes a client's reports on to another observer, and notes answers with 401. Thread-safe."""
 
     def __init__(self, observer: RequestObserver, *, clock: Clock | None = None) -> None:
         self._observer = observer
@@ -23,7 +23,7 @@ class Refusals(RequestObserver):
         self._since = math.inf  # of the monotonic clock; replaced as a whole
 
     def request(self, method: str, host: str, code: str, seconds: float) -> None:
-        """Note the answer: another one than 401 shows that the server accepts the credentials."""
+        """Note the answer: another code than 401 shows that the server accepts the credentials."""
         if code == "401":
             self._since = min(self._since, self._clock.monotonic())
         elif self._since != math.inf and code.isdigit() and int(code) < 500:

@@ -1,4 +1,4 @@
-"""The parts of an operator, made from its options and connected with each other. No part is started here."""
+"""The parts of an operator, made from its options and connected with each other. This module does not start them."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 _RETRY_BASE = 0.005
 _RETRY_CAP = 120.0
-"""Seconds. A job that can't be synced (a name taken, a quota used up) is tried at least every two minutes: no event
-shows that the reason is gone."""
+"""Seconds. A job that can't be synced (a name taken, a quota used up) is tried at least every two minutes: events don't
+show when the reason is gone."""
 
 _RETRY_RATE, _RETRY_BURST = 10.0, 100
 """The rate of retries per second for all jobs together, and the burst: both as in client-go's controllers."""
@@ -59,7 +59,7 @@ writes of a job's status that only raise the counts of active or ready replicas.
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """An operator's connections besides the verbs of its client; None for those that it doesn't have.
+    """An operator's connections besides the verbs of its client; None for connections that it doesn't have.
 
     `lease_client` is used for the lease alone, so that renewing it never queues behind other work. `log_source`
     supplies the logs that are kept with the option `archive_dir`. For jobs with a progress deadline `newest_line` reads
@@ -78,7 +78,7 @@ class Reach(msgspec.Struct, frozen=True):
 class Parts:
     """The parts of an operator. `archive`, `ended_logs`, `progress`, `log_looker`, `stack_taker`: None if disabled.
 
-    The parameters are those of `Operator`. Raises OSError if the archive can't be written, ListenError if the address
+    It has the same parameters as `Operator`. Raises OSError if the archive can't be written, ListenError if the address
     of the progress server is taken.
     """
 

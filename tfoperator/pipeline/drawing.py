@@ -116,7 +116,7 @@ _STATES = {"COMPLETE": "succeeded", "CANCELED": "cancelled"}
 
 
 def states_of(run: RunRecord, known: Mapping[str, ExecutionRecord | ExecutionState]) -> dict[str, str]:
-    """Return the state of each step, from its execution, or from the state of that."""
+    """Return the state of each step, from its execution, or from the execution's state."""
     found, not_begun = {}, "waiting" if run.state == "running" else "not run"
     for name in run.steps:
         one = known.get(name)

@@ -33,18 +33,18 @@ from tfoperator.pipeline.values import RUN, STATUS, WORKSPACE, LeftOut, NotPutOu
 logger = logging.getLogger(__name__)
 
 _STATES = {"succeeded": "COMPLETE", "retryable": "FAILED", "cancelled": "CANCELED"}
-"""Those of launches, which are called otherwise in the records."""
+"""States whose names differ: a launch's name for each, and the records' name."""
 
 _MAX_VALUE = 1 << 18
 """Maximum size of a value in bytes."""
 _MAX_FILES = 10_000
 """Maximum number of files checked below a directory."""
 _UNKNOWN = 2
-"""The code of google.rpc for an error of which no more is known than its message."""
+"""The code of google.rpc for an error of which only the message is known."""
 _MAX_STATUS = 20_000
 """Maximum number of characters of the message of a status: it becomes an argument of a program."""
 _WORKSPACE, _TMP = ".workspace", ".tmp"
-"""The folders of workspaces and of `tmp_path` below `pipeline_root`. No step has such a name."""
+"""The folders of workspaces and of `tmp_path` below `pipeline_root`. A step can't have such a name."""
 
 
 class MetadataDriver:
@@ -82,7 +82,7 @@ class MetadataDriver:
         if earlier := next((one for one in usable if _still_there(one)), None):
             new = msgspec.structs.replace(earlier, kind=step.kind, state="CACHED")
         try:
-            # The component itself makes the output, a file or a folder, in one that is there.
+            # The component itself makes the output, a file or a folder. Its parent folder exists by then.
             for path in filter(None, map(local_path, () if earlier else planned.values())):
                 path.parent.mkdir(parents=True, exist_ok=True)
             if any(names_fact(one, WORKSPACE) for one in step.exec_properties.values()):
@@ -116,10 +116,10 @@ class MetadataDriver:
 def looked_up(
     value: Value, before: Mapping[str, ExecutionRecord], *, run: RunRecord, step: str = "", content: bool = True
 ) -> Any:
-    """Return the output of a step, its artifacts or with `content` the value that they hold; or how steps ended.
+    """Return the output of a step: its artifacts, or with `content` their value; or the final state of steps.
 
-    Or a fact of the `run`, for the step of the name `step`. Raises NotPutOut if the step that is read from has not
-    succeeded, ComponentError if it has not put that out.
+    Or a fact of the `run`, for the step named `step`. Raises NotPutOut if the step with the output has not succeeded,
+    ComponentError if the step has no such output.
     """
     if value.op == RUN:
         return _fact(value.args[0], run, step)
@@ -180,7 +180,7 @@ def tmp_of(run: RunRecord) -> str:
 
 
 def _resolved(source: Source, lookup: Callable[..., Any]) -> tuple[ArtifactRecord, ...]:
-    """Return the artifacts of an input; those from outside have no id."""
+    """Return the artifacts of an input; artifacts from outside have no id."""
     if isinstance(source, FromOutside):
         artifacts = source.artifacts
         if source.uri is not None:
@@ -191,7 +191,7 @@ def _resolved(source: Source, lookup: Callable[..., Any]) -> tuple[ArtifactRecor
 
 
 def publish(store: MetadataStore, execution: Execution, run: RunRecord, types: Mapping[str, str]) -> str:
-    """Record the outcome of an execution; return why it has failed after all: by `types` an output is no value.
+    """Record the outcome of an execution; return why it has failed after all: an output is no value of its type.
 
     Values are read at planned URIs only: a container may name any file of this machine, and must not get its content.
     """
@@ -225,7 +225,7 @@ def _artifacts(side: Mapping[str, Iterable[ArtifactRecord]]) -> dict[str, tuple[
 
 
 def _execution(record: ExecutionRecord) -> Execution:
-    """Return an execution that begins as launchers know it; of one that uses outputs again, those that are there."""
+    """Return the execution that begins, as launchers use it; a cached execution has only the outputs that exist."""
     cached, outputs = record.state == "CACHED", dict[str, list[ArtifactRecord]]()
     for name, records in record.outputs.items():
         outputs[name] = [one for one in records if one.state == "LIVE" or not cached]
@@ -257,7 +257,7 @@ def _exists(uri: str, *, unknown: bool) -> bool:
 
 
 def exists(uri: str) -> bool:
-    """Return whether a URI is an existing path of this machine, or one of objects that exist."""
+    """Return whether a URI is an existing path of this machine, or the URI of objects that exist."""
     path = local_path(uri)
     if path is None:
         return is_object_url(uri) and next(Objects(uri).here(), None) is not None

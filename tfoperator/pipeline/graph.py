@@ -36,7 +36,7 @@ _MAX_NAME = 255
 
 
 class FromOutside(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """Artifacts made by no step. With `uri`, a text or a value, it is one, of that URI, with these `properties`."""
+    """Artifacts from outside the pipeline. With `uri` (text or a value): one artifact, of that URI and `properties`."""
 
     type_name: str
     artifacts: tuple[Artifact, ...]
@@ -59,9 +59,10 @@ class Loop(msgspec.Struct, frozen=True):
 class Step(msgspec.Struct, frozen=True):
     """One component. `outputs` has the type of each; parameters may be values.
 
-    It is left out unless all of `when` hold. In `loops`, the outermost first, it is a pattern, of which
-    `Unfolded` makes a step for each iteration: `pattern` and `at` are that one's. `always`: it runs
-    however the steps before it end. `resources` are processors and memory that are known in its run only, as a value.
+    It is skipped unless all of `when` hold. In `loops` (the outermost first) it is a pattern, from which `Unfolded`
+    makes a step for each iteration: such a step has `pattern`, the pattern's name, and `at`, its iteration. `always`:
+    it runs even if the steps before it fail. `resources` is a value: processors and memory that are known only in its
+    run.
     """
 
     name: str
@@ -157,7 +158,7 @@ def names_in_order(where: str, before: Mapping[str, Iterable[str]]) -> list[str]
 
 
 def _check_names(pipeline: str, steps: Sequence[Step]) -> None:
-    Component(pipeline, ExecutorSpec())  # names follow the same rules as those of components
+    Component(pipeline, ExecutorSpec())  # names follow the same rules as the names of components
     count = Counter(step.name.casefold() for step in steps)  # some file systems (macOS), where logs are, ignore case
     if alike := sorted({step.name for step in steps if count[step.name.casefold()] > 1}):
         raise ComponentError(
@@ -181,9 +182,9 @@ def _check_names(pipeline: str, steps: Sequence[Step]) -> None:
 
 
 def ready(steps: Iterable[Step], after: Mapping[str, Collection[str]], ended: Collection[str]) -> list[Step]:
-    """Return the steps that have not ended, and of which all steps before them, by `after`, have.
+    """Return the steps that have not ended, and whose steps before them (in `after`) have all ended.
 
-    An iteration of a loop starts when fewer than the loop's limit of those before it have not ended.
+    An iteration of a loop starts once fewer of the iterations before it are unfinished than the loop's limit.
     """
     ended = frozenset(ended)
     found = []
@@ -232,7 +233,7 @@ class Unfolded:
             return [step]
 
     def _of(self, outer: tuple[Loop, ...], loop: Loop, path: tuple[int, ...]) -> list[Any]:
-        """Return the items of a loop in one iteration of those around it."""
+        """Return the items of a loop in one iteration of the loops around it."""
         if (loop.name, path) not in self._items:
             try:
                 items = evaluate(self._placed(loop.items, outer, path), self._lookup)
@@ -241,7 +242,7 @@ class Unfolded:
             except LeftOut:
                 items = []
             if isinstance(items, str):
-                with suppress(*UNDECODABLE):  # what is no JSON is no list, either
+                with suppress(*UNDECODABLE):  # a value that is no JSON is no list, either
                     items = msgspec.json.decode(items)
             if not isinstance(items, list | tuple) or len(items) > MAX_ITEMS:
                 raise ComponentError(f"loop {loop.name}: its items are no list of at most {MAX_ITEMS}")
@@ -301,7 +302,7 @@ def _name(pattern: str, path: tuple[int, ...]) -> str:
 
 
 def _described(step: Step) -> Any:
-    """Return what a step does. Without values, conditions and loops it is as runs of the first release have it."""
+    """Return a step's work. Without values, conditions and loops it has the form of the first release."""
     spec = step.executor_spec
     what = spec.path if isinstance(spec, ExecutorClassSpec) else msgspec.to_builtins(spec)
     inputs = {name: msgspec.to_builtins(source) for name, source in step.inputs.items()}

@@ -39,7 +39,8 @@ ORCHESTRATOR = "orchestrator"
 _LOCK = "lock"
 """The file in a folder that a runner, or a step's launcher, holds locked while it is at work."""
 _LOCK_SECONDS = 0.5
-"""Who checks the lock (`is_locked`) holds it for two system calls, for which its taker waits."""
+"""A process that checks the lock (`is_locked`) holds it for two system calls; a process that takes the lock waits for
+that."""
 
 _NETWORK = re.compile(r"nfs4?|cifs|smb3|ceph|lustre|gpfs|beegfs|afs|9p|fuse\.(?!fuse-overlayfs).*")
 """Types of file systems that other machines share."""
@@ -54,7 +55,7 @@ class Home:
     """Where the data of pipelines are: a directory, or a database with a folder for logs.
 
     Several processes may use it; each run has one runner at a time. With a database the working directories of launches
-    are in a temporary one, which `close` removes: nothing in them is needed later.
+    are in a temporary directory. `close` removes it: its content is never needed later.
     """
 
     def __init__(self, place: str | Path = DEFAULT_HOME) -> None:
@@ -74,7 +75,7 @@ class Home:
             self.look_seconds = 2.0
             self.database, logs = url
             folder, objects = _place_of_logs(logs)
-            # Containers get the name as part of `tmp_path`, and others must not be able to guess it.
+            # Containers get the name as part of `tmp_path`, and other users must not be able to guess it.
             scratch = tempfile.TemporaryDirectory(prefix="tfoperator-", ignore_cleanup_errors=True)
             self.path = Path(self._scratch.enter_context(scratch))
         else:
@@ -163,7 +164,7 @@ class Home:
         seconds: float = LEASE_SECONDS,
         when_lost: Callable[[], object] = lambda: None,
     ) -> Iterator[RunLease]:
-        """Be the only runner of a run, or only launcher of a step of one; `when_lost` is the lease's.
+        """Be the only runner of a run, or the only launcher of one of its steps; `when_lost` is the lease's.
 
         With `wait`, wait until the lease of a holder on another machine has run out. Raises RunInProgress, StoreError.
         """
@@ -172,7 +173,8 @@ class Home:
         with ExitStack() as held:
             kernel = ""
             if self._local:
-                # Before the lease: the kernel releases it at any end of the process: on one machine no runner waits.
+                # Taken before the lease. The kernel releases this lock at any end of the process, so runners of one
+                # machine need not wait for a lease to run out.
                 lock = self.run_folder(run_id).joinpath(*(("launchers", step) if step else ()), _LOCK)
                 make_folders(lock.parent)
                 if (locked := hold_lock(lock, _LOCK_SECONDS)) is None:
@@ -190,7 +192,7 @@ class Home:
         if not self._local:
             return
         types: dict[Path, str] = {}
-        with suppress(OSError):  # of those at one place the last one counts
+        with suppress(OSError):  # of several mounts at one place the last counts
             types = {Path(one.mountpoint): one.fstype for one in psutil.disk_partitions(all=True)}
         path = self.path.resolve()
         kind = next((types[one] for one in (path, *path.parents) if one in types), "")
@@ -209,7 +211,7 @@ class Home:
         return self.seen(found)
 
     def seen(self, run: RunRecord) -> RunRecord:
-        """Return the present run: one that is recorded as running, but has no runner any more, is interrupted."""
+        """Return the present run: if it is recorded as running, but has no runner any more, it is interrupted."""
         if run.state != "running" or orchestrated(run):
             return run
         # A runner of this machine holds the kernel's lock of a directory.

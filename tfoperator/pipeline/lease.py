@@ -1,8 +1,9 @@
 """The ownership of a run or step: a lease that its holder renews, and that expires if the holder is gone.
 
-No clock of another machine is trusted. It expires in the database's time. A holder counts it from *before* its last
-successful renewal, by its own clocks, and stops once it has expired by one of them. Every write is under the lease's
-term: one of an earlier holder fails as soon as another has taken it over.
+Wrong clocks of other machines do no harm. The lease expires in the database's time. A holder counts the time from
+*before* its last successful renewal, by its own clocks, and stops once the lease has expired by one of these clocks.
+Every write is under the lease's term: a write of an earlier holder fails as soon as another holder has taken the lease
+over.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ class RunInProgress(LaunchInProgress):
 class RunLease:
     """One runner's side of the lease of one run or step. Call `acquire` first, in one thread; the rest is thread-safe.
 
-    While entered it is renewed by a thread; at the exit it is released. `when_lost` is called once, by that thread, if
+    While entered, a thread renews it; at the exit it is released. `when_lost` is called once, by that thread, if
     another has taken the run over, or the lease has run out because the store is away: then this holder has ended, even
-    if the store comes back. With `kernel`, that of this machine, the lock of that is held, too.
+    if the store comes back. With `kernel`, which identifies this machine since its last start, the caller also holds a
+    lock of this kernel.
     """
 
     def __init__(
@@ -78,9 +80,9 @@ class RunLease:
     def acquire(
         self, *, wait: bool, tell: Callable[[str], object] = lambda _: None, stop: StopSignal | None = None
     ) -> None:
-        """Get it; with `wait`, wait until the holder's has expired.
+        """Take the lease; with `wait`, wait until another holder's lease has expired.
 
-        Raises RunInProgress if it has another holder: without `wait` at once, else as soon as that renews it.
+        Raises RunInProgress if it has another holder: without `wait` at once, else as soon as that holder renews it.
         """
         what, stop = f"run {self._name}", stop or StopSignal()
         first: Lease | None = None
@@ -112,7 +114,7 @@ class RunLease:
         self._since = since
 
     def held(self) -> bool:
-        """Return whether it is ours, by each of our clocks: one that stops while the machine sleeps is not enough."""
+        """Return whether it is ours, by each of our clocks: a single clock may stop while the machine sleeps."""
         since = self._since
         return since is not None and since.seconds < self._seconds
 

@@ -31,7 +31,10 @@ _FUNCTION, _PLATFORMS = "create_pipeline", "PLATFORMS"
 
 
 class LoadedPipeline(msgspec.Struct, frozen=True):
-    """The content of a file, and the parameters that it was called with. `left_out` are the omitted optional ones."""
+    """The content of a file, and the parameters that it was called with.
+
+    `left_out` are the omitted optional parameters.
+    """
 
     pipeline: Pipeline | Graph
     parameters: dict[str, Any]
@@ -39,7 +42,7 @@ class LoadedPipeline(msgspec.Struct, frozen=True):
     left_out: tuple[str, ...] = ()
 
     def platform_configs(self, wanted: str = "", containers: str = "") -> Mapping[str, Sequence[PlatformConfig]]:
-        """Return the configs of a platform; without `wanted` those of the only one, and of IR those of `containers`.
+        """Return the configs of the platform `wanted`. Without it: of the only platform, or for an IR of `containers`.
 
         Raises ComponentError.
         """
@@ -55,7 +58,7 @@ class LoadedPipeline(msgspec.Struct, frozen=True):
 def load_pipeline_file(
     path: str, given: Mapping[str, str] | None = None, *, blank_is_left_out: bool = False
 ) -> LoadedPipeline:
-    """Run the file, and create its pipeline with parameters given as text. One of YAML is read: Kubeflow Pipelines' IR.
+    """Run the file, and create its pipeline with parameters given as text. A file of YAML is Kubeflow Pipelines' IR.
 
     With `blank_is_left_out` an optional parameter with empty text is left out: for callers that must pass all.
 
@@ -120,7 +123,7 @@ def _called(path: str, call: Callable[[], Any]) -> Any:
     except ComponentError as error:
         raise ComponentError(f"{path}: {error}") from error
     except (Exception, SystemExit) as error:
-        if isinstance(error, SyntaxError) and error.filename:  # no place is known where the file is not text
+        if isinstance(error, SyntaxError) and error.filename:  # there is no place if the file is not text
             raise ComponentError(f"{error.filename}:{error.lineno}: {error.msg}") from error
         frames = traceback.extract_tb(error.__traceback__)
         own = [frame.lineno for frame in frames if Path(frame.filename).name == Path(path).name]

@@ -1,4 +1,4 @@
-"""What the steps of runs have logged: files of a directory, which may be copies of objects."""
+"""The logs of the steps of runs: files of a directory, which may be copies of objects."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from tfoperator.object_store import ObjectChanged, Objects, ObjectStoreError
 logger = logging.getLogger(__name__)
 
 _PERIOD = 5.0
-"""Seconds between two copies; as many times the duration of the last one as `_SHARE` says if that is more."""
+"""Seconds between two copies; or `_SHARE` times the duration of the last copy, if that is more."""
 _SHARE = 20
 _LOOK_PERIOD = 2.0
 """Seconds for which a reader does not ask again whether a log has grown."""
 _MAX_BYTES = 256 << 20
 """A longer log is not read."""
 _MAX_READ = 20
-"""Logs that are only read, of which there is a copy: those that were looked at last."""
+"""The number of logs that are only read and have a copy here: the logs that were looked at last."""
 
 
 class StepLogs:
-    """The logs below a folder, or with `objects` those: the folder has copies then, by the same keys. Thread-safe.
+    """The logs below a folder. With `objects` the logs are objects, and the folder has copies of them. Thread-safe.
 
-    An object can't be appended to. A writer copies what has changed every few seconds, less often the longer a copy
-    takes, and a last time at its end; what a killed one had not copied yet is lost. The positions up to which logs were
-    read are copied after the logs: the successor of a killed writer may repeat lines, and leaves none out.
+    Objects and copies have the same keys. An object can't be appended to. So a writer copies changed logs every few
+    seconds, less often the longer a copy takes, and a last time at its end. If a writer is killed, the lines are lost
+    that it had not copied yet. The positions up to which logs were read are copied after the logs: the successor of a
+    killed writer may repeat lines, and leaves none out.
     """
 
     def __init__(self, folder: Path, objects: Objects | None = None, clock: Clock | None = None) -> None:
@@ -46,8 +47,8 @@ class StepLogs:
         self._looked: dict[Path, float] = {}
         self._away = False  # whether the last request failed
         self._abandoned = False
-        self._unread: set[Path] = set()  # logs of which it is not known what an earlier writer has left
-        self._copied: dict[Path, object] = {}  # what is there; of the thread alone once the log is in _written
+        self._unread: set[Path] = set()  # logs whose earlier lines, from another writer, could not be fetched
+        self._copied: dict[Path, object] = {}  # the copies' marks; only the thread uses it once the log is in _written
         self._copies = Repetition(self.flush, seconds=_PERIOD, clock=self._clock, name="log-copies")
 
     def close(self) -> None:
@@ -58,7 +59,7 @@ class StepLogs:
             logger.warning("what steps have logged last is not at %s: it did not answer", self._objects)
 
     def abandon(self) -> None:
-        """Write no more for others to see: another holds the lease."""
+        """Stop writing for other readers: another runner holds the lease."""
         self._abandoned = True
 
     def check(self) -> None:
@@ -78,7 +79,7 @@ class StepLogs:
         return self.run_folder(run_id) / "steps" / step
 
     def file(self, run_id: str, step: str) -> Path:
-        """Return the file of a log, with what was appended until some seconds ago. Raises OSError."""
+        """Return the file of a log, with the lines that were appended until some seconds ago. Raises OSError."""
         path, now = self._log(run_id, step), self._clock.monotonic()
         if self._objects is None:
             return path
@@ -107,8 +108,8 @@ class StepLogs:
     def append_to(self, run_id: str, step: str) -> Callable[[str], None]:
         """Return the receiver of a step's log lines, which keeps them without control characters.
 
-        What an earlier writer has left, also of positions, is there before. Thread-safe; raises OSError. While the run
-        is locked.
+        First it fetches the log and the positions that an earlier writer has left. Thread-safe; raises OSError. While
+        the run is locked.
         """
         path, lock = self._log(run_id, step), threading.Lock()  # lines are not interleaved
         if self._objects is not None and path not in self._written:
@@ -136,9 +137,9 @@ class StepLogs:
         return add
 
     def remove(self, run_id: str) -> None:
-        """Remove those of a run, and their positions, where others read them. Raises ObjectStoreError.
+        """Remove the logs of a run, and their positions, where others read them. Raises ObjectStoreError.
 
-        What a later run of this id writes is new.
+        A later run of this id begins new logs.
         """
         gone = self.run_folder(run_id)
         with self._copying:  # a copy under way would bring them back
@@ -169,14 +170,14 @@ class StepLogs:
             now = path.stat().st_size if path.exists() else 0
             if known == 0:
                 path.write_bytes(data)
-            elif begin <= now:  # if not, the log has been begun again meanwhile: the next look finds that
+            elif begin <= now:  # if not, a new log was begun meanwhile: the next look finds that
                 with path.open("ab") as stream:
                     stream.write(data[now - begin :])
 
     # The copies.
 
     def flush(self) -> float:
-        """Let others see all that was appended, such as the next holder of a lease; return when to do it again."""
+        """Copy all appended lines for other readers, such as the next holder of a lease; return when to do it again."""
         with self._copying:
             began = self._clock.monotonic()
             with self._lock:
@@ -194,13 +195,13 @@ class StepLogs:
             return _PERIOD if failed else max(_PERIOD, _SHARE * (self._clock.monotonic() - began))
 
     def _copy_one(self, objects: Objects, log: Path, positions: Path) -> None:
-        # Read before the log is copied: no position is beyond it then.
+        # Read before the log is copied, so that a position is never beyond the copy.
         read = {one: one.read_bytes() for one in sorted(positions.glob("log-position*"))}
         try:
             if version := file_mark(log):
                 self._put(objects, log, log, version)
         except ObjectChanged:
-            if self._begins_with(objects, log):  # what was fetched in vain, or written without an answer
+            if self._begins_with(objects, log):  # the fetch failed, or the answer to a write was lost
                 self._unread.discard(log)
                 self._put(objects, log, log, version)
                 return
@@ -221,7 +222,7 @@ class StepLogs:
             self._copied[path] = version
 
     def _begins_with(self, objects: Objects, log: Path) -> bool:
-        """Return whether the log begins with what is there."""
+        """Return whether the log begins with the content of its object."""
         found = objects.get(self._key(log), limit=_MAX_BYTES)
         with log.open("rb") as lines:
             return found is None or lines.read(len(found[0])) == found[0]

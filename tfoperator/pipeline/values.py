@@ -1,7 +1,7 @@
 """Values that are known once steps have ended: of parameters, conditions, loops and inputs. No I/O.
 
-A value is an expression over what steps put out. It has the operations of this file and no others: it runs no code,
-looks at no attribute, and is bounded in size.
+A value is an expression over the outputs of steps. It has only the operations of this file: it can't run code or read
+attributes, and its size is bounded.
 """
 
 from __future__ import annotations
@@ -25,29 +25,30 @@ WORKSPACE = "workspace"
 
 
 class LeftOut(Exception):
-    """A step that this comes from was left out, for its condition did not hold; the text names it."""
+    """A step that this value comes from was skipped, for its condition did not hold; the text names the step."""
 
 
 class NotPutOut(LeftOut):
-    """A step that this comes from has ended without success, and put out nothing; the text names it."""
+    """A step that this value comes from has ended without success and without an output; the text names the step."""
 
 
 class NotYet(Exception):
-    """A step that this comes from has not ended."""
+    """A step that this value comes from has not ended."""
 
 
 def _operation(op: str) -> Callable[[Value, Any], Value]:
-    """Return the method of a value that makes this operation of it and another one, or a constant."""
+    """Return the method of a value that makes this operation of it and another value, or a constant."""
     return lambda one, other: Value(op, (one, other))
 
 
 class Value(msgspec.Struct, frozen=True):
-    """An operation and its arguments: constants and other values. Raises ComponentError for one that is too large.
+    """An operation and its arguments: constants and other values. Raises ComponentError for a value that is too large.
 
-    `output` (step, output) is what a step puts out, `status` (steps) how steps ended, `item` (loop) the current item;
-    `collect` (depth, loop, value) a list with the value of each iteration of a loop in so many others; `run` (fact) a
-    fact of the run, such as its id. `list` (values) and `object` (key, value, key, value ...) are made of values.
-    `artifacts` (source) are the artifacts of an input, and not what they hold; `at` (source, number) is one of them.
+    `output` (step, output) is the output of a step, `status` (steps) how steps ended, `item` (loop) the current item;
+    `collect` (depth, loop, value) a list with the value of each iteration of a loop that is in `depth` other loops;
+    `run` (fact) a fact of the run, such as its id. `list` (values) and `object` (key, value, key, value ...) are made
+    of values. `artifacts` (source) are the artifacts of an input, and not what they hold; `at` (source, number) is one
+    of them.
     """
 
     op: str
@@ -80,9 +81,9 @@ class Value(msgspec.Struct, frozen=True):
 
 
 def evaluate(what: Any, lookup: Callable[..., Any]) -> Any:
-    """Return what a value is; a constant is itself. `lookup` knows outputs, and may raise LeftOut and NotYet.
+    """Return the result of a value; a constant is its own result.
 
-    Raises ComponentError for an operation that makes no sense.
+    `lookup` finds outputs, and may raise LeftOut, NotYet. Raises ComponentError for an operation that makes no sense.
     """
     if not isinstance(what, Value):
         return what

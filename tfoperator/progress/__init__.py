@@ -16,8 +16,8 @@ training step: a thread sends the newest report, at most one in five seconds.
     from tfoperator.progress import report
     report(step=500, total_steps=10_000, loss=0.23)
 
-A training whose end SIGTERM announces saves first: `Saving` for a loop of one's own, `SavingCallback` for Keras, and
-`serve_chief` for the parameter servers and workers of a chief that saves.
+A training can save its state before its end, which SIGTERM announces: by `Saving` for your own loop, `SavingCallback`
+for Keras, and `serve_chief` for the parameter servers and workers of a chief that saves.
 """
 
 from __future__ import annotations

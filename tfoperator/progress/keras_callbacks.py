@@ -1,4 +1,4 @@
-"""Keras callbacks: one reports the progress of `fit`, one saves, besides as Keras does, when the end is announced."""
+"""Keras callbacks: a callback that reports the progress of `fit`, and a callback that also saves before the end."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ CHECKPOINT_DIR = "TFOPERATOR_CHECKPOINT_DIR"
 
 
 class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency, so its types are not known
-    """Reports the progress of `fit(callbacks=[ProgressCallback()])`; no other call is needed.
+    """Reports the progress of `fit(callbacks=[ProgressCallback()])`, without any other call.
 
     Steps are batches, over all epochs. Until the first epoch has ended, their number may be unknown (a generator); then
-    the progress is that of the epochs. A `fit` that begins at an `initial_epoch` continues from there.
+    the progress counts epochs. A `fit` that begins at an `initial_epoch` continues from there.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency
         self._send()
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Report the epoch's own metrics, including those of the validation."""
+        """Report the epoch's own metrics, including the metrics of the validation."""
         self._epoch = epoch + 1
         self._metrics.update(logs or {})
         self._send()
@@ -103,18 +103,19 @@ class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency
 
 
 class SavingCallback(BackupAndRestore):  # type: ignore[misc] # Keras is no dependency, so its types are not known
-    """Keras' BackupAndRestore (3 or later), which saves after the batch that trains when SIGTERM comes, and then exits.
+    """BackupAndRestore of Keras 3 or later, which on SIGTERM also saves after the current batch, and then exits.
 
-    It restores and saves as that does, with two copies, since a kill can spoil one; `backup_dir` is a folder in
-    `TFOPERATOR_CHECKPOINT_DIR` by default. Keras begins an interrupted epoch again, with the weights as saved. Call
-    `fit` in the main thread, else NotInMainThread is raised.
+    It restores and saves as BackupAndRestore does, with two copies, since a kill can spoil a copy; `backup_dir` is a
+    folder in `TFOPERATOR_CHECKPOINT_DIR` by default. Keras begins an interrupted epoch again, with the weights as
+    saved. Call `fit` in the main thread, else NotInMainThread is raised.
 
-    With the JAX backend on several processes all of them save, since Keras does so by operations in which all take
-    part, and the files of process 0 are kept. The end of one is announced to all: they save and exit after one batch.
+    With the JAX backend on several processes all of them save, since Keras saves by operations in which all processes
+    take part, and the files of process 0 are kept. If the end of one process is announced, all processes hear it: they
+    save and exit after the same batch.
     """
 
     def __init__(self, backup_dir: str | None = None, double_checkpoint: bool = True, **options: Any) -> None:
-        """Save there; `options` are those of BackupAndRestore. Raises KeyError where neither names a folder."""
+        """Save there; `options` are passed to BackupAndRestore. Raises KeyError where neither names a folder."""
         super().__init__(
             backup_dir or os.path.join(os.environ[CHECKPOINT_DIR], "backup"),
             double_checkpoint=double_checkpoint,
@@ -153,7 +154,7 @@ class SavingCallback(BackupAndRestore):  # type: ignore[misc] # Keras is no depe
         keep_reporting(saved_step=steps, save_seconds=time.monotonic() - began)
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Remove the backup, as BackupAndRestore does, and listen no more."""
+        """Remove the backup, as BackupAndRestore does, and restore the handler of SIGTERM."""
         self._end.stop()
         super().on_train_end(logs)
         if self._thrown_away is not None:

@@ -13,7 +13,7 @@ _kept: dict[str, object] = {}
 
 
 def keep_reporting(**metrics: object) -> None:
-    """Add metrics to every report from now on: a pending report replaces the one before it."""
+    """Add metrics to every report from now on: a pending report replaces the report before it."""
     global _kept
     _kept = {**_kept, **metrics}
 
@@ -59,9 +59,9 @@ def flush(timeout: float = 5.0) -> bool:
 class Progress:
     """A context manager for a loop of steps: computes percentage and time left from `update`.
 
-    The time left is that of the remaining steps at the pace since `initial_step`, which is the step at which a program
-    continues from a checkpoint. At the end of the block the last state is sent at once; 100 % only if the last step was
-    reached, or the number of steps was not known and no exception was raised.
+    The time left is the number of remaining steps at the pace since `initial_step`, which is the step at which a
+    program continues from a checkpoint. At the end of the block the last state is sent at once; 100 % only if the last
+    step was reached, or the number of steps was not known and no exception was raised.
     """
 
     def __init__(self, total_steps: int | None = None, *, initial_step: int = 0) -> None:

@@ -1,7 +1,7 @@
 """Saves a training at intervals, and once more when its end is announced: by SIGTERM, some time before it is killed.
 
-A drain, an eviction, a suspension, scaling down, a deletion and Ctrl-C of `tfoperator run` announce it so; the time is
-the pod's `terminationGracePeriodSeconds`, 30 s by default.
+A drain, an eviction, a suspension, scaling down, a deletion and Ctrl-C of `tfoperator run` announce it in this way; the
+time is the pod's `terminationGracePeriodSeconds`, 30 s by default.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import Any, NoReturn
 from tfoperator.progress.reporting import flush, keep_reporting, report
 
 EXIT_CODE = 128 + signal.SIGTERM
-"""Of a program that saved and ended: what shells say of one that SIGTERM ended, so restart policies restart it."""
+"""The exit code of a program that saved and ended. Shells use it for a program that SIGTERM ended, so restart policies
+restart it."""
 
 
 class NotInMainThread(RuntimeError):
@@ -30,7 +31,7 @@ class NotInMainThread(RuntimeError):
 class Announcement:
     """Whether the end was announced. Use it in the main thread.
 
-    The processes of a JAX job compute each step together. A process that left alone would stop the others in the next
+    The processes of a JAX job compute each step together. A process that ended alone would block the others in the next
     step. So where JAX's processes are connected (`jax.distributed.initialize`), its preemption service hears SIGTERM in
     any process, and all agree on the step after which they end.
     """
@@ -58,7 +59,7 @@ class Announcement:
         return self.heard
 
     def stop(self) -> None:
-        """Give SIGTERM back to what had it before."""
+        """Restore the earlier handler of SIGTERM."""
         if self._agrees is None:
             signal.signal(signal.SIGTERM, signal.SIG_DFL if self._before is None else self._before)
 
@@ -82,18 +83,19 @@ def end(step: int) -> NoReturn:
 class Saving:
     """A context manager for a loop of steps, which saves each `every` steps, and before the program ends.
 
-    `save` is called with the number of completed steps, and returns when they are saved. Once the end is announced,
-    the next `after_step` saves, reports the step, and raises SystemExit with `EXIT_CODE`. Where the loop ends before,
-    the program goes on: nothing is left to be saved. Enter it in the main thread. Not thread-safe.
+    `save` is called with the number of completed steps, and returns when they are saved. Once the end is announced, the
+    next `after_step` saves, reports the step, and raises SystemExit with `EXIT_CODE`. If the loop ends before, the
+    program goes on: then everything is saved already. Enter it in the main thread. Not thread-safe.
 
     The processes of a JAX job enter it after `jax.distributed.initialize`, begin at the same step, and each call
-    `after_step` for every step: all of them save and end after the same one, whichever is announced its end.
+    `after_step` for every step: all of them save and end after the same step, whichever process hears that its end is
+    announced.
     """
 
     def __init__(self, save: Callable[[int], object], *, every: int = 0) -> None:
         self._save = save
         self._every = every
-        self._last: int | None = None  # the step that was saved, or that the loop began after
+        self._last: int | None = None  # the step that was saved, or the step before the loop's first
         self._end = Announcement()
 
     def __enter__(self) -> Saving:
@@ -110,7 +112,7 @@ class Saving:
         return self._end.heard
 
     def after_step(self, step: int) -> None:
-        """Save if it is time, or the end was announced; then end the program. What `save` raises ends the loop."""
+        """Save if it is time, or the end was announced; then end the program. An exception of `save` ends the loop."""
         if self._last is None:
             self._last = step - 1
         if not (self._end.ends_after(step) or (self._every and step - self._last >= self._every)):
@@ -127,7 +129,8 @@ def serve_chief() -> NoReturn:
     """Serve until the end is announced and the chief has ended, which may be saving; then exit with `EXIT_CODE`.
 
     For workers and parameter servers of ParameterServerStrategy, in place of `tf.distribute.Server.join()`: SIGTERM
-    ends that at once, and a chief that gets it at the same time can save no more. Raises NotInMainThread.
+    ends such a server at once, and then a chief that gets the signal at the same time can't save any more. Raises
+    NotInMainThread.
     """
     announced = Announcement()
     announced.listen()
@@ -143,7 +146,7 @@ def serve_chief() -> NoReturn:
                 address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][:2]
         if announced.heard:
             try:
-                socket.create_connection(address or ("", 0), 1.0).close()  # nobody is at port 0
+                socket.create_connection(address or ("", 0), 1.0).close()  # port 0 always refuses
             except OSError:
                 raise SystemExit(EXIT_CODE) from None
         time.sleep(1.0)

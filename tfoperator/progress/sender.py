@@ -1,4 +1,4 @@
-"""Sends reports from its own thread: the newest, at most one every few seconds, and the last one at the end.
+"""Sends reports from its own thread: the newest, at most one every few seconds, and the last report at the end.
 
 A training step must not wait for the network. So `put` only stores the report for the thread; the next one replaces a
 report that has not been sent. Each error is logged once, and has no other effect.
@@ -64,7 +64,7 @@ class Sender:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="progress-reports", daemon=True)
                 self._thread.start()
-                stacks.register()  # a program that reports can also be asked for its stacks when it hangs
+                stacks.register()  # a program that reports can also write its stacks when it hangs
             self._changed.notify_all()
 
     def flush(self, timeout: float = TIMEOUT) -> bool:
@@ -134,7 +134,7 @@ def _opener(ca_file: str) -> urllib.request.OpenerDirector:
     context = ssl.create_default_context(cafile=ca_file or None)
     # Python 3.13 has stricter rules for an authority's certificate than Go and older Pythons: use theirs.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    # No proxy: the server is in this cluster or on this machine, whatever the environment says.
+    # No proxy, even if the environment sets one: the server is in this cluster or on this machine.
     return urllib.request.build_opener(
         urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context), _NoRedirects()
     )
@@ -174,7 +174,8 @@ def _number(value: object) -> str:
 
 
 _senders: dict[tuple[str, str, str], Sender] = {}
-"""By URL, CA and token. Single operations on it are atomic, so no lock can be held when a process forks."""
+"""By URL, CA and token. Single operations on it are atomic, so it needs no lock, which a process could hold when it
+forks."""
 
 
 def sender() -> Sender | None:

@@ -5,8 +5,8 @@ costs nothing until then. `python -m tfoperator.progress.stacks`, in the same co
 registered process and prints their stacks; `tfoperator stacks` does that from outside. Standard library
 only.
 
-The file is named by the process's ID, in `$TFOPERATOR_STACKS_DIR` or in a private directory of the user below that of
-temporary files. If the program handles the signal itself, its handler is kept.
+The file is named by the process's ID, in `$TFOPERATOR_STACKS_DIR` or in a private directory of the user below the
+directory of temporary files. If the program handles the signal itself, its handler is kept.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SUFFIX = ".txt"
 _TIMEOUT = 5.0  # seconds for a process to write: the handler needs milliseconds, a loaded machine more
 _QUIET_SECONDS = 0.2  # seconds without a new byte after which the output is complete
 _POLL_SECONDS = 0.02
-_SLACK = 2.0  # seconds: `ps` prints whole ones, and counts from the start of the machine
+_SLACK = 2.0  # seconds: `ps` prints whole seconds, and counts from the start of the machine
 _MAX_BYTES = 4 << 20  # of one process's stacks: faulthandler writes at most 100 threads of 100 frames
 
 _registered: dict[int, TextIO] = {}
@@ -69,7 +69,8 @@ def take(folder: Path, *, group: int | None = None, timeout: float = _TIMEOUT) -
 
     If a process can't write them, the reason takes their place. With `group`, processes of other process groups are
     skipped, since any program may create a file with any name. A signal is sent only to a process that handles it,
-    because it ends any other program, and that has the file open, because to other programs it may mean something else.
+    because the signal ends any other program. The process must also have the file open, because for other programs the
+    signal may have another meaning.
     """
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
         pid = int(path.stem) if re.fullmatch("[0-9]{1,9}", path.stem) else 0
@@ -112,8 +113,8 @@ def main() -> int:
 def _directory() -> Path:
     """Return the directory, made if it isn't there. Raises OSError if it belongs to another user.
 
-    Parents that are missing are made private, too: `mkdir(parents=True)` leaves them to the umask, and who may write
-    into a parent may replace the directory.
+    Parents that are missing are made private, too: `mkdir(parents=True)` leaves them to the umask, and a user who may
+    write into a parent may replace the directory.
     """
     folder = stacks_directory()
     for one in (*reversed(folder.parents), folder):
@@ -171,7 +172,7 @@ def _take(pid: int, path: Path, timeout: float) -> str:
 
 
 def _has_registered(pid: int, path: Path) -> bool:
-    """Return whether the file is this process's own. Where that is not visible, accept any process but the first."""
+    """Return whether the file is this process's own. If that is not visible, accept any process but the first."""
     try:
         own, opened = path.stat(), _open_files(pid)
     except OSError:
@@ -181,7 +182,7 @@ def _has_registered(pid: int, path: Path) -> bool:
 
 
 def _is_younger(pid: int, path: Path) -> bool:
-    """Return whether a process started after the file was made, so that another one made it; False if unknown."""
+    """Return whether a process started after the file was made, so that another process made it; False if unknown."""
     try:
         found = path.stat()
     except OSError:

@@ -26,21 +26,22 @@ _MISSING_FILE = re.compile(
     r"|program '(?P<command>[^']+)' not found on PATH"
 )
 _SHELL_MISSES = re.compile(r"^(?:\S*sh|/bin/\S+): (?:line )?(?:\d+: )?(?P<word>[^\s:]+): (?:command )?not found$")
-"""The message of a shell about a command. It goes on after it, unless it was the last command, or under `set -e`."""
+"""The message of a shell about a missing command. The shell goes on, unless that was its last command, or after
+`set -e`."""
 _NOT_STARTED = (126, 127)
 """Exit codes of a shell whose last command could not be started."""
-# Whatever else keeps a container from starting, such as a variable that is too long, has the same exit codes.
+# Other reasons why a container can't start, such as a variable that is too long, have the same exit codes.
 _BAD_COMMAND = re.compile(
     r"can't start .*\[Errno (?:2|8|13)\]|\bexec: |[Ee]xec format|[Cc]annot execute|not found|: Permission denied$"
 )
 _BAD_MOUNT = re.compile(r"^tfoperator: .*can't be mounted at ")
-"""How a log begins whose container could not start because of a volume."""
+"""The first line of a log whose container could not start because of a volume."""
 _NO_SPACE_MESSAGE = "No space left on device"
 """The operating system's message, in every language's traceback."""
 _COLLECTIVE = re.compile(r"/job:(?:worker|chief|master)\b|\bCollective|all_?reduce", re.IGNORECASE)
-# TensorFlow's message when Keras' fit hands the shares of several workers to an operation that takes one tensor.
+# TensorFlow's message when Keras' fit passes the shares of several workers to an operation that takes one tensor.
 _FIT_ON_MANY_WORKERS = re.compile(r"convert a value \(PerReplica|values\.PerReplica'>\) to a Tensor")
-# TensorFlow's messages for two strategies on replicas, or with a `fit`, that are not made for each other.
+# TensorFlow's messages if a strategy does not fit the job's replicas, or is used with a `fit` that does not support it.
 _NO_ROLE = re.compile(r"no id for task_type '(?P<role>\w+)'")
 _FIT_WITH_SERVERS = "pass this dataset to ClusterCoordinator.create_per_worker_dataset"
 
@@ -189,7 +190,7 @@ def _about_codes(facts: JobFacts, failed: Sequence[FailedRun], words: Sequence[s
 
 
 def _words(failed: Iterable[FailedRun]) -> tuple[str, ...]:
-    """Return the lines about the failures: the culprit's first, and the newest of each first."""
+    """Return the lines about the failures: the culprit's first, and of each failure the newest line first."""
     return tuple(
         line
         for bad in failed
@@ -219,7 +220,7 @@ def missing_file(words: Sequence[str], exit_codes: Sequence[int | None]) -> str:
     """Return the last file or program that these lines report as missing, quoted; "" if there is none.
 
     `words` are the newest line first. A shell runs on after a command that it does not find: its message counts if the
-    exit code is that of such a command, or if it is the last line.
+    exit code is the code for such a command, or if it is the last line.
     """
     not_started = any(code in _NOT_STARTED for code in exit_codes)
     for number, line in enumerate(words):

@@ -1,8 +1,8 @@
-"""Finds the culprit: of all replicas that failed, the one whose end made the others fail. Pure.
+"""Finds the culprit: of all replicas that failed, the replica whose end made the others fail. Pure.
 
-A worker that dies makes the others fail: they notice a broken connection, mostly within the same second. So of all
-replicas that failed the first to end is the culprit; among those that ended within `_SAME_MOMENT`, whose order no clock
-shows for certain, one that doesn't complain of a connection goes first.
+A worker that dies makes the others fail: they notice a broken connection, mostly within the same second. So the culprit
+is the first failed replica that ended. Clocks don't show the order of replicas that ended within `_SAME_MOMENT`: among
+these, a replica that doesn't complain of a connection goes first.
 
 A replica that was killed may have been started again before the others fail: then it has not failed, but it is the
 cause. And a replica that raises the same exception a moment later is stopped before it has ended: it has failed, too.
@@ -24,7 +24,7 @@ LAST_LINES = 20
 """The number of log lines shown of a failed replica without a traceback."""
 
 IDENTICAL = 3
-"""The number of identical failures in a row that is no accident."""
+"""So many identical failures in a row are no accident."""
 
 _SAME_MOMENT = 2.0
 """Seconds within which the order of two ends is uncertain: kubelets report whole seconds, by their own clocks."""
@@ -48,7 +48,7 @@ _PROCESSES = tuple(kind.lower() for kind in PROCESS_TYPES)
 class FailedRun(msgspec.Struct, frozen=True):
     """The run by which a replica failed, with the data from its log.
 
-    `lost_by` are the replicas that failed since this one, which was started again, was lost for them.
+    `lost_by` are the replicas that failed because they lost this replica, which was started again.
     """
 
     replica: ReplicaFacts
@@ -76,7 +76,7 @@ class FailedRun(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> tuple[str, ...]:
-        """The lines of its error: those of the exception, or the last ones of the log."""
+        """The lines of its error: the exception, or the last lines of the log."""
         found = self.traceback
         return (found.exception, *found.more) if found is not None else self.run.tail[-LAST_LINES:]
 
@@ -119,7 +119,7 @@ def suspects(replicas: Iterable[ReplicaFacts]) -> list[str]:
 
 
 def _last_failure(replica: ReplicaFacts) -> FailedRun | None:
-    """Return the replica's last failure: its last run if failed, or the one before while it waits to restart."""
+    """Return the replica's last failure: its last run if failed, or the run before while it waits to restart."""
     bad = [run for run in replica.runs if run.failed]
     last = replica.last_run
     if not bad or replica.state is FinalState.SUCCEEDED:
@@ -131,7 +131,7 @@ def _last_failure(replica: ReplicaFacts) -> FailedRun | None:
 
 
 def _stopped_amid_the_same(failed: Sequence[FailedRun], replicas: Iterable[ReplicaFacts]) -> list[FailedRun]:
-    """Return the last runs of replicas that were stopped after they had raised the exception of one that failed."""
+    """Return the last runs of replicas that raised the same exception as a failed replica, and then were stopped."""
     alike = {bad.raised: bad.run for bad in reversed(failed) if bad.traceback is not None}
     names = {bad.replica.name for bad in failed}
     found = []
@@ -147,9 +147,9 @@ def _stopped_amid_the_same(failed: Sequence[FailedRun], replicas: Iterable[Repli
 
 
 def _lost_peer(failed: Sequence[FailedRun], replicas: Iterable[ReplicaFacts]) -> FailedRun | None:
-    """Return the failed run of a replica that was started again, if the culprit complains that it has lost it.
+    """Return the failed run of a replica that was started again, if the culprit complains of its loss.
 
-    Of several the one that the error names, else the last to end before.
+    Of several, it returns the run of a replica that the error names, else the last run that ended before.
     """
     if not failed or not failed[0].is_consequence or failed[0].run.ended is None:
         return None
@@ -202,11 +202,11 @@ def _first_end(failed: Iterable[FailedRun]) -> datetime | None:
 
 
 def _at_once(one: FailedRun, first: datetime | None) -> bool:
-    """Return whether it ended within the moment of the first end; a run without an end time may have."""
+    """Return whether it ended within the moment of the first end; a run without an end time counts as such."""
     ended = one.run.ended
     return first is None or ended is None or (ended - first).total_seconds() <= _SAME_MOMENT
 
 
 def constant(line: str) -> str:
-    """Return the part of a line that two runs failing alike share: all but numbers and addresses."""
+    """Return a line without its numbers and addresses: this part is equal in two runs that fail in the same way."""
     return _VARIABLE_PARTS.sub("#", line)

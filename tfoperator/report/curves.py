@@ -1,7 +1,7 @@
-"""The metrics of a job's training by step: from the progress in its status, each time that it changes. No I/O.
+"""The metrics of a job's training by step: from the progress in its status, whenever that changes. No I/O.
 
-A status has the newest report of the one replica that speaks for the job, and its time; another replica's news is none
-of this one's. Each replica's values are a curve of their own.
+A status has the newest report of the one replica that speaks for the job, and its time; the values of another replica
+are independent of it. So each replica's values are a curve of their own.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import msgspec
 from tfoperator.api.v1.status import TrainingProgress
 
 MAX_POINTS = 1000
-"""Points of a curve; beyond it, every second one of the older half is dropped."""
+"""Points of a curve; beyond it, every second point of the older half is dropped."""
 MAX_CURVES = 32
-"""Curves of a job: the first ones."""
+"""Curves of a job: the first so many are kept."""
 
 
 class Point(msgspec.Struct, frozen=True, array_like=True):
@@ -30,18 +30,18 @@ class Point(msgspec.Struct, frozen=True, array_like=True):
 class Curves:
     """The curves of one job. Not thread-safe.
 
-    Where a program goes on from an earlier step, what it does again replaces what was. Of a value that stays the same,
-    the first and the last point are kept.
+    If a program goes on from an earlier step, the new points replace the old points of the repeated steps. If a value
+    stays the same, its first and its last point are kept.
     """
 
     def __init__(self, points: Mapping[str, list[Point]] | None = None) -> None:
         """Start with these points."""
         self._points = dict(points or {})
         self._reported: object = None
-        self._first: str | None = None  # the replica that spoke first
+        self._first: str | None = None  # the replica that reported first
 
     def add(self, progress: TrainingProgress, now: datetime) -> None:
-        """Add the values of `status.progress`, unless they are those of the last call."""
+        """Add the values of `status.progress`, unless they equal the values of the last call."""
         replica, when = progress.replica, progress.report_time or progress.last_updated_time
         step = -1 if progress.step is None else progress.step
         values = [(one.name, number_of(one.value)) for one in progress.metrics]
@@ -56,7 +56,7 @@ class Curves:
                 self._append(name + suffix, Point((when or now).timestamp(), value, step))
 
     def points(self) -> dict[str, list[Point]]:
-        """Return the curves by metric, the oldest point first; those of a second replica as `loss (worker-1)`."""
+        """Return the curves by metric, the oldest point first; a second replica's are named `loss (worker-1)`."""
         return {name: list(points) for name, points in self._points.items()}
 
     def _append(self, name: str, point: Point) -> None:

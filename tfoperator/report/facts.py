@@ -22,11 +22,11 @@ POD_GONE = "its pod is gone"
 
 
 NO_POD = "it has no pod, and the job does not say why. Next: look whether the operator runs"
-"""The `detail` of a replica without a pod, of which no condition has a reason."""
+"""The `detail` of a replica without a pod, if the conditions give no reason for that."""
 
 
 class Typed(StrEnum):
-    """What a person has given: advice is in its words."""
+    """The form in which a person gave the job: advice uses the words of this form."""
 
     MANIFEST = "manifest"
     PROGRAM = "program"
@@ -34,7 +34,7 @@ class Typed(StrEnum):
 
 
 class FinalState(StrEnum):
-    """The final state of a replica. STOPPED: it ran until it was told to stop, which says nothing about its work."""
+    """The final state of a replica. STOPPED: it ran until somebody stopped it, so its exit code does not count."""
 
     WAITING = "Waiting"
     RUNNING = "Running"
@@ -45,12 +45,12 @@ class FinalState(StrEnum):
 
 
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the container that matters of a replica.
+    """One run of a replica's training container.
 
     `exit_code` is None while it runs, or if its end was not observed. `reason` is the kubelet's, such as OOMKilled.
-    `stopped`: it had been told to stop, so its exit code says nothing. `tail` are the last lines of its log, and `log`
-    is the location of the whole. `peak_memory` is in bytes; `kernel` is the kernel log's message about its end, and
-    `kernel_silent` says that the kernel's log was read and has none.
+    `stopped`: something stopped it, so its exit code does not count. `tail` are the last lines of its log, and `log` is
+    the location of the whole. `peak_memory` is in bytes; `kernel` is the kernel log's message about its end, and
+    `kernel_silent` means that the kernel's log was read and has no such message.
     """
 
     exit_code: int | None = None
@@ -65,7 +65,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def outlasted_its_grace(self) -> bool:
-        """Whether it had been told to stop, had not ended when its grace period was over, and was killed."""
+        """Whether it got the signal to stop, had not ended when its grace period was over, and was killed."""
         return self.stopped and self.exit_code == KILLED
 
     @property
@@ -78,9 +78,9 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about one replica: `name` is such as worker-1, `runs` are in order of time, the last one last.
 
     `detail` is the reason why it waits, with a next step. `restarts` includes runs without other facts, and
-    `disruptions` of them followed on disruptions. `memory_limit` is in bytes. `stacks` is the location of the stacks of
-    its Python threads, `no_stacks` the reason (a sentence) if they were requested and are missing. `waits_at` is the
-    place in the user's own files where its main thread was then.
+    `disruptions` of them followed after disruptions. `memory_limit` is in bytes. `stacks` is the location of the stacks
+    of its Python threads, `no_stacks` the reason (a sentence) if they were requested and are missing. `waits_at` is the
+    place in the user's own files where its main thread was when the stacks were taken.
     """
 
     name: str
@@ -103,7 +103,7 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TakenReplica(msgspec.Struct, frozen=True):
-    """A disruption: which replica was taken from the job, by what (with the node's name), and when that was said."""
+    """A disruption: the replica that was taken from the job, the cause (with the node's name), and the event's time."""
 
     replica: str
     cause: str
@@ -113,16 +113,16 @@ class TakenReplica(msgspec.Struct, frozen=True):
 class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a job and its replicas.
 
-    `outcome` is one word: Running, Pending, Succeeded, Failed, TimedOut, Interrupted. `message` is that of the
-    condition with this outcome. `stalled` is the message of the condition Stalled while that is true, and `behind`
-    are the replicas that it names. `overdue`: it failed since its `activeDeadlineSeconds` were over; `late`: since
-    its `startDeadlineSeconds` were. `backoff_limit` is the job's. `full_disk` is a folder of the run on a disk that
-    is full; empty if there is room, or that is unknown. `apart` are replicas that train, and of which none opened
-    the port at which TF_CONFIG says that the others find it. `usage` says what the job's time went to, if it has
-    ended. `taken` are the replicas that were taken from the job, with what did. `together`: its replicas are
-    restarted together (`restartScope: Job`). `evaluator_in_cluster`: TF_CONFIG's cluster has an evaluator.
-    `no_number` says that a reported loss is no number, while that is so. `quiet_seconds` is how long no replica had
-    written to its log when the time was up; None if that is unknown.
+    `outcome` is one word: Running, Pending, Succeeded, Failed, TimedOut, Interrupted. `message` is the message of the
+    condition with this outcome. `stalled` is the message of the condition Stalled while that is true, and `behind` are
+    the replicas that it names. `overdue`: it failed because its `activeDeadlineSeconds` were over; `late`: because its
+    `startDeadlineSeconds` were over. `backoff_limit` is the job's. `full_disk` is a folder of the run on a disk that is
+    full; empty if there is room, or that is unknown. `apart` are the replicas that train, if all of them left their
+    ports closed: TF_CONFIG names these ports, at which the replicas find each other. `usage` shows how the job spent
+    its time, if it has ended. `taken` are the replicas that were taken from the job, with the cause. `together`: its
+    replicas are restarted together (`restartScope: Job`). `evaluator_in_cluster`: TF_CONFIG's cluster has an evaluator.
+    `no_number` is the message that a reported loss is no number, while that is so. `quiet_seconds` is how long no
+    replica had written to its log when the time was up; None if that is unknown.
     """
 
     namespace: str

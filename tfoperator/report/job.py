@@ -94,19 +94,19 @@ def facts_of_job(job: TFJob) -> JobFacts:
 
 
 def _loss_is_no_number(job: TFJob) -> str:
-    """Return what the condition Diverged says, while it is true."""
+    """Return the message of the condition Diverged, while it is true."""
     diverged = condition_of(job, ConditionType.DIVERGED)
     return diverged.message if diverged is not None and diverged.status == "True" else ""
 
 
 def _has_evaluator_in_cluster(job: TFJob) -> bool:
-    """Return whether TF_CONFIG's cluster has an evaluator, unless the operator's option says otherwise."""
+    """Return whether TF_CONFIG's cluster has an evaluator, unless the operator's option excludes it."""
     evaluators = job.spec.tf_replica_specs.get(ReplicaType.EVALUATOR)
     return job.spec.evaluator_in_cluster is not False and evaluators is not None and evaluators.replicas != 0
 
 
 _HELD = ((ConditionType.SUSPENDED, "True"), (ConditionType.ADMITTED, "False"), (ConditionType.RESTARTING, "True"))
-"""Conditions whose message says why a job does not go on as a whole; the reasons of replicas are told with these."""
+"""Conditions whose message is the reason why a whole job does not go on; reasons of replicas are shown with these."""
 
 
 def is_held(job: TFJob) -> bool:
@@ -142,4 +142,4 @@ def _limit(template: msgspec.Raw) -> int | None:
         one = next(container for container in containers if container["name"] == DEFAULT_CONTAINER_NAME)
         return int(parse_quantity(one["resources"]["limits"]["memory"]))
     except (*UNDECODABLE, LookupError, TypeError, ValueError, StopIteration):
-        return None  # None, or one that an API server has refused.
+        return None  # no limit, or a limit that an API server has refused

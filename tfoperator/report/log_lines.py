@@ -1,4 +1,4 @@
-"""The lines of a log: as plain text, and those of a program apart from the logs of TensorFlow itself. Pure."""
+"""The lines of a log: as plain text, and a program's own lines without the logs of TensorFlow itself. Pure."""
 
 from __future__ import annotations
 

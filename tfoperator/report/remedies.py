@@ -20,7 +20,7 @@ _USAGE_ERROR = re.compile(r"^\S+: error: |^Error: |^FATAL Flags parsing error: "
 _FAULT = "Fatal Python error: "
 """Python's first word where `PYTHONFAULTHANDLER` is set."""
 _NEARLY = 0.9
-"""The share of a memory limit at which a process that was killed is taken for one that needed more."""
+"""A killed process that used this share of its memory limit probably needed more."""
 TOGETHER = {
     Typed.MANIFEST: "set spec.runPolicy.restartScope to Job",
     Typed.PROGRAM: "add --restart-scope job",
@@ -83,11 +83,11 @@ def about_time(facts: JobFacts) -> str:
 
 
 _QUIET = 30.0
-"""Seconds without a line of any replica that are worth a word: an epoch of a small model is shorter."""
+"""Seconds without a line of any replica after which advice is given: an epoch of a small model is shorter."""
 
 
 def about_an_evaluator(facts: JobFacts) -> Iterator[str]:
-    """Yield the remedy for a job whose servers wait for its evaluator, if TF_CONFIG's cluster has one."""
+    """Yield the remedy for a job whose servers wait for its evaluator, if TF_CONFIG's cluster has an evaluator."""
     waits = any(
         "/job:evaluator" in line for one in facts.replicas for run in one.runs[-1:] for line in run.tail[-LAST_LINES:]
     )
@@ -100,7 +100,7 @@ def about_an_evaluator(facts: JobFacts) -> Iterator[str]:
 
 
 def about_peers(facts: JobFacts, failed: Sequence[FailedRun]) -> Iterator[str]:
-    """Yield the remedy for replicas that were restarted apart from peers that they need."""
+    """Yield the remedy for replicas that were restarted without the other replicas that they need."""
     if facts.together:
         return
     if failed and failed[0].lost_by:
@@ -119,8 +119,9 @@ def about_peers(facts: JobFacts, failed: Sequence[FailedRun]) -> Iterator[str]:
 
 
 def lone_restart(replicas: Sequence[ReplicaFacts]) -> tuple[str, str] | None:
-    """Return a replica that was started again after another one had ended well, and that one's name; None if there is
-    none, or if the job has parameter servers, which keep what others have trained.
+    """Return the names of a replica that was started again, and of another replica that had ended well before.
+
+    Returns None if there is no such replica, or if the job has parameter servers, which keep the trained model.
     """
     if any(one.name.startswith("ps-") for one in replicas):
         return None
@@ -138,7 +139,7 @@ def lone_restart(replicas: Sequence[ReplicaFacts]) -> tuple[str, str] | None:
 
 
 def about_killed_at_the_end(facts: JobFacts) -> Iterator[str]:
-    """Yield a word about replicas that did not end in time when the job had succeeded."""
+    """Yield a note about replicas that did not end in time when the job had succeeded."""
     killed = [
         one.name
         for one in facts.replicas

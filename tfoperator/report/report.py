@@ -17,16 +17,16 @@ from tfoperator.report.traceback_text import Traceback, last_traceback, line_bef
 _MAX_RESTARTS_TOLD = 20
 
 OUTLASTED = "it did not end in its grace period, and was killed"
-"""The detail of a replica that was killed while it was stopped."""
+"""The detail of a replica that did not end in its grace period."""
 
 
 class Failure(msgspec.Struct, frozen=True, rename="camel"):
-    """The failure of a replica, and `same`, those that failed in the same way.
+    """The failure of a replica, and `same`, the replicas that failed in the same way.
 
-    `times` is the number of such failures in a row, this one included. `last_lines` are those of its log, where there
-    is no `traceback`. `peak_memory` and `memory_limit` are in bytes; `kernel` is the kernel's message about it.
-    `lost_by` are the replicas that failed since they lost this one, which was started again. `place` is the line before
-    the traceback, if it names the address or the file that the exception is about.
+    `times` is the number of such failures in a row, with this failure. `last_lines` are the last lines of its log, if
+    there is no `traceback`. `peak_memory` and `memory_limit` are in bytes; `kernel` is the kernel's message about it.
+    `lost_by` are the replicas that failed because they lost this replica, which was started again. `place` is the line
+    before the traceback, if it names the address or the file that the exception is about.
     """
 
     replica: str
@@ -48,7 +48,7 @@ class Failure(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Others(msgspec.Struct, frozen=True, rename="camel"):
-    """Replicas that did not fail and have the same final state; `last_line` and `log` are the first one's."""
+    """Replicas that did not fail and have the same final state; `last_line` and `log` are the first replica's."""
 
     replicas: tuple[str, ...]
     state: FinalState
@@ -68,9 +68,9 @@ class Restart(msgspec.Struct, frozen=True, rename="camel"):
 class Report(msgspec.Struct, frozen=True, rename="camel"):
     """The reasons why a job ended or does not continue. `failures` begin with the culprit's; `advice` are next steps.
 
-    `restarts` are the last of `restarts_in_all`. `stacks` are the locations of kept stacks, by replica. `usage` says
-    what the time of a job that has ended went to. `no_number` says that its loss is no number.
-    `waits` has the places where replicas were when their stacks were taken.
+    `restarts` are the last of `restarts_in_all`. `stacks` are the locations of kept stacks, by replica. `usage` shows
+    how a job that has ended spent its time. `no_number` is the message that its loss is no number. `waits` has the
+    places where replicas were when their stacks were taken.
     """
 
     namespace: str
@@ -132,7 +132,7 @@ def make_report(facts: JobFacts) -> Report:
 
 
 def _started_again(culprit: Failure, replicas: Iterable[ReplicaFacts]) -> int:
-    """Return the culprit's number of failures, if all known ones are alike; else 0: clusters keep only the last."""
+    """Return the culprit's number of failures, if all known failures are alike; else 0: clusters keep only the last."""
     replica = next(one for one in replicas if one.name == culprit.replica)
     known = sum(run.failed for run in replica.runs)
     return replica.restarts if known == culprit.times and len(replica.runs) <= replica.restarts else 0
@@ -165,7 +165,7 @@ def _folded(failed: Iterable[FailedRun]) -> Iterator[Failure]:
 
 
 def _in_a_row(bad: FailedRun) -> int:
-    """Return the number of consecutive runs up to this one that failed in the same way."""
+    """Return the number of consecutive runs up to this run that failed in the same way."""
     count = 0
     for run in reversed(bad.replica.runs):
         if not run.failed:
@@ -191,13 +191,13 @@ def _others(replicas: Iterable[ReplicaFacts], failed: set[str]) -> Iterator[Othe
 
 
 def _detail(replica: ReplicaFacts) -> str:
-    """Return what happened to a replica that was stopped; a parameter server has nothing that it could lose."""
+    """Return a note about a replica that was killed after its grace period. A parameter server loses nothing then."""
     killed = replica.last_run is not None and replica.last_run.outlasted_its_grace
     return OUTLASTED if killed and not replica.name.startswith("ps-") else ""
 
 
 def _last_line(replica: ReplicaFacts) -> str:
-    """Return the last line of the program; if there is none, the last line of all."""
+    """Return the last line of the program; if it has no line, the last line of all."""
     run = replica.last_run
     lines = [line.strip() for line in (run.tail if run is not None else ()) if line.strip()]
     return next(filter(is_of_program, reversed(lines)), lines[-1] if lines else "")

@@ -74,7 +74,7 @@ def names_in_short(names: Sequence[str]) -> str:
 
 
 def _in_a_row(one: tuple[int, str]) -> tuple[str, int]:
-    """Return a key for a name at a position, the same for `worker-1` and a `worker-2` that follows it."""
+    """Return a key for a name at a position; it is the same for `worker-1` and for `worker-2` if that follows."""
     position, name = one
     match = _NUMBERED.match(name)
     return (match["type"], int(match["index"]) - position) if match is not None else ("", position)

@@ -1,7 +1,8 @@
 """Finds and parses the last Python traceback in the lines of a log. Pure; never raises, whatever the log contains.
 
-Libraries print tracebacks that they survive, and a long message, or the output of other threads, pushes the real one
-out of the last dozen lines. So the *last* one counts, at any position, with the exceptions that led to it.
+Libraries print tracebacks that they survive, and a long message, or the output of other threads, pushes the real
+traceback out of the last dozen lines. So the *last* traceback counts, at any position, with the exceptions that led to
+it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _LINK_LINES = {
     "The above exception was the direct cause of the following exception:": "cause",
     "During handling of the above exception, another exception occurred:": "context",
 }
-# Prefixes of loggers' lines: absl, glog, the standard library's default and most custom ones.
+# Prefixes of loggers' lines: absl, glog, the standard library's default and most custom prefixes.
 _LOG_LINE = re.compile(
     r"^(\d{4}-\d\d-\d\d[ T]|[IWEF]\d{4} \d\d:|(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b|\[[^\]]*(DEBUG|INFO|WARN|ERROR))"
 )
@@ -31,7 +32,7 @@ _LIBRARIES = (
     re.compile(r"/lib/python3[^/]*/([^/.]+)"),
     re.compile(r"^<frozen ([^>]+)>$"),
 )
-_MAX_MESSAGE_LINES = 8  # of one exception; TensorFlow's quote whole graphs
+_MAX_MESSAGE_LINES = 8  # of one exception; TensorFlow's messages quote whole graphs
 _ADDRESS = re.compile(
     r"(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:]*\]|\blocalhost|\.svc[\w.-]*):\d{2,5}\b|\bport:? \d{2,5}\b"
 )
@@ -55,8 +56,8 @@ class Traceback(msgspec.Struct, frozen=True, rename="camel"):
     """One exception with the calls that it went through, the innermost last.
 
     `exception` is its first line (`ValueError: bad shape`), `more` are the lines of its message after that. `before` is
-    the exception that led to this one, and `relation` is `cause` (raise ... from) or `context` (raised while that one
-    was handled).
+    the exception that led to this exception, and `relation` is `cause` (raise ... from) or `context` (raised while
+    `before` was handled).
     """
 
     exception: str
@@ -90,9 +91,9 @@ def last_traceback(lines: Sequence[str]) -> Traceback | None:
 
 
 def line_before_traceback(lines: Sequence[str]) -> str:
-    """Return the error just before the last traceback that names a port, where the traceback names none; else "".
+    """Return the error just before the last traceback, if it names a port and the traceback does not; else "".
 
-    Of a port that is taken TensorFlow's exception has no address: that is in a line of its C++ libraries.
+    TensorFlow's exception about a port that is in use has no address: the address is in a line of its C++ libraries.
     """
     start = next((index for index in reversed(range(len(lines))) if _FIRST_LINE in lines[index]), 0)
     if any(map(_ADDRESS.search, lines[start:])):
@@ -121,13 +122,13 @@ def folded(frames: Sequence[Frame]) -> list[Frame | str]:
 def _prefix(line: str) -> str:
     """Return the text before the word on its line, which launchers add to each line of a process (`[1,0]<stderr>:`).
 
-    A logger's name before the first line only is not a prefix: no other line begins with it.
+    A logger's name before the first line only is not a prefix: the other lines begin without it.
     """
     return line[: line.index(_FIRST_LINE)]
 
 
 def _read(block: Sequence[str], before: Traceback | None, relation: str) -> tuple[Traceback, str]:
-    """Return one traceback, from its first line to the start of the next, and the next one's relation to it."""
+    """Return one traceback, from its first line to the start of the next, and the relation of the next to it."""
     frames: list[Frame] = []
     index = 1
     while index < len(block):

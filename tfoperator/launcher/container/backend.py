@@ -1,8 +1,8 @@
 """The interface between the life of a container's attempts and a platform: `Launch` and `Backend`.
 
 A log is forwarded in a thread of its own, so that it never delays the outcome: whatever happens to the log (a cut,
-rotation, refusal, a lost node), the launcher waits for the container. After its end, the log gets some seconds for
-the rest.
+rotation, refusal, a lost node), the launcher waits for the container. After the container's end, the launcher waits
+some seconds for the rest of the log.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ _KEEP_PERIOD = 1.0  # seconds between two calls of `keep`
 class LogForwarder:
     """Passes each line of a log to `log` once. Call `start()`, then `finish()`, each once, from one thread.
 
-    `connect` is that of a `LogReader`. `position` is the last argument of `keep`, if an earlier launcher forwarded
-    some of the log; `keep` is called periodically, and at the end. The pauses between reads are its own, and not
-    tenacity's: they begin anew with each line, and another signal cuts them short once the container has ended.
+    `connect` is the `connect` of a `LogReader`. `position` is the last argument of `keep`, if an earlier launcher
+    forwarded some of the log; `keep` is called periodically, and at the end. It computes the pauses between reads
+    itself, without tenacity: they begin anew with each line, and another signal cuts them short once the container has
+    ended.
     """
 
     def __init__(
@@ -97,7 +98,7 @@ class LogForwarder:
     def _follow(self) -> None:
         pause, late = _RETRY_SECONDS[0], 0
         while not self._stop.is_set():
-            ended = self._ended.is_set()  # asked before reading: the last lines must not be lost
+            ended = self._ended.is_set()  # checked before reading: the last lines must not be lost
             try:
                 heard = self._reader.read()
                 if ended:
@@ -133,13 +134,13 @@ class Mailbox:
         self._items: deque[object] = deque()
 
     def put(self, item: object) -> None:
-        """Add a message; None only wakes who waits for one."""
+        """Add a message; None only wakes the thread that waits in `take`."""
         with self._arrived:
             self._items.append(item)
             self._arrived.notify_all()
 
     def clear(self) -> None:
-        """Drop all messages: those of an earlier wait."""
+        """Drop all messages, which are left from an earlier wait."""
         with self._arrived:
             self._items.clear()
 
@@ -160,7 +161,7 @@ class NeverStarted(PermanentFailure):
 class Launch:
     """The launch of a backend. `run` is the value of LAUNCH_LABEL; `cancelled` is set from any thread.
 
-    What a backend waits for comes into `mailbox`. It is woken when the launch is cancelled.
+    A backend waits for messages in `mailbox`. The backend is woken when the launch is cancelled.
     """
 
     component: str
@@ -201,7 +202,7 @@ class Backend(Protocol):
     """One platform, connected, for one launch. For one thread."""
 
     def create(self, name: str) -> str:
-        """Create the container, or find this launch's one of this name; return its UID.
+        """Create the container, or find this launch's container of this name; return its UID.
 
         Raises PermanentFailure, PlatformUnavailable, LaunchCancelled.
         """
@@ -219,7 +220,7 @@ class Backend(Protocol):
         ...
 
     def stop(self, name: str, uid: str) -> None:
-        """Stop and remove it, gracefully, and wait until it is gone. `uid` is "" if its existence is unknown."""
+        """Stop it gracefully, remove it, and wait until it is gone. `uid` is "" if its existence is unknown."""
         ...
 
     def remove(self, name: str, uid: str) -> None:

@@ -1,9 +1,9 @@
 """The execution of a container on any platform: attempts, the record of each, the verdict, the removal.
 
-The order of the steps is guaranteed: the old output.json is removed, the record names the future object, it is
-created, the record confirms it. If the launcher is killed between any two of them, the next one finds the
-object of the recorded name and resumes with it. A new attempt has a new name, so an older one's object is never
-mistaken for it.
+The order of the steps is guaranteed: the old output.json is removed, the record names the future object, it is created,
+the record confirms it. If the launcher is killed between any two of them, the next launcher finds the object of the
+recorded name and resumes with it. A new attempt has a new name, so an older attempt's object is never mistaken for the
+new object.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         return digest
 
     def _resolve_digest(self, image: str) -> str:
-        """Return the digest of an image whose name does not pin one; "" if it is unknown."""
+        """Return the digest of an image whose name does not pin a digest; "" if it is unknown."""
         del image
         return ""
 

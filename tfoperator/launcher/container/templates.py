@@ -2,10 +2,10 @@
 
     {{ inputs.NAME.uri }}    {{ outputs.NAME.uri }}    {{ exec_properties.NAME }}, or short {{ exec_props.NAME }}
 
-This is no template language on purpose: no expressions, no attribute access, and an inserted value is not expanded
-again, so no input can inject anything. Kubernetes expands `$(NAME)` in commands and
-arguments: there, values are escaped such that the program gets them unchanged. Any other text after `{{` is an
-error, found before anything runs; text with `{{` can be passed as a parameter.
+On purpose this is less than a template language: there are no expressions and there is no attribute access. An inserted
+value is not expanded again, so an input can't inject anything. Kubernetes expands `$(NAME)` in commands and arguments:
+there, values are escaped, so the program gets them unchanged. Any other text after `{{` is an error, found before
+anything runs; text with `{{` can be passed as a parameter.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _PLACEHOLDER = re.compile(
     rf"|exec_prop(?:s|erties)\.(?P<parameter>{_NAME}))[ \t]*\}}\}}|(?P<bad>\{{\{{)"
 )
 _DOLLAR = re.compile(r"\$(?:\$|\([^)]*\)|\(|)")
-"""Texts that begin with `$`, as Kubernetes parses them: an escaped dollar, a reference, the start of one, a dollar."""
+"""Texts that begin with `$`, as Kubernetes parses them: an escaped dollar, a reference, the start of a reference, a
+dollar."""
 _MAX_SHOWN = 40  # characters of a bad placeholder in a message
 
 
@@ -47,10 +48,10 @@ class _Problem(Exception):
 def render_container(
     name: str, spec: ExecutorContainerSpec, bindings: Bindings, *, for_kubernetes: bool = False
 ) -> ExecutorContainerSpec:
-    """Return the container of the component `name` with every placeholder replaced. TemplateError lists invalid ones.
+    """Return the container of the component `name` with every placeholder replaced.
 
-    `for_kubernetes`: Kubernetes will expand command and arguments. A value reaches the program unchanged, and a
-    reference `$(NAME)` is expanded only if all of it is in the template.
+    TemplateError lists invalid placeholders. `for_kubernetes`: Kubernetes will expand command and arguments. A value
+    reaches the program unchanged, and a reference `$(NAME)` is expanded only if all of it is in the template.
     """
     ready = spec.words(bindings.inputs, bindings.outputs, bindings.exec_properties, bindings.places)
     if ready is not None:

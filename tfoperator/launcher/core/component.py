@@ -3,8 +3,8 @@
 A container image with a command does the work, or a class of this Python environment. Environment variables are not
 part of it: they differ between platforms, so they belong in a platform config.
 
-Platform configs are kept apart from components, so that the same pipeline runs anywhere. They have layers: a
-runner's config for all components, then its config for one.
+Platform configs are kept apart from components, so that the same pipeline runs anywhere. They have layers: a runner's
+config for all components, then its config for a single component.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TMP_PATH = "tmp_path"
 """The execution property that the launcher itself sets: the place where the container may write output.json."""
 
 DEFAULT = "default"
-"""The name under which a runner keeps the configs of all components; no component can have this name."""
+"""The name under which a runner keeps the configs of all components; a component can't have this name."""
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 
@@ -120,8 +120,8 @@ def imported(path: str) -> Any:
 class ExecutorClassSpec(ExecutorSpec, frozen=True):
     """A class with a method `do`, or `Do` as in TFX (see `Executor`), or its path `package.module:Class`.
 
-    A path is imported, and so its module's code run, by `load` and not before: a component file is read, and shown by
-    a dry run, without running anything. Raises ComponentError for a path of another form.
+    Only `load` imports a path, and so runs its module's code: reading a component file, or a dry run of it, runs no
+    code. Raises ComponentError for a path of another form.
     """
 
     executor_class: type[Any] | str
@@ -180,9 +180,10 @@ ArtifactDict = Mapping[str, Sequence[Artifact]]
 
 
 class ExecutorArtifact:
-    """An artifact as an executor gets it. What it sets of an output is recorded, unless output.json has the output.
+    """An artifact as an executor gets it.
 
-    The methods are those of TFX's artifacts.
+    The fields that it sets of an output are recorded, unless output.json has the output. It has the same methods as
+    TFX's artifacts.
     """
 
     def __init__(self, artifact: Artifact) -> None:
@@ -249,9 +250,10 @@ class Component(msgspec.Struct, frozen=True):
 
 
 class LaunchResult(msgspec.Struct, frozen=True):
-    """A success. `outputs` and `exec_properties` are those of the component, unless output.json overrides them.
+    """A success. `outputs` and `exec_properties` are the component's, unless output.json overrides them.
 
-    `cached`: nothing ran, an earlier execution's outputs are used. `attempts` counts the executions of this launch.
+    `cached`: the launch ran nothing, and uses an earlier execution's outputs. `attempts` counts the executions of this
+    launch.
     """
 
     component: str
@@ -266,11 +268,11 @@ class LaunchResult(msgspec.Struct, frozen=True):
 class PlatformConfig(abc.ABC):
     """Base of all platform configs. Immutable: `merge` returns a config with a newer layer on top.
 
-    The newer one wins, and every value that it sets counts, even `False`, `0` or empty ones.
+    The newer layer wins, and every value that it sets counts, even `False`, `0` or an empty value.
     """
 
     def merge(self, platform_config: PlatformConfig) -> Self:
-        """Return a config of this one with a newer one on top. PlatformConfigError if that is for another platform."""
+        """Return this config with a newer config on top. PlatformConfigError if that is for another platform."""
         if type(platform_config) is not type(self):
             raise PlatformConfigError(
                 f"{type(platform_config).__name__} can't be merged into {type(self).__name__}: "
@@ -292,7 +294,10 @@ class PlatformConfig(abc.ABC):
 
 
 def merge_values(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
-    """Merge dictionaries recursively; other values of the newer one replace. The result shares nothing with either."""
+    """Merge dictionaries recursively; other values of `new` replace values of `old`.
+
+    The result shares nothing with them.
+    """
     merged = copy.deepcopy(dict(old))
     for key, value in new.items():
         before = merged.get(key)

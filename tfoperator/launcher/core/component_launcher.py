@@ -1,8 +1,7 @@
 """The life of any launch: check, driver, executor, publisher; and a record of its progress.
 
-A subclass decides what it can launch and how one execution is run. The platform-independent rules are
-here: bad input is found before anything is created, a launch that has ended is not repeated, an interrupted one is
-resumed.
+A subclass decides what it can launch and how one execution is run. The platform-independent rules are here: bad input
+is found before anything is created, a launch that has ended is not repeated, an interrupted launch is resumed.
 """
 
 from __future__ import annotations
@@ -62,7 +61,8 @@ class BaseComponentLauncher(abc.ABC):
     """Launches one component. `launch()` once, from one thread; `cancel()` from any."""
 
     kind: ClassVar[str] = ""
-    """The launcher's name on the command line and in records, by which what it has left is stopped."""
+    """The launcher's name on the command line and in records. By this name, the containers that it has left are
+    stopped."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class BaseComponentLauncher(abc.ABC):
     ) -> Output | None:
         """Run the work to its end; return its output.json, None if there is none.
 
-        What is given is what runs and is recorded: an override may change it, and call `super()`. Raises
+        The given arguments are run and recorded: an override may change them, and call `super()`. Raises
         PermanentFailure, RetryableFailure (after all tries), LaunchCancelled.
         """
 
@@ -199,7 +199,7 @@ class BaseComponentLauncher(abc.ABC):
     def _runs_with(
         self, input_dict: ArtifactDict, output_dict: ArtifactDict, exec_properties: Mapping[str, Any]
     ) -> None:
-        """Have what an executor is given run, and be recorded. Raises PermanentFailure if it can't be."""
+        """Run with the given arguments, and record them. Raises PermanentFailure if they can't be run."""
         what, properties = f"component {self.component.name}", dict(exec_properties)
         if properties.pop(TMP_PATH, self.tmp_path) != self.tmp_path:
             raise PermanentFailure(f"{what}: {TMP_PATH} is the launcher's: give another one by LaunchContext.tmp_path")
@@ -218,7 +218,10 @@ class BaseComponentLauncher(abc.ABC):
         self._record = msgspec.structs.replace(self.record, decided=given)
 
     def _identity(self) -> str:
-        """Return the digest of what runs, with that of a launcher of a user's, which may change what runs."""
+        """Return the digest of the work.
+
+        A user's own launcher may change the work, so its source is part of the digest.
+        """
         identity, kind = self._cache_identity(), type(self)
         if not identity or kind.__module__.partition(".")[0] == __name__.partition(".")[0]:
             return identity
@@ -240,7 +243,7 @@ class BaseComponentLauncher(abc.ABC):
         return {}
 
     def _cache_identity(self) -> str:
-        """Return the digest of what runs; "" if it is unknown before it runs."""
+        """Return the digest of the work; "" if it is unknown before the work runs."""
         return ""
 
     # The life of a launch.

@@ -34,7 +34,7 @@ T = TypeVar("T")
 class RetryPolicy(msgspec.Struct, frozen=True):
     """At most `attempts` tries, including the first. Before try n+1 it waits `initial * 2**(n-1)` seconds.
 
-    (`factor` in place of 2, if it is another one.) That is capped at `maximum`, then shortened at random by up to
+    (`factor` takes the place of 2 if it differs.) That is capped at `maximum`, then shortened at random by up to
     `jitter` (a share); a server's Retry-After is a lower bound, itself capped at `longest_retry_after`.
     """
 
@@ -76,10 +76,10 @@ def find_cluster(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> ClusterConfig:
-    """Return the config of the chosen cluster: the given one, else the pod's, or the kubeconfig's. Raises ConfigError.
+    """Return the config of the chosen cluster: the given cluster, else the pod's, or the kubeconfig's.
 
-    The TFX design has this order, and not kubectl's: a pipeline's step in a pod launches into
-    its own cluster.
+    Raises ConfigError. The TFX design has this order, and not kubectl's: a pipeline's step in a pod launches into its
+    own cluster.
     """
     if in_cluster(environ, service_account) and not kubeconfig and not context:
         return load_in_cluster_config(environ=environ, service_account=service_account)
@@ -92,7 +92,7 @@ def in_cluster(environ: Mapping[str, str] = os.environ, service_account: Path = 
 
 
 class CleanUp(StrEnum):
-    """Whether a container that has ended is removed. One that must be stopped is removed in any case."""
+    """Whether a container that has ended is removed. A container that must be stopped is removed in any case."""
 
     ALWAYS = "always"
     ON_SUCCESS = "on-success"
@@ -133,10 +133,10 @@ class LaunchContext:
     container sees under the same path, or the URL of objects; without it, it lies in `work_dir`, and Kubernetes hands
     output.json back as the termination message. `cache` uses the outputs of an earlier, equal execution. Without
     `resume`, a launch that has ended is restarted, and any other is refused. `log` gets the component's lines, `tell`
-    the launcher's own messages; both are called from any thread, `log` from one at a time. `keeper` keeps the record
-    instead of the working directory, `objects` is the URL below which artifacts of programs that know no object store
-    are downloaded and uploaded, and `still_ours` raises OwnershipLost once another launcher has taken over; it is
-    called before anything is created or stopped.
+    the launcher's own messages. Both are called from any thread, `log` from only one thread at a time. `keeper` keeps
+    the record instead of the working directory, `objects` is the URL below which artifacts of programs that know no
+    object store are downloaded and uploaded, and `still_ours` raises OwnershipLost once another launcher has taken
+    over; it is called before anything is created or stopped.
     """
 
     work_dir: Path | None = None
@@ -152,7 +152,7 @@ class LaunchContext:
     publisher: Publisher | None = None
     keeper: RecordKeeper | None = None
     objects: str = ""
-    still_ours: Callable[[], object] = lambda: None  # no other can resume a launch that only one machine knows
+    still_ours: Callable[[], object] = lambda: None  # only this machine can resume the launch
     namespace: str = ""
     kube: Callable[[], Client] = connect
     log: Callable[[str], object] = _to_stdout

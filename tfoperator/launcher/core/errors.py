@@ -1,4 +1,4 @@
-"""The failures of a launch: invalid input before anything is created, a permanent failure, or a retryable one.
+"""The failures of a launch: invalid input before anything is created, a permanent failure, or a retryable failure.
 
 `ComponentError` is raised before anything is created. `PermanentFailure` and `RetryableFailure` are outcomes of an
 execution; the command line ends with 1 and 75 for them. Messages name the component and suggest the next step.
@@ -12,7 +12,7 @@ class LauncherError(Exception):
 
 
 class ComponentError(LauncherError):
-    """The input is invalid; nothing was created."""
+    """The input is invalid; the launcher has created nothing."""
 
 
 class TemplateError(ComponentError):
@@ -40,7 +40,7 @@ class LaunchInProgress(WorkDirectoryError):
 
 
 class OwnershipLost(LauncherError):
-    """Another launcher has taken over the work of this one, which must not stop or record anything any more."""
+    """Another launcher has taken over the work of this launcher, which must not stop or record anything any more."""
 
 
 class ExecutionFailed(LauncherError):
@@ -52,7 +52,7 @@ class PermanentFailure(ExecutionFailed):
 
 
 class AlreadyFailed(PermanentFailure):
-    """The working directory records a permanent failure of this launch; nothing was launched."""
+    """The working directory records a permanent failure of this launch, so the launcher has launched nothing."""
 
 
 class RetryableFailure(ExecutionFailed):

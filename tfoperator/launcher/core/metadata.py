@@ -1,9 +1,9 @@
-"""Metadata of executions: the driver before one, the publisher after it, and a simple store of files for both.
+"""Metadata of executions: the driver before an execution, the publisher after it, and a simple store of files for both.
 
-A driver decides the executor's inputs, outputs and parameters. Pipelines have one over a metadata store
-(`tfoperator.pipeline`); others implement `Driver` and `Publisher` on a service. `LocalMetadata` keeps one JSON file per
-execution, which is enough for single launches and for caching: the outputs of a success are reused when the same
-component, of the same image *digest*, is launched with the same inputs and parameters.
+A driver decides the executor's inputs, outputs and parameters. Pipelines have a driver over a metadata store
+(`tfoperator.pipeline`); other users implement `Driver` and `Publisher` on a service. `LocalMetadata` keeps one JSON
+file per execution, which is enough for single launches and for caching: the outputs of a success are reused when the
+same component, of the same image *digest*, is launched with the same inputs and parameters.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Driver(Protocol):
     """The step before an execution."""
 
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
-        """Return a new execution with an id of its own, or a succeeded one whose outputs can be reused.
+        """Return a new execution with an id of its own, or a succeeded execution whose outputs can be reused.
 
         The executor gets the execution's inputs, outputs and parameters: here inputs are resolved, and
         outputs get their URIs. `identity` is the digest of what runs, "" if nothing may be reused; `cache_key`

@@ -3,9 +3,9 @@
 The user's container writes it, so it is not trusted: it must be a regular file, of bounded size, that fits the
 schema. Any other file is a permanent error with the reason: repeating the execution would not fix the program.
 
-The verdict on an execution follows from it and from the container's end. A retry can help after three events,
-as in the TFX design: a transient error of the platform's API (which never gets here), an output.json that allows a
-retry, and a lost container. An exit code does not tell whether a retry would succeed.
+The verdict on an execution follows from it and from the container's end. A retry can help after three events, as in the
+TFX design: a transient error of the platform's API (which never gets here), an output.json that allows a retry, and a
+lost container. An exit code does not show whether a retry would succeed.
 """
 
 from __future__ import annotations
@@ -98,12 +98,12 @@ def output_file(tmp_path: str) -> str:
 def _make_shared(directory: Path) -> None:
     """Make a directory that every user may write to, atomically with this mode. Raises OSError.
 
-    Otherwise a killed launcher could leave one that its successor would mistake for the user's.
+    Otherwise a killed launcher could leave a directory that its successor would mistake for the user's.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     made = tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent)
     try:
-        os.chmod(made, 0o1777)  # sticky: others may add files, but not remove or replace those of other users
+        os.chmod(made, 0o1777)  # sticky: a user may add files, but not remove or replace other users' files
         os.rename(made, directory)
     except OSError:
         os.rmdir(made)
@@ -136,16 +136,16 @@ class ContainerEnd(msgspec.Struct, frozen=True):
 def read_output(
     store: OutputStore, tmp_path: str, planned: Mapping[str, Sequence[Artifact]], end: ContainerEnd | None = None
 ) -> Output | MalformedOutput | None:
-    """Return a component's output.json: the file if there is one, else that of its container's end. Raises OSError.
+    """Return a component's output.json: the file if it exists, else the text in its container's end. Raises OSError.
 
-    Of a success, outputs that are `planned` to be objects and lie below `tmp_path` are copied to where they are
-    planned, and returned so: a program that knows no object store may have its outputs there. The one of the name NAME
-    may lie at `tmp_path/outputs/NAME`, and needs no output.json then.
+    After a success, outputs that are `planned` to be objects and lie below `tmp_path` are copied to their planned
+    places, and returned with these: a program that can't use an object store may write its outputs there. The output
+    NAME may lie at `tmp_path/outputs/NAME`, and needs no output.json then.
     """
     try:
         data = store.read(tmp_path)
         if end is not None and end.by_message and not data:
-            data = None  # where the kubelet mounts the message's file into a volume, it leaves an empty one in that
+            data = None  # where the kubelet mounts the message's file into a volume, it leaves an empty file there
         if data is None and end is not None:
             if end.output_cut:
                 return MalformedOutput(

@@ -1,4 +1,4 @@
-"""The document output.json: its members, and those that programs of Kubeflow Pipelines write. No I/O."""
+"""The document output.json: its members, and the members that programs of Kubeflow Pipelines write. No I/O."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The working directory of a launch: a record that is written before each action, so that a launch can be resumed.
 
-Before an object is created, the record has its future name; afterwards, its UID. So the next launcher finds
-the object, even if this one was killed in between. A permanent failure is recorded, too: another launch would
-fail again.
+Before an object is created, the record has its future name; afterwards, its UID. So the next launcher finds the object,
+even if this launcher was killed in between. A permanent failure is recorded, too: another launch would fail again.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ class RecordKeeper(msgspec.Struct, frozen=True):
     """Keeps a launch's record elsewhere than in its working directory. For one thread; both raise LauncherError.
 
     `read` returns the record, None if there is none. `write` replaces it, or with None removes it; once it returns, the
-    record survives the loss of this machine. It raises OwnershipLost if another has taken the launch over. `logs` is
-    the folder of the positions of logs, which may be lost.
+    record survives the loss of this machine. It raises OwnershipLost if another launcher has taken the launch over.
+    `logs` is the folder of the positions of logs, which may be lost.
     """
 
     read: Callable[[], bytes | None]
@@ -80,7 +79,7 @@ class LaunchRecord(msgspec.Struct, frozen=True):
 
 
 def recorded_execution(record: LaunchRecord, ended: datetime | None, state: str = "", message: str = "") -> Execution:
-    """Return the execution to publish of a launch, by its record alone; with `state`, in that one and with `message`.
+    """Return the execution to publish of a launch, by its record alone; `state` and `message` replace the record's.
 
     A success has the decided outputs and parameters, unless output.json overrides them.
     """
@@ -184,10 +183,10 @@ class WorkDirectory:
         self.forget_logs()
 
     def to_go_on(self, component: str, fingerprint: str, *, resume: bool) -> LaunchRecord | None:
-        """Return the record of a launch to go on with, None for a new one.
+        """Return the record of the launch to go on with, None for a new launch.
 
-        Raises WorkDirectoryError for another launch's, and without `resume` for one whose container may still run;
-        AlreadyFailed for one that has failed for good.
+        Raises WorkDirectoryError for another launch's record, and without `resume` for a launch whose container may
+        still run; AlreadyFailed for a launch that has failed for good.
         """
         record = self.load()
         if record is None:
@@ -227,7 +226,7 @@ class WorkDirectory:
             return ""
 
     def keep_log_position(self, position: str, name: str = "") -> None:
-        """Store it. May be called by the thread that reads the log; a lost one only repeats some lines."""
+        """Store it. May be called by the thread that reads the log; a lost position only repeats some lines."""
         with contextlib.suppress(OSError):
             make_folders(self._logs)
             (self._logs / f"{_LOG_POSITION}{name}").write_text(position, "utf-8")

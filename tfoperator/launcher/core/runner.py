@@ -38,7 +38,7 @@ def named_launcher(path: str) -> type[BaseComponentLauncher]:
 
 
 class ComponentLaunchInfo(msgspec.Struct, frozen=True):
-    """The launcher for a component, and its config. `work_dir` is that of the launch, unless a context has another."""
+    """The launcher for a component, and its config. `work_dir` is the launch's, unless a context has another."""
 
     component: Component
     launcher: type[BaseComponentLauncher]
@@ -79,7 +79,7 @@ class BaseComponentRunner(abc.ABC):
     def launch_info(self, component: Component, configured_as: str = "") -> ComponentLaunchInfo:
         """Return the launcher for one component, and its merged config. Raises NoLauncherError.
 
-        `configured_as` is the name of its configs, if that is another one.
+        `configured_as` is the name of its configs, if that differs from the component's.
         """
         name = configured_as or component.name
         configs = self._merged(name)

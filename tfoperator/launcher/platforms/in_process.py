@@ -245,7 +245,8 @@ class InProcessComponentLauncher(BaseComponentLauncher):
         except SystemExit as error:
             end = _exited(error)
         except BaseException as error:  # noqa: BLE001 - it is in the step's log
-            # Also BaseExceptions such as asyncio's CancelledError: no error of a class may end the whole process.
+            # Also BaseExceptions such as asyncio's CancelledError: an error of an executor class must not end the whole
+            # process.
             for text in traceback.format_exception(error):
                 for line in text.splitlines():
                     self.context.log(line)
@@ -257,7 +258,7 @@ class InProcessComponentLauncher(BaseComponentLauncher):
         return output
 
     def _with_what_it_set(self, output: Output | None, outputs: Mapping[str, list[ExecutorArtifact]]) -> Output | None:
-        """Return output.json with the outputs of which the class itself has set URI or properties, or their number."""
+        """Return output.json, completed by outputs whose URI, properties or number the class itself has changed."""
         made: dict[str, Any] = {}
         try:
             for name, planned in self.component.outputs.items():
@@ -302,7 +303,7 @@ def _work_of(executor: Any) -> Callable[..., object]:
 
 
 def _exited(error: SystemExit) -> ContainerEnd:
-    """Return the meaning of `sys.exit`, as for a process: no code is 0, anything but a number is a message and 1."""
+    """Return the meaning of `sys.exit`, as for a process: None is 0, anything but a number is a message and 1."""
     code = error.code
     if code is None:
         return ContainerEnd(exit_code=0)

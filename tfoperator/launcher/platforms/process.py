@@ -1,9 +1,9 @@
 """Runs a component's container as a process of this machine: its command and arguments, and not its image.
 
 A shell starts the command in a process group of its own and writes its exit code to a file. The command holds the lock
-of a file as long as it or a child of it lives, so a later launcher knows whether it still runs, and no process id is
-trusted that may be another process's by now. `python3` and `pip` are those of an environment of the execution's own: it
-has all packages of this Python, and what is installed into it is gone with it.
+of a file as long as it or a child of it lives, so a later launcher can check whether it still runs. A process id proves
+nothing, since another process may have it by now. `python3` and `pip` belong to an environment of the execution's own,
+which has all packages of this Python. Packages that are installed into this environment are removed with it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from tfoperator.launcher.core.errors import PermanentFailure, PlatformConfigErro
 from tfoperator.launcher.core.output import ContainerEnd
 
 _SHELL = 'echo $$ >"$0/pid"; { (exec "$@") >"$0/log" 2>&1 </dev/null; echo $? >"$0/part"; mv "$0/part" "$0/exit"; } &'
-"""It ends at once, and nobody has to wait for its child; `$$` is the number of the process group. With `exec` a word is
-a program, and never a command of the shell's own."""
+"""This shell ends at once, and the launcher need not wait for its child; `$$` is the number of the process group. With
+`exec` a word is a program, and never a command of the shell's own."""
 _GRACE_SECONDS = 10.0  # as for containers on Docker
 _LOOK_SECONDS = 0.1
 _CHUNK = 1 << 20
@@ -43,7 +43,7 @@ _MAX_LINE = 64 << 10
 
 
 class ProcessPlatformConfig(PlatformConfig):
-    """Runs the component as a process of this machine, with environment variables beside those of the launcher."""
+    """Runs the component as a process of this machine, with environment variables beside the launcher's own."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         """Raises PlatformConfigError for a name or value that no variable can have."""
@@ -151,7 +151,7 @@ class ProcessBackend:
             return held is None
 
     def _forward(self, name: str, *, last: bool = False) -> None:
-        """Pass on the lines that are new, and at the end the last one without a line end."""
+        """Pass on the new lines, and at the end also a last line without a line end."""
         work, at = self._launch.work, 0
         if (kept := work.log_position()).isdecimal():
             at = int(kept)
@@ -206,7 +206,7 @@ class ProcessComponentLauncher(ContainerComponentLauncher):
         yield ProcessBackend(launch, self._words(), self._environment)
 
     def _resolve_digest(self, image: str) -> str:
-        """Return what a process is known by, beside its command: the image that it stands for, and this Python."""
+        """Return the identity of a process beside its command: the image in whose place it runs, and this Python."""
         return f"process:{image}:{sys.implementation.cache_tag}"
 
 
@@ -235,7 +235,7 @@ if "venv" in sys.orig_argv[1:3]:
 
 
 def _own_python(folder: Path) -> dict[str, str]:
-    """Make an environment of Python that has all packages of this one; return the variables that choose it."""
+    """Make a Python environment that has all packages of this Python; return the variables that choose it."""
     place = folder / "python"
     venv.EnvBuilder(symlinks=True).create(place)
     packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
@@ -245,7 +245,7 @@ def _own_python(folder: Path) -> dict[str, str]:
     library = next(place.glob("lib/python*/site-packages"))
     (library / "shared.pth").write_text("".join(f"{path}\n" for path in (*packages, _INNER_IMPORT)), "utf-8")
     (library / f"{_INNER}.py").write_text(_INNER_CODE, "utf-8")
-    for name in ("pip", "pip3"):  # the next ones on the PATH install for the launcher
+    for name in ("pip", "pip3"):  # the next `pip` on the PATH installs for the launcher
         command = place / "bin" / name
         command.write_text('#!/bin/sh\nexec "${0%/*}/python3" -m pip "$@"\n', "utf-8")
         command.chmod(0o700)

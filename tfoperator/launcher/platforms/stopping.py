@@ -20,9 +20,11 @@ from tfoperator.launcher.platforms.tfjob import TFJobWait
 
 
 def stop_recorded(folder: Path, context: LaunchContext, why: str) -> LaunchRecord | None:
-    """Stop the container of the launch that a working directory records, if it still runs; remove it, and record that
-    the launch was cancelled, and why. If it has ended meanwhile, record the outcome, as its launcher would have
-    done. An ended container is removed by the context's clean-up. Returns the record, None if there is none.
+    """Stop and remove the container of the launch that a working directory records, if it still runs.
+
+    Records that the launch was cancelled, with the reason. If the container has ended meanwhile, records the outcome,
+    as its launcher would have done. An ended container is removed by the context's clean-up. Returns the record, None
+    if there is none.
 
     Raises LaunchInProgress if its launcher lives, WorkDirectoryError if the record can't be read, PlatformUnavailable
     and ConfigError if the platform can't be reached.

@@ -112,7 +112,7 @@ class TFJobWait(ObjectWait[TFJob]):
             log.finish(max(0.0, end - clock.monotonic()))
 
     def _leader_end(self, *, succeeded: bool) -> ContainerEnd:
-        """Return the end of the container of the job's leader, the only one with its output.json.
+        """Return the end of the container of the job's leader, the only container with its output.json.
 
         The job may have deleted its pods by now; their last observed states count. Raises PermanentFailure if
         the output of a succeeded job's leader is unknown, and the job's pods return it by messages.
@@ -128,7 +128,7 @@ class TFJobWait(ObjectWait[TFJob]):
         with self._lock:
             leader = self._leader
         # The operator has already decided how the job ended, so this uses the exit code as the kubelet reports it: the
-        # operator itself may have deleted the pod in the second of its end, as its cleanPodPolicy says.
+        # operator itself may have deleted the pod in the second of its end, because of its cleanPodPolicy.
         end = (
             ContainerEnd() if leader is None or not _has_ended(leader) else reported_end(leader, DEFAULT_CONTAINER_NAME)
         )
@@ -179,7 +179,7 @@ def _has_ended(pod: PodView) -> bool:
 
 
 def _replaces(pod: PodView, known: PodView | None) -> bool:
-    """Return whether a state of the leader's pod takes the place of the known one: a newer pod, or a newer state.
+    """Return whether a state of the leader's pod takes the place of the known state: a newer pod, or a newer state.
 
     A pod that was taken away may have ended with exit code 0, too, so the pod that was made in its place decides. A
     list and a watch may show the states of one pod in any order, so the state with its end replaces the others.

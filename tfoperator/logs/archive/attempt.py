@@ -1,4 +1,4 @@
-"""One attempt to fill the folder of a pod: what to fetch of each container, and what to take from the old folder."""
+"""One attempt to fill the folder of a pod: logs to fetch of each container, and files to take from the old folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tfoperator.logs.archive.runs import Run, RunKey, runs_of_container
 logger = logging.getLogger(__name__)
 
 _MAX_EARLIER = 18
-"""The most runs of a container that are kept besides the last two."""
+"""The maximum number of runs of a container that are kept besides the last two."""
 
 
 @dataclass
@@ -28,8 +28,8 @@ class Attempt:
     """Fills one new folder. For one thread.
 
     `fetch` writes the log of a run to a file, within `timeout` seconds. It raises KubeError and OSError. `target` is
-    the pod's folder in the archive, `folder` the new one, and `old` the record of the first. `kept` are the runs that
-    the archive has completely, and those `wanted` once they are fetched.
+    the pod's folder in the archive, `folder` the new folder, and `old` the record in `target`. `kept` are the runs that
+    the archive has completely. A run of `wanted` is added to them once it is fetched.
     """
 
     fetch: Callable[[Run, Path], SavedLog]

@@ -1,8 +1,9 @@
 """An archive below the URL of objects: logs that outlive pods and nodes, without a volume.
 
 The folder of a pod is a prefix. A log is written under a name of its own, with the time of its run's end, and the
-record, which names all of them, is the last: readers see the pod as it was before, or as it is after. What a killed
-writer has left is named by no record, counts as the pod's, and goes when the folder is written again, or with it.
+record, which names all of them, is the last: readers see the pod as it was before, or as it is after. A killed writer
+may leave logs that no record names. They count as the pod's, and are removed when the folder is written again, or with
+it.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Bucket(Place):
 
     @property
     def root(self) -> Path:
-        """See `Place`: a directory in the one for temporary files, locked while this process lives."""
+        """See `Place`: a directory among the temporary files, locked while this process lives."""
         with self._lock:
             if self._scratch is None:
                 self._scratch = _new_scratch()
@@ -113,7 +114,7 @@ class Bucket(Place):
         if known is not None and known != old:
             raise ObjectChanged(f"{self}/{_key(target)} was written by somebody else", passing=True)
         self._objects.put(_key(target / RECORD), data, present[1] if present is not None else "create")
-        # Of whoever wrote more meanwhile the record is refused, so nothing of it will be needed.
+        # If another process has written more logs meanwhile, its record is refused, so its logs are not needed.
         self._objects.delete([_key(target / name) for name in sizes.keys() - new - {RECORD}])
         grown = len(data) - sizes.get(RECORD, 0)
         return grown + sum(sizes.get(one, 0) for one in new - before) - sum(sizes.get(one, 0) for one in before - new)
@@ -141,7 +142,7 @@ def _key(path: PurePath) -> str:
 
 
 def _new_scratch() -> tuple[Path, int]:
-    """Return a new directory, and the handle that keeps its lock; remove those of processes that were killed."""
+    """Return a new directory, and the handle that keeps its lock; remove directories of killed processes."""
     for old in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
         try:
             handle = os.open(old, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

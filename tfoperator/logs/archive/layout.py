@@ -2,7 +2,7 @@
 
 `<root>/<namespace>/<job>-<job uid>/<pod>.<first 8 of its uid>/` holds `<container>.log`, `<container>.previous.log` for
 the run before a restart in place and `<container>.<number>.log` for runs before that, `<container>.stacks.txt` where
-stacks of its threads were taken, and `pod.json`. The last describes the pod, so that no reader has to parse a path; a
+stacks of its threads were taken, and `pod.json`. `pod.json` describes the pod, so that readers need not parse a path; a
 folder is renamed to its final name after it was written.
 """
 
@@ -33,11 +33,11 @@ _MAX_NAME = 200
 class ArchivedContainer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """One container. `log` and `previous_log` are file names beside the record, empty if there is none.
 
-    `log` is that of the restart number `restarts`, which ended with `exit_code`, `reason` and `finished` (without an
-    exit code it ran), `previous_log` that of the run before. `earlier` are the runs before those, the oldest first,
-    with a `log` each. `dropped` counts the first bytes of `log` that were left out because it was too long. `problem`
-    says why a log is missing or not complete. `stacks` is the file with the stacks of its threads, the last ones at its
-    end.
+    `log` is the log of the restart number `restarts`, which ended with `exit_code`, `reason` and `finished` (without an
+    exit code it ran). `previous_log` is the log of the run before. `earlier` are the runs before those, the oldest
+    first, with a `log` each. `dropped` counts the first bytes of `log` that were left out because it was too long.
+    `problem` is the reason why a log is missing or not complete. `stacks` is the file with the stacks of its threads,
+    the last stacks at its end.
     """
 
     name: str
@@ -58,7 +58,7 @@ class ArchivedContainer(msgspec.Struct, frozen=True, rename="camel", omit_defaul
 
     @property
     def runs(self) -> tuple[ArchivedContainer, ...]:
-        """Each run that has a log, with that as its `log`, the oldest first."""
+        """Each run that has a log, with this log as its `log`, the oldest first."""
         previous = ArchivedContainer(
             self.name,
             init=self.init,
@@ -130,7 +130,7 @@ def stacks_name(container: str) -> str:
 
 
 def pod_record(job: ObjectMeta, pod: Pod, archived: datetime, containers: tuple[ArchivedContainer, ...]) -> ArchivedPod:
-    """Return the record of a pod, without how the rest of it was stopped when its replica had ended."""
+    """Return the record of a pod, without the stop of its other containers after its replica had ended."""
     meta, status = pod.metadata, pod.status
     return ArchivedPod(
         namespace=meta.namespace,
@@ -184,5 +184,5 @@ def file_names(record: ArchivedPod | None) -> frozenset[str]:
 
 
 def is_file_name(name: str) -> bool:
-    """Return whether this is the name of a file beside a record, and leads nowhere else."""
+    """Return whether this is the name of a file beside a record, and not a path to another place."""
     return bool(name) and "/" not in name

@@ -1,6 +1,6 @@
 """Writes one log from the API server to a file: streamed, with a bound on its bytes and on the time.
 
-Of a log that is too long the end is kept, where a program reports why it failed.
+If a log is too long, its end is kept: there, a program reports why it failed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class SavedLog(msgspec.Struct, frozen=True):
 
 
 Room = Callable[[int], bool]
-"""Asks whether this many more bytes may be written; a negative number reports their removal."""
+"""Returns whether this many more bytes may be written; a negative number reports a removal."""
 
 
 def save_log(
@@ -37,7 +37,7 @@ def save_log(
     in_time: Callable[[], bool],
     room: Room = lambda _: True,
 ) -> SavedLog:
-    """Write a log to `path`; of one that is longer than `limit` bytes, at least the last `limit / 2` bytes.
+    """Write a log to `path`; if it is longer than `limit` bytes, at least its last `limit / 2` bytes.
 
     `in_time` is called between two pieces, `room` before each; without room, more is left out at the beginning.
     Raises OSError, and the errors of `pieces`; the file then has the pieces before.
@@ -60,7 +60,7 @@ def save_log(
 
 
 class _Halves:
-    """The last two parts of a log, in two files until it is closed: the older is dropped when a third begins."""
+    """The last two parts of a log, in two files until it is closed: a third part replaces the older part."""
 
     def __init__(self, path: Path, room: Room) -> None:
         self.dropped = 0
@@ -74,7 +74,7 @@ class _Halves:
         return self._stream.tell()
 
     def write(self, piece: bytes) -> bool:
-        """Write a piece; return False if there is no room for it, even without all earlier ones."""
+        """Write a piece; return False if there is no room for it, even without all earlier pieces."""
         for _ in range(2):
             if self._room(len(piece)):
                 break

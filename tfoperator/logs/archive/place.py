@@ -21,7 +21,7 @@ UNFINISHED = ".unfinished-"
 
 
 class Place:
-    """A directory. A folder is filled beside its final place, and renamed: readers never see a part.
+    """A directory. A folder is filled beside its final place, and renamed: readers never see a partial folder.
 
     Thread-safe, for one writer of a pod's folder at a time. Every method raises OSError.
     """
@@ -45,7 +45,7 @@ class Place:
         Path(name).unlink()
 
     def children(self, under: PurePath) -> list[str]:
-        """Return the names of the folders in one; none if it does not exist."""
+        """Return the names of the folders in a folder; none if it does not exist."""
         os.stat(self.root)
         try:
             return [name for name in os.listdir(self.root / under) if not name.startswith(UNFINISHED)]
@@ -53,7 +53,7 @@ class Place:
             return []
 
     def record(self, target: PurePath) -> ArchivedPod | None:
-        """Return the record in the folder of a pod; None if there is no readable one."""
+        """Return the record in the folder of a pod; None if there is no readable record."""
         return read_record(self.root / target)
 
     def read(self, name: str, *, last: int = 0, tail_lines: int | None = None) -> bytes:
@@ -64,9 +64,9 @@ class Place:
             return stream.read() if tail_lines is None else b"".join(deque(stream, maxlen=tail_lines))
 
     def take(self, target: PurePath, name: str, path: Path) -> tuple[str, int]:
-        """Have a file of a pod's folder in the next one, too, as `path`; return its name there, and its bytes.
+        """Take a file of a pod's folder into the next folder, as `path`; return its name there, and its bytes.
 
-        An empty name and 0 if there is no such file: it may have been removed meanwhile, to make room.
+        Returns an empty name and 0 if there is no such file: it may have been removed meanwhile, to make room.
         """
         try:
             return self._take(target, name, path) if is_file_name(name) else ("", 0)
@@ -85,7 +85,7 @@ class Place:
         return path.name
 
     def replace(self, target: PurePath, folder: Path, when: datetime, old: ArchivedPod | None) -> int:
-        """Make a filled folder, with its record, that of a pod, instead of that of `old`; return the bytes more."""
+        """Put a filled folder, with its record, in place of the pod's `old` folder; return the growth in bytes."""
         del old
         os.utime(folder / RECORD, (when.timestamp(), when.timestamp()))
         size, path = _size(folder), self.root / target

@@ -1,7 +1,7 @@
-"""Writes the folder of one pod: the wanted logs, those kept before, and the record.
+"""Writes the folder of one pod: the wanted logs, the logs kept before, and the record.
 
-A new folder is written beside the old one and replaces it when complete, so a reader never sees a partial
-one. Logs in the archive are linked into it and not fetched again.
+A new folder is written beside the old folder and replaces it when complete, so a reader never sees a partial folder.
+Logs in the archive are linked into it and not fetched again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Saved(msgspec.Struct, frozen=True):
     """The result for the wanted logs of a pod.
 
     `kept` are the runs that the archive has as complete as possible; another attempt is `worth_another` if a
-    log of it may become available. `size` bytes were written, and `new` says that the archive had nothing of the pod.
+    log of it may become available. `size` bytes were written, and `new` means that the archive had nothing of the pod.
     """
 
     kept: frozenset[RunKey] = NO_RUNS
@@ -60,7 +60,7 @@ class Saved(msgspec.Struct, frozen=True):
 
 
 class ArchiveBounds(msgspec.Struct, frozen=True):
-    """How large the archive and each log in it may become (bytes), and how long the logs of a pod may take (seconds).
+    """The maximum sizes of the archive and of each log in it (bytes), and the time limit for a pod's logs (seconds).
 
     A pod's deletion may wait that long.
     """
@@ -71,7 +71,7 @@ class ArchiveBounds(msgspec.Struct, frozen=True):
 
 
 class _Turns:
-    """Lets one thread at a time write a pod's folder: each copies the previous one's result. Thread-safe."""
+    """Lets one thread at a time write a pod's folder: each copies the previous thread's result. Thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -191,7 +191,7 @@ class PodLogs:
         meta = pod.metadata
         with self._client.pod_log(meta.namespace, meta.name, run.container, previous=run.previous) as stream:
             # The API selects logs by the pod's name. A replacement pod is created after its predecessor's end was
-            # seen, so a cache that still has this one, after the log was opened, proves that the log is its own.
+            # seen, so a cache that still has this pod, after the log was opened, proves that the log is this pod's.
             now = self._pod_now(pod)
             if now is None:
                 raise PodGone(f"pod {meta.name} has gone")
@@ -209,7 +209,7 @@ class PodLogs:
 
 
 def _end_of(pod: Pod, now: datetime) -> datetime:
-    """Return the end of the pod's last run, or now while one runs: the archive removes the oldest pods by it."""
+    """Return the end of the pod's last run, or now while a container runs: the archive removes the oldest pods."""
     ends = [run.end.finished_at if run.end is not None else None for run in runs_of(pod)]
     times = [end for end in ends if end is not None]
     return min(max(times), now) if len(times) == len(ends) and times else now

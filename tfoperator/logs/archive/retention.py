@@ -1,9 +1,8 @@
 """Keeps an archive below a size, also while logs are written to it, and gives each namespace its own share.
 
-The bound is on bytes, not on age: the disk must never become full. Room is made in
-the largest namespace, of the pods that ended first: a user who prints endlessly loses their own logs, not
-those of others with less. Others' logs are protected for a week only, or deleted namespaces would keep
-their shares for ever.
+The bound is on bytes, not on age: the disk must never become full. Room is made in the largest namespace, of the pods
+that ended first: a user who prints endlessly loses their own logs, and not the logs of others with less. Others' logs
+are protected for a week only, or deleted namespaces would keep their shares for ever.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ class Retention:
         self._max = max_bytes
         self._clock = clock or SystemClock()
         self._mine = f"{UNFINISHED}{secrets.token_hex(4)}-"
-        # Guards the fields below, and the folders above those of pods. Only threads that write to the archive take it:
-        # none can go on before its size is known, even if a store of objects takes a while to say.
+        # Guards the fields below, and the folders above the folders of pods. Only threads that write to the archive
+        # take it: they all have to wait for its size, even if a store of objects needs a while to compute it.
         self._lock = threading.Lock()
         self._measured = False
         self._kept: Counter[str] = Counter()  # bytes of finished folders, by namespace
@@ -61,14 +60,15 @@ class Retention:
     def add(self, folder: Path, target: PurePath, when: datetime, old: ArchivedPod | None = None) -> None:
         """Put a finished folder, made from `old`, in place; remove the oldest pods above the bound. Raises OSError.
 
-        `when` says how old the pod is: logs fetched again after a restart of the operator, because they did
-        not fit in, must not replace younger ones whose pods are gone.
+        `when` is the time of the pod: logs fetched again after a restart of the operator, because they did not fit in,
+        must not replace younger logs whose pods are gone.
         """
         target = (self._place.root / target).relative_to(self._place.root)
         namespace = target.parts[0]
         with self._lock:
             self._measure()
-        # Not under the lock, for it may take requests. A scan meanwhile may count the folder twice, until the next one.
+        # Not under the lock, for it may take requests. A scan meanwhile may count the folder twice, until the next
+        # scan.
         size = self._place.replace(target, folder, when, old)
         with self._lock:
             self._claimed.pop(folder, None)
@@ -160,11 +160,11 @@ class Retention:
 def _giver(
     pods: _Pods, uses: Counter[str], namespace: str, size: int, spared: PurePath | None, old: float
 ) -> str | None:
-    """Return the namespace that loses its oldest pod so that another may have `size` bytes more; None if none can."""
+    """Return the namespace that loses its oldest pod, to give another `size` bytes more; None if this is impossible."""
     wanted = uses[namespace] + size
     oldest: dict[str, float] = {}
     for one, found in pods.items():
-        if len(found) > 1 and found[-1][2] == spared:  # whatever its time is
+        if len(found) > 1 and found[-1][2] == spared:  # even if it is the oldest
             found[-1], found[-2] = found[-2], found[-1]
         if found and found[-1][2] != spared:
             oldest[one] = found[-1][0]

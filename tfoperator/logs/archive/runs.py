@@ -1,8 +1,8 @@
-"""The runs of containers in a pod's status, those whose logs can be fetched, and those in a record. No I/O.
+"""The runs of containers in a pod's status, the runs whose logs can be fetched, and the runs in a record. No I/O.
 
-A container that is restarted in place has several runs; of two at most there is a log, as for `kubectl logs` and
-`kubectl logs --previous`. Number and end identify a run, so a kept log needs no second
-check, not even by another process: the archive's record has both.
+A container that is restarted in place has several runs; the kubelet has the logs of at most two of them, as for
+`kubectl logs` and `kubectl logs --previous`. Number and end identify a run, so a kept log needs no second check, not
+even by another process: the archive's record has both.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ NO_RUNS: frozenset[RunKey] = frozenset()
 class Run(msgspec.Struct, frozen=True):
     """One run of a container, the restart of this `number`. `end` is None while it runs.
 
-    `previous` selects its log in the API. The log of a `settled` run is complete and can be fetched in the
-    same way a moment later; for another run it may then be the next run's.
+    `previous` selects its log in the API. The log of a `settled` run is complete and can be fetched in the same way a
+    moment later. For a run that is not settled, the same request may then return the next run's log.
     """
 
     container: str
@@ -62,7 +62,7 @@ def runs_of_container(pod: Pod, status: ContainerStatus, *, init: bool) -> list[
     name, number, state = status.name, status.restart_count, status.state
     last = status.last_state.terminated if status.last_state is not None else None
     if state is None or state.waiting is not None:
-        # Between two runs the number is still that of the last one, and the container's log is its log.
+        # Between two runs the number is still the last run's, and the container's log is the log of the last run.
         return [] if last is None else [Run(name, number, last)]
     end = state.terminated
     settled = end is not None and not _comes_back(pod, name, end, init=init)
@@ -71,7 +71,7 @@ def runs_of_container(pod: Pod, status: ContainerStatus, *, init: bool) -> list[
 
 
 def ready_runs(pod: Pod) -> list[Run]:
-    """Return the runs to keep now: the settled ones; all of a pod that is being deleted, since it may be gone soon."""
+    """Return the runs to keep now: the settled runs, or all if the pod is being deleted, since it may be gone soon."""
     leaving = pod.metadata.deletion_timestamp is not None
     return [run for run in runs_of(pod) if run.settled or leaving]
 

@@ -1,6 +1,7 @@
 """Stacks of a container's threads in the folder of its pod: appended to one file, within a limit.
 
-The record of the pod's logs stays unchanged: stacks are taken while it runs, and tell nothing about its runs.
+The record of the pod's logs stays unchanged: stacks are taken while the pod runs, and do not belong to a run that has
+ended.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def with_stacks(
 def _carried(
     place: Place, target: PurePath, folder: Path, one: ArchivedContainer, files: Iterable[str]
 ) -> ArchivedContainer:
-    """Return a container with those of its files that could be taken over; some may be removed by now, to make room."""
+    """Return a container with the files that could be taken over; some may be removed by now, to make room."""
     names: dict[str, Any] = {}
     for member in files:
         name = getattr(one, member)

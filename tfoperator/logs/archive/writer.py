@@ -1,6 +1,6 @@
 """Keeps the logs of pods: when their containers end, and at the latest before the operator deletes them.
 
-*When containers end* their watcher calls `take()`, which works in the caller's thread; no other thread waits.
+*When containers end* their watcher calls `take()`, which works in the caller's thread; other threads don't wait.
 *Before a deletion* the caller asks `unkept()` which pods must wait, and calls `keep()`,
 which never blocks: threads of the archive fetch missing logs. A pod waits for `timeout` seconds at
 most; a log not kept by then is reported and lost, because a replica that isn't restarted is worse than a log
@@ -40,7 +40,7 @@ class ArchiveMetrics:
     """Hooks that do nothing here: override what you need. Called from the archive's threads; they must not raise."""
 
     def archived(self, size: int, *, new: bool) -> None:
-        """Record archived logs of a pod: `size` bytes; `new` tells that they are the pod's first."""
+        """Record archived logs of a pod: `size` bytes; `new` means that they are the pod's first."""
 
     def archive_failed(self) -> None:
         """Count a pod of which a log, or all, could not be kept."""
@@ -48,7 +48,7 @@ class ArchiveMetrics:
 
 @dataclass
 class _Known:
-    """The known runs of a pod: those that are kept, and those that no attempt will get.
+    """The known runs of a pod: the runs that are kept, and the runs that are lost for every attempt.
 
     `told`: it was reported that logs of the pod can't be kept for now.
     """
@@ -59,10 +59,10 @@ class _Known:
 
 
 class LogArchive:
-    """Thread-safe. `close()` ends its threads; it costs none until the first deletion waits for a log.
+    """Thread-safe. `close()` ends its threads, which start when the first deletion waits for a log.
 
-    `report(job, message)` receives what could not be kept, from any thread. `pod_now` distinguishes pods of one
-    name in the archive, and limits the memory to existing pods.
+    `report(job, message)` receives the logs that could not be kept, from any thread. `pod_now` distinguishes pods of
+    one name in the archive, and limits the memory to existing pods.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class LogArchive:
         self._pod_now = pod_now
         self._logs = PodLogs(client, place, bounds, clock=self._clock, pod_now=pod_now)
         self._pool = ThreadPoolExecutor(_MAX_WAITING_PODS, thread_name_prefix="log-archive")
-        self._lock = threading.Lock()  # guards the fields below, and the UIDs that a call of `keep` waits for
+        self._lock = threading.Lock()  # guards the fields below, and the UIDs for which a call of `keep` waits
         self._waiting: dict[str, float] = {}  # by uid of a pod whose deletion waits: until when, on the monotonic clock
         self._ready: TTLCache[str, bool] = TTLCache(math.inf, _FRESH_TIME, timer=self._clock.monotonic)  # UIDs
         self._known: dict[str, _Known] = {}  # by pod uid
@@ -144,10 +144,10 @@ class LogArchive:
             return not self._closed and bool(self._to_take(pod))
 
     def take(self, job: ObjectMeta, pod: Pod, *, last: bool) -> bool:
-        """Keep the ended runs of the pod, and all of one that is being deleted; block for about `timeout` at most.
+        """Keep the ended runs of the pod, or all its runs if it is being deleted; block for about `timeout` at most.
 
         Returns whether that is settled: kept, already there, or lost, which is reported. If not, a retry is worthwhile.
-        With `last` it is settled, unless it is the archive that can't be written. A pod whose deletion waits for its
+        With `last` it is settled, except if the archive can't be written. A pod whose deletion waits for its
         logs is left to the threads that fetch them.
         """
         with self._lock:
@@ -174,7 +174,7 @@ class LogArchive:
             self._closed = True
         self._logs.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
-        if not wait(tuple(self._running), timeout).not_done:  # those that were cancelled are not among them
+        if not wait(tuple(self._running), timeout).not_done:  # cancelled work is not among them
             self._pool.shutdown(wait=True)
         self._place.close()
 
@@ -216,7 +216,7 @@ class LogArchive:
         return not again
 
     def _notice(self, problem: str) -> None:
-        """Tell when the archive can't be written any more, and when it can again."""
+        """Log when the archive can't be written any more, and when it can be written again."""
         with self._lock:
             changed = self._away != bool(problem) and not self._closed
             self._away = bool(problem)
@@ -226,7 +226,7 @@ class LogArchive:
             logger.info("the log archive can be written again")
 
     def _learn(self, pod: Pod, kept: frozenset[RunKey], tried: frozenset[RunKey], *, told: bool) -> bool:
-        """Remember the result; return whether a problem of the pod was told before."""
+        """Remember the result; return whether a problem of the pod was reported before."""
         uid = pod.metadata.uid
         with self._lock:
             known = self._known.setdefault(uid, _Known())

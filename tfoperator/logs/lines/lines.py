@@ -1,9 +1,9 @@
 """A container's log as lines, over cut connections and rotated files: no line lost, none twice. No I/O.
 
 Kubelets and Docker engines can put the time of writing in front of each line and can begin at a given second. After a
-cut the log is read again from a little before the last line, and known lines are left out by time *and* text,
-so neither equal times nor lines out of order (standard output and error race) matter. A server without times,
-like the embedded one, sends all of the log again; then lines are counted.
+cut the log is read again from a little before the last line, and known lines are left out by time *and* text, so equal
+times and lines out of order (standard output and error race) do no harm. A server without times, like the embedded
+server, sends all of the log again; then lines are counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_LINE = 1 << 20
 """Bytes after which a line is emitted in pieces: a program may never write a line end."""
 
 _MAX_SEEN_LINES = 100_000
-_EARLIEST_YEAR = 1970  # times before containers existed are wrong, and subtracting from the earliest ones overflows
+_EARLIEST_YEAR = 1970  # times before containers existed are wrong, and subtracting from the earliest times overflows
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:\d\d)(?: |$)")
 _NANOSECONDS = len(".000000000")
 """Servers with times always write nine digits (kubelets since kubernetes/kubernetes#91207, Docker). The time stamp
@@ -30,10 +30,10 @@ _Instant = tuple[datetime, int]
 
 
 class ResumableLines:
-    """Tells which lines of a log that is read again are new. Use in one thread.
+    """Finds the new lines of a log that is read again. Use in one thread.
 
-    `position` is the time stamp of the last line that an earlier process read, "" for none. Of a log without times
-    whose first read requested only the last lines, older lines count as new after a cut: they can't be distinguished.
+    `position` is the time stamp of the last line that an earlier process read, "" for none. If a log has no times, and
+    the first read requested only the last lines, older lines count as new after a cut: they can't be distinguished.
     """
 
     def __init__(self, position: str = "", *, keep_times: bool = False) -> None:
@@ -47,7 +47,7 @@ class ResumableLines:
         self._untimed = 0  # lines without a time that were seen
         # Of the current connection:
         self._again: Counter[tuple[_Instant, str]] = Counter()  # lines that it will repeat
-        self._catching_up = False  # no line of it has been repeated yet
+        self._catching_up = False  # whether it still has to repeat its first known line
         self._skip = 0  # lines without a time that it will repeat
         self._timed: bool | None = None  # as its first line is
         self._rest = b""
@@ -61,7 +61,7 @@ class ResumableLines:
         return (self._latest[0] - LOG_WINDOW).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def connected(self) -> None:
-        """Begin a connection, which repeats seen lines. A line cut off by the end of the last one is dropped."""
+        """Begin a connection, which repeats seen lines. A line cut off by the end of the last connection is dropped."""
         self._again = Counter(self._seen)
         self._catching_up = bool(self._seen)
         self._skip = self._untimed
@@ -84,7 +84,7 @@ class ResumableLines:
         return self._take(rest) if rest else []
 
     def _shortened(self, line: bytes, found: list[str]) -> bytes:
-        """Take pieces of a line that is too long, always the same ones, however it arrives. Return the rest."""
+        """Take pieces of a line that is too long, always the same pieces, however it arrives. Return the rest."""
         while len(line) > MAX_LINE:
             found += self._take(line[:MAX_LINE])
             self._continued, line = True, line[MAX_LINE:]
@@ -135,7 +135,7 @@ class ResumableLines:
 
 
 def _instant(stamp: str) -> _Instant | None:
-    """Return the time of a stamp; None if there is none, or only text that resembles one."""
+    """Return the time of a stamp; None if there is no stamp, or only text that resembles a stamp."""
     match = _STAMP.match(stamp)
     if match is None:
         return None

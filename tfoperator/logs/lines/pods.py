@@ -1,4 +1,4 @@
-"""The log of a pod's container, with the API's errors converted to those of `LogReader`."""
+"""The log of a pod's container, with the API's errors converted to the errors of `LogReader`."""
 
 from __future__ import annotations
 

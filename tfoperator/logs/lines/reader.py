@@ -24,8 +24,8 @@ class NoLog(Exception):
 class LogConnection(Protocol):
     """The bytes of a log from some time on, each line with the time of writing before it if the server supports that.
 
-    Iteration raises LogCut when the connection breaks, NoLog if a new one would fail, too, and ends normally at the
-    end of the response.
+    Iteration raises LogCut when the connection breaks, NoLog if a new connection would fail, too, and ends normally at
+    the end of the response.
     """
 
     def __iter__(self) -> Iterator[bytes]: ...
@@ -64,7 +64,7 @@ class LogReader:
         return self._lines.position
 
     def read(self) -> bool:
-        """Read one response to its end; return whether it had bytes. Raises LogCut, NoLog. Nothing once closed."""
+        """Read one response to its end; return whether it had bytes. Raises LogCut, NoLog; nothing once closed."""
         connection = self._connect(self._lines.since())
         with self._lock:
             self._connection = connection
@@ -87,7 +87,7 @@ class LogReader:
             self._emit(lines)
 
     def close(self) -> None:
-        """End a current `read`, and every later one. Idempotent, does not block."""
+        """End a current `read`, and every later `read`. Idempotent, does not block."""
         with self._lock:
             self._closed = True
             connection = self._connection

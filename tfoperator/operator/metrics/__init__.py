@@ -1,1 +1,1 @@
-"""The metrics at `/metrics`: one registry per operator, and the metrics of rooms that don't know Prometheus."""
+"""The metrics at `/metrics`: one registry per operator, and the metrics of packages that don't import Prometheus."""

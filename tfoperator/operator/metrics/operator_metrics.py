@@ -81,7 +81,7 @@ class OperatorMetrics:
         )
 
     def watch_leadership(self, read: Callable[[], bool], lease: str = "") -> None:
-        """Call `read` at each scrape to learn whether this process leads; with a lease, say so as client-go does."""
+        """Call `read` at each scrape to learn whether this process leads; with a lease, also for client-go's metric."""
         self._leader.set_function(lambda: 1.0 if read() else 0.0)
         if lease:
             self._election.labels(lease).set_function(lambda: 1.0 if read() else 0.0)

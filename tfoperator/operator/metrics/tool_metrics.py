@@ -98,7 +98,7 @@ class ClientMetrics(RequestObserver, Collector):
 
 
 class PrometheusInformerMetrics(informers.InformerMetrics):
-    """Metrics that show whether caches are fresh, servers cope and handlers keep up."""
+    """Metrics that show whether caches are fresh, servers answer in time and handlers keep up."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         make = Makers(registry)

@@ -1,7 +1,7 @@
-"""Prometheus metrics of what jobs' time went to: counters by namespace, and the goodput of each job that goes on.
+"""Prometheus metrics of how jobs spend their time: counters by namespace, and the goodput of each job that goes on.
 
-The counters are of the time while this process leads, so that those of several processes, and of one that was started
-again, add up: what jobs had spent before it led is not in them.
+The counters cover only the time while this process leads, and not the time that jobs had spent before. So the counters
+of several processes, and of a process that was started again, add up.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FAMILIES = {
 
 
 class UsageMetrics(Collector):
-    """Adds up at each scrape what has come since the one before."""
+    """Adds at each scrape the amounts since the scrape before."""
 
     def __init__(self, read: Read, now: Callable[[], datetime]) -> None:
         self._read = read
@@ -73,7 +73,7 @@ class UsageMetrics(Collector):
             for uid, (namespace, amounts) in counted.items():
                 before = self._counted.get(uid, {})
                 for (family, what), amount in amounts.items():
-                    # What turns out to be the start of a program, and not training, is not taken back.
+                    # An amount that later counts as the start of a program, and not as training, is not taken back.
                     key, more = (family, namespace, what), amount - before.get((family, what), 0.0)
                     self._totals[key] = self._totals.get(key, 0.0) + max(more, 0.0)
         self._counted = {uid: amounts for uid, (_, amounts) in counted.items()}

@@ -1,6 +1,6 @@
 """Detects changes of the configuration file, and passes on the options that may change at run time.
 
-Those are `accelerators` and `scheduling`.
+These options are `accelerators` and `scheduling`.
 
 The file is read every few seconds instead of being watched by the kernel: a ConfigMap's file is a symbolic link whose
 target is replaced, and network file systems send no notifications.
@@ -38,7 +38,7 @@ class ConfigWatcher(Repetition):
         *,
         clock: Clock | None = None,
     ) -> None:
-        """Initialize; `options` are those in use, read from the file that they name; `on_change` gets them updated."""
+        """Initialize; `options` are in use, and come from the file that they name; `on_change` gets new options."""
         self._path = options.config
         self._options = options
         self._on_change = on_change

@@ -13,7 +13,7 @@ _COPIED = frozenset(PlanOptions.__struct_fields__) & frozenset(Options.__struct_
 
 
 def plan_options(options: Options, **more: Any) -> PlanOptions:
-    """Return the options of plans; `more` are members that no option sets, or that differ from what the options say."""
+    """Return the options of plans; `more` are members that no option sets, or that differ from the options."""
     members: dict[str, Any] = {name: getattr(options, name) for name in _COPIED}
     members["gang"] = gang_scheduler(options.gang_scheduler_name)
     members["naming"] = UNIQUE_NAMES if options.unique_names else PLAIN_NAMES

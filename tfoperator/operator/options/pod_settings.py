@@ -1,7 +1,7 @@
 """Reads `accelerators` (additions to pods) and `scheduling` (names in PodGroups) of the configuration file. Pure.
 
-A mistake in `accelerators` would break the pods of every job that trains on one, hours later and for other people. So
-every setting with which an API server would refuse a pod is refused when the file is read.
+A mistake in `accelerators` would break the pods of every job that trains on an accelerator, hours later and for other
+people. So every setting with which an API server would refuse a pod is refused when the file is read.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ _PATH = "scheduling"
 
 
 def parse_scheduling(value: object) -> SchedulingRules:
-    """Return the rules; those of an operator without a file for None. Raises ValueError with every problem."""
+    """Return the rules; for None, the rules of an operator without a file. Raises ValueError with every problem."""
     if value is None:
         return SchedulingRules()
     refuse(type_problems(value, SchedulingRules, _PATH) or _problems(value))
@@ -140,7 +140,7 @@ def parse_scheduling(value: object) -> SchedulingRules:
 
 
 def _problems(value: object) -> Iterator[Problem]:
-    """Yield the problems beyond types. A null would silently be the default, which allows more than nothing."""
+    """Yield the problems beyond types. A null would silently be the default, which allows something."""
     for unknown in unknown_members(value, SchedulingRules, _PATH):
         yield Problem(member(unknown.path, unknown.name), f"is unknown; there are {', '.join(unknown.members)}")
     for kind, lists in value.items() if isinstance(value, dict) else ():

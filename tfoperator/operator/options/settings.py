@@ -38,9 +38,9 @@ class OptionsError(ValueError):
 
 
 class Option(msgspec.Struct, frozen=True):
-    """The facts about an option that stand beside the type and the default of its field.
+    """The facts about an option, besides the type and the default of its field.
 
-    `meaning` is its line in `--help` and in docs/options.md. `kind` says which values it takes. `chart_value` is the
+    `meaning` is its line in `--help` and in docs/options.md. `kind` defines which values it takes. `chart_value` is the
     path of the Helm chart's value that is passed to it unchanged; empty where the chart has none, so that it is set by
     `extraArgs` or `config`. `on_command_line`: whether it is a flag and a variable. `in_file`: whether it is a key of
     the configuration file.

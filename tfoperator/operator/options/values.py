@@ -37,7 +37,7 @@ def text(value: object) -> str:
 
 
 def required_text(value: object) -> str:
-    """Return any string but the empty one."""
+    """Return any string but the empty string."""
     written = text(value)
     if not written:
         raise ValueError("must not be empty")
@@ -126,7 +126,7 @@ def shown_size(count: int) -> str:
 
 
 def choice(*options: str) -> Callable[[object], str]:
-    """Return a parser that takes one of the options."""
+    """Return a parser that takes only these options."""
 
     def parse(value: object) -> str:
         if value not in options:
@@ -189,7 +189,7 @@ class ValueKind(NamedTuple):
     """A kind of options: how their values are read, shown and described.
 
     `placeholder` stands for a value in `--help`. `parse` reads a value from text or from a scalar of a YAML file.
-    `description` says in a table which values there are. `write` returns the text that `parse` reads as a value.
+    `description` lists the possible values in a table. `write` returns the text that `parse` reads as a value.
     `chart_schema` is the JSON schema of a Helm chart's value of this kind.
     """
 
@@ -201,7 +201,7 @@ class ValueKind(NamedTuple):
 
 
 def texts(placeholder: str, *, required: bool = False) -> ValueKind:
-    """Return the kind of any text; a `required` one must not be empty."""
+    """Return the kind of any text; a `required` text must not be empty."""
     return ValueKind(placeholder, required_text if required else text, "text, not empty" if required else "text")
 
 

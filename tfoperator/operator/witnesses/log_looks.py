@@ -1,11 +1,11 @@
 """Looks at the newest lines of logs, for jobs with a progress deadline that report no progress.
 
-One request for one line of one pod, and more until a new line is found: for a job that makes progress mostly one, twice
-in its deadline. Other jobs have no entry here, and without such a job there is no thread.
+A look requests one line of one pod, then of further pods until it finds a new line. A job that makes progress mostly
+costs one request, twice in its deadline. Other jobs have no entry here, and without such a job there is no thread.
 
-How many pods are silent is up to the authors of jobs. So the requests of the whole process are bounded in a second;
-looks that must wait begin by namespace in turn, so that no namespace delays another by many jobs. A namespace whose
-logs the operator may not read is asked about again after minutes, whatever number of jobs it has.
+The authors of jobs decide how many pods are silent. So the requests per second of the whole process are bounded. Looks
+that must wait begin by namespace in turn, so that a namespace with many jobs does not delay another. If the operator
+may not read the logs of a namespace, it tries again only after minutes, with any number of jobs.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class LogLooker:
         self._lock = threading.Lock()  # guards the fields below
         self._known: dict[str, LogLines] = {}  # by job uid
         self._looking: set[str] = set()  # job UIDs; a job that is forgotten meanwhile is removed
-        self._waiting: dict[str, deque[_Look]] = {}  # by namespace, the one whose turn it is first
+        self._waiting: dict[str, deque[_Look]] = {}  # by namespace, the namespace whose turn it is first
         self._refused_until: dict[str, float] = {}  # by namespace, on the monotonic clock
 
     def known(self, uid: str) -> LogLines:
@@ -136,13 +136,13 @@ class LogLooker:
         self._pool.close(timeout)
 
     def _make_next(self) -> None:
-        """Make one of the looks that wait: there is one for each call."""
+        """Make one of the waiting looks: each call has a look."""
         with self._lock:
             namespace = next(iter(self._waiting))
             looks = self._waiting.pop(namespace)
             look = looks.popleft()
             if looks:
-                self._waiting[namespace] = looks  # at the end: it is the turn of the others
+                self._waiting[namespace] = looks  # at the end: then it is the turn of the other namespaces
             is_gone = look.job.uid not in self._looking
         if not is_gone:
             self._make(look)
@@ -161,7 +161,7 @@ class LogLooker:
                     problem = _FORBIDDEN_PROBLEM
                     break
                 except KubeError as error:
-                    # A pod whose log can't be read gives no news, but does not end the look.
+                    # A pod whose log can't be read is skipped, and does not end the look.
                     problem = str(error)
                     logger.debug("no newest line of %s: %s", pod.metadata.name, error, extra={"job": job.key})
                     if self._pool.closed:
@@ -176,7 +176,7 @@ class LogLooker:
             logger.exception("looking at the logs failed", extra={"job": job.key})
         with self._lock:
             if job.uid not in self._looking:
-                return  # the job is gone: an entry made now would never be forgotten
+                return  # the job is gone: an entry made now would never be removed
             self._looking.discard(job.uid)
             alive = {pod.metadata.uid for pod in look.pods}
             kept = {uid: newest_line for uid, newest_line in before.newest.items() if uid in alive}
@@ -187,7 +187,7 @@ class LogLooker:
             look.done()
 
     def _ask(self, pod: Pod) -> Seen:
-        """Ask for the newest line of a pod when it may be asked for. Raises KubeError, _Refused."""
+        """Request the newest line of a pod, when the bounds on requests allow it. Raises KubeError, _Refused."""
         namespace = pod.metadata.namespace
         if self._is_refused(namespace):
             raise _Refused
@@ -222,7 +222,7 @@ def new_line(
     """Return the result of a look at a log at `looked`; its newest line has the time `stamp` (None: there is none).
 
     `before` is the result of the look at `previous`. A line that was not there then is newer than that look, whatever
-    its node's clock says.
+    time its node's clock shows.
     """
     is_new = stamp is not None and (before is None or before.stamp != stamp)
     if stamp is None:

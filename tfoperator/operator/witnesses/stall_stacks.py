@@ -1,8 +1,8 @@
 """Takes the stacks of a job's threads in a cluster, when it has stalled or its time is over, into the log archive.
 
-It runs one command in each pod, by the right `pods/exec`: which allows any action in those pods, so it is done only
-where an administrator enables it (`--stall-stacks`). Neither a sync nor another job waits for it, beyond the time that
-the end of a stall waits for stacks anyway. One event reports each result.
+It runs one command in each pod, by the right `pods/exec`. This right allows any action in those pods, so an
+administrator must enable it (`--stall-stacks`). Syncs and other jobs don't wait for it, beyond the time that the end of
+a stall waits for stacks anyway. One event reports each result.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_PODS = 16
 MAX_BYTES = 1 << 20
 """The maximum size of one pod's stacks: some hundred threads."""
 COMMAND_SECONDS = 15.0
-"""Seconds. The command itself gives up a program that does not answer after 5 s."""
+"""Seconds. The command itself stops waiting for a program that does not answer after 5 s."""
 TAKE_SECONDS = 25.0
 """Pods not begun this many seconds after the start are left out: the end of a job waits at most 30 s."""
 
@@ -129,7 +129,7 @@ class StackTaker:
             self._open.pop(uid, None)
 
     def close(self, timeout: float = 2.0) -> None:
-        """Start no more, and wait up to `timeout` real seconds for the threads. Idempotent."""
+        """Start no more requests, and wait up to `timeout` real seconds for the threads. Idempotent."""
         self._pool.close(timeout)
 
     def _take_one(self, taking: _Taking, pod: Pod) -> None:

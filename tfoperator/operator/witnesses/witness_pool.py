@@ -1,4 +1,4 @@
-"""Threads for looks into running pods: none before the first look, and none that keeps the operator from ending."""
+"""Threads for looks into running pods. They start with the first look, and don't keep the operator from ending."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class WitnessPool:
         return self._closed
 
     def submit(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Have a free thread do the work; no-op once closed."""
+        """Run the work in a free thread; no-op once closed."""
         with self._lock:
             if not self._closed:
                 future = self._pool.submit(work, *arguments)
@@ -31,7 +31,7 @@ class WitnessPool:
                 future.add_done_callback(self._running.discard)
 
     def close(self, timeout: float) -> None:
-        """Start no more, and wait up to `timeout` real seconds for the threads. Idempotent.
+        """Start no more work, and wait up to `timeout` real seconds for the threads. Idempotent.
 
         A thread that waits for an answer, perhaps because a node is gone, ends when its client is closed.
         """
@@ -39,6 +39,6 @@ class WitnessPool:
             self._closed = True
             running = tuple(self._running)
         self._pool.shutdown(wait=False, cancel_futures=True)
-        # What has not begun is cancelled now; `wait` would take it for something that goes on.
+        # Work that has not begun is cancelled now; `wait` would take it for work that goes on.
         if not wait([future for future in running if not future.cancelled()], timeout).not_done:
             self._pool.shutdown(wait=True)

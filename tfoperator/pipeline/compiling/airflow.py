@@ -1,8 +1,8 @@
 """A pipeline as a file for Airflow's DAG folder: a KubernetesPodOperator per step.
 
-The pipeline's own data are literals in the file; the code around them is the same in every file. Airflow
-renders arguments once, as templates of Jinja, and a kubelet expands `$(...)`: values reach the pod in base64, which
-has neither.
+The pipeline's own data are literals in the file; the code around them is the same in every file. Airflow renders
+arguments once, as templates of Jinja, and a kubelet expands `$(...)`: values reach the pod in base64, which contains
+neither `{{` nor `$(`.
 """
 
 from __future__ import annotations

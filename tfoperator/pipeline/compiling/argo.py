@@ -1,7 +1,7 @@
 """A pipeline as a Workflow, or a WorkflowTemplate, of Argo.
 
 Argo substitutes `{{...}}` several times, so a parameter's value with such text would be expanded by a later pass,
-and a kubelet expands `$(...)`. An expression passes each value on in base64, which has neither.
+and a kubelet expands `$(...)`. An expression passes each value on in base64, which contains neither `{{` nor `$(`.
 """
 
 from __future__ import annotations

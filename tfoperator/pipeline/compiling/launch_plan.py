@@ -31,7 +31,7 @@ USER = 65532
 
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _TEMPLATE_SIGNS = ("{{", "}}", "{%", "%}", "{#", "#}")
-"""Text with a meaning for Argo or Airflow: no escape makes both of them leave it unchanged."""
+"""Text with a meaning for Argo or Airflow. There is no escape that makes both of them leave it unchanged."""
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
 
     def pod_spec(self) -> Json:
         """Return the spec of the pods: account, security, volumes, and the launcher's container without its command."""
-        # Where a pod may write that has no claim there: all else of it is read-only.
+        # A pod without a claim at /tmp gets a volume there, since the rest of its file system is read-only.
         tmp = {"/tmp"} - {str(PurePosixPath(claim.path)) for claim in self.claims}
         mounts = [{"name": f"data-{number}", "mountPath": claim.path} for number, claim in enumerate(self.claims)]
         volumes: list[Json] = [
@@ -110,7 +110,7 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
 class LaunchPlan(msgspec.Struct, frozen=True):
     """A pipeline for an orchestrator. `steps` has the predecessors of each, in an order that can run.
 
-    `parameters` are JSON values, None for an optional one; `others` keep the file's default.
+    `parameters` are JSON values, None for an optional parameter; `others` keep the file's default.
     """
 
     name: str
@@ -189,7 +189,7 @@ def object_names(names: Iterable[str], longest: int) -> dict[str, str]:
     wanted = {name: _plain(name)[:longest].rstrip("-") for name in names}
     count = Counter(wanted.values())
     found = {name: plain if count[plain] == 1 else _hashed(name, plain, longest) for name, plain in wanted.items()}
-    if len(set(found.values())) < len(found):  # a name equals another one with its hash
+    if len(set(found.values())) < len(found):  # a name equals another name with its hash
         found = {name: _hashed(name, plain, longest) for name, plain in wanted.items()}
     return found
 

@@ -18,7 +18,7 @@ from tfoperator.pipeline.values import ITEM, OUTPUT, Value
 
 
 class Channel:
-    """Artifacts of one type. With a `uri`, or `artifacts`, they exist; else `producer` makes one."""
+    """Artifacts of one type. With a `uri`, or `artifacts`, they exist; else `producer` makes an artifact."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Channel:
 
     @property
     def value(self) -> Value:
-        """What the artifact holds, once it is there: a parameter of other components, or a part of a condition.
+        """The content of the artifact, once it is there: a parameter of other components, or a part of a condition.
 
         Raises ComponentError unless it is the output of a component, and of a type of values (`Integer`, `String` ...).
         """
@@ -68,7 +68,7 @@ class Outputs(dict[str, Channel]):
 
 
 class ForEach:
-    """A loop: components with its `item` in a parameter, and those that say `each`, run for each of the items.
+    """A loop: components with its `item` in a parameter, or with this loop as `each`, run for each of the items.
 
     `items` are a list, or a value: the output of a component, or another loop's item. At most `limit` iterations are
     under way at once; 0: any number. A component outside gets the outputs of all iterations, as a list.
@@ -92,7 +92,7 @@ class ChannelParameter(msgspec.Struct, frozen=True):
 
 
 class ExecutionParameter(msgspec.Struct, frozen=True):
-    """A parameter: a value of a type that JSON can represent. An optional one may be left out, or None."""
+    """A parameter: a value of a type that JSON can represent. An optional parameter may be left out, or None."""
 
     type: builtins.type[Any]
     optional: bool = False
@@ -167,8 +167,8 @@ class BaseComponent:
     """A step of a pipeline. A subclass sets its interface (`SPEC_CLASS`) and its executor (`EXECUTOR_SPEC`).
 
     `id` is its name in the pipeline, which is also the key of its platform config: the class's name, with
-    `.instance_name` appended if there is one. `with_id` changes it. `inputs` and `outputs` are its channels by name,
-    `exec_properties` its parameters.
+    `.instance_name` appended if it has an instance name. `with_id` changes it. `inputs` and `outputs` are its channels
+    by name, `exec_properties` its parameters.
     """
 
     SPEC_CLASS: ClassVar[type[ComponentSpec]] = ComponentSpec
@@ -204,7 +204,10 @@ class BaseComponent:
             channel.producer, channel.output = self, name
 
     def when(self, *conditions: Value) -> Self:
-        """Run it only if these hold; return the component itself. Otherwise what reads from it is left out, too."""
+        """Run it only if these hold; return the component itself.
+
+        Otherwise the components that read from it are skipped, too.
+        """
         self.conditions += conditions
         return self
 

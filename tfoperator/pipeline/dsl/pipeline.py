@@ -18,8 +18,8 @@ from tfoperator.pipeline.values import COLLECT, ITEM, OUTPUT, Value, mapped
 class Pipeline(msgspec.Struct, frozen=True):
     """Components in any order; their channels determine the order of execution.
 
-    `pipeline_root` is the place of outputs: a directory, or its URI. With `enable_cache` a step whose image (by
-    digest), inputs and parameters equal those of an earlier success is not run again.
+    `pipeline_root` is the place of outputs: a directory, or its URI. With `enable_cache`, a step is skipped if an
+    earlier success had the same image (by digest), inputs and parameters.
     """
 
     pipeline_name: str
@@ -78,7 +78,7 @@ class _Loops:
         self._names: dict[int, str] = {}
 
     def around(self, component: BaseComponent) -> list[ForEach]:
-        """Return the loops that a component is in, the outer ones first."""
+        """Return the loops that a component is in, the outer loops first."""
         found: list[ForEach] = []
         for value in (*component.exec_properties.values(), *component.conditions):
             found += self._of(value)
@@ -93,7 +93,7 @@ class _Loops:
         return Loop(name, items if isinstance(items, Value) else list(items), loop.limit)
 
     def placed(self, component: BaseComponent, own: list[ForEach], value: Any) -> Any:
-        """Return a value as plain ones: of a component in further loops a list, with the value of each iteration."""
+        """Return a value made of plain values: for a component in further loops a list, with each iteration's value."""
 
         def change(one: Value) -> Value:
             if one.op == ITEM:
@@ -113,7 +113,7 @@ class _Loops:
         return mapped(value, change)
 
     def _of(self, value: Any, *, of_items: bool = False) -> list[ForEach]:
-        """Return the loops that a value is in; of a loop's items also those around the component that makes them."""
+        """Return the loops that a value is in; for a loop's items also the loops around their component."""
         if not isinstance(value, Value):
             return []
         if value.op == OUTPUT and of_items:

@@ -98,7 +98,7 @@ def value_of(kind: str, raw: Any) -> Any:
         value = int(value)
     if not isinstance(value, VALUES[kind]) or (isinstance(value, bool) and kind in ("Integer", "Float")):
         raise ValueError(f"{str(value)[:100]!r} is {type(value).__name__}")
-    if reaches(value, _MAX_DEPTH + 1):  # who reads it later may be deeper in calls than this
+    if reaches(value, _MAX_DEPTH + 1):  # a later reader may be deeper in calls than this
         raise ValueError(f"it is nested more than {_MAX_DEPTH} deep")
     return value
 
@@ -107,7 +107,7 @@ ArtifactTypeName = type[ArtifactType] | str
 
 
 def type_name(given: ArtifactTypeName) -> str:
-    """Return the name of a type. Raises TypeError for an invalid one."""
+    """Return the name of a type. Raises TypeError for an invalid type."""
     name = given if isinstance(given, str) else getattr(given, "TYPE_NAME", None)
     if not isinstance(name, str) or not name:
         raise TypeError(f"{given!r} is no type of artifacts: that is a name, or a class with a TYPE_NAME")

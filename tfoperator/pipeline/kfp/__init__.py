@@ -1,6 +1,6 @@
-"""Pipelines of Kubeflow Pipelines v2: the IR that its SDK compiles, as steps, values, conditions and loops of ours.
+"""Pipelines of Kubeflow Pipelines v2: the IR that its SDK compiles, as our steps, values, conditions and loops.
 
 `spec` has the IR's fields, and refuses others; `container` has its executors with their `resources`, and `reading`
-makes one graph of its nested ones, of which it has the `parts`. The IR: https://github.com/kubeflow/pipelines
+makes one graph of its nested graphs, with the help of `parts`. The IR: https://github.com/kubeflow/pipelines
 (pipeline_spec.proto).
 """

@@ -1,6 +1,6 @@
 """The executors of an IR: containers, whose placeholders are replaced when inputs are known, and platform configs.
 
-A config has the resources and variables of a container, and what is said for our own platform.
+A config has the resources and variables of a container, and the settings for our own platform.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tfoperator.pipeline.kfp.resources import resources_of
 PLACEHOLDER = re.compile(r"\{\{\$(?P<path>[^{}]*)\}\}")
 _KEY = re.compile(r"\.(\w+)|\['([^']+)'\]")
 _FIELDS = {"uri": "uri", "path": "uri", "name": "name", "metadata": "metadata"}
-"""By what a placeholder calls it, a field of an artifact."""
+"""Fields of an artifact, by their names in placeholders."""
 _NOTHING: Json = {"inputs": {"parameterValues": {}, "artifacts": {}}, "outputs": {"parameters": {}, "artifacts": {}}}
 _MAX_WORD = 128 << 10
 """The maximum size of an argument, of Linux."""
@@ -42,7 +42,7 @@ _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
 class _Structure(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Words that are joined, or those of one of two kinds."""
+    """Words that are joined, or a choice between two texts."""
 
     joined: list[str | _Structure] | None = msgspec.field(name="Concat", default=None)
     chosen: _Choice | None = msgspec.field(name="IfPresent", default=None)
@@ -129,7 +129,7 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
         return [{"name": name, "type": kind, "uri": one.uri, "metadata": one.properties} for one in given]
 
     def _value(self, placeholder: re.Match[str], whole: Json) -> Any:
-        """Return what a placeholder stands for, of all that the executor gets."""
+        """Return the value of a placeholder, from `whole`: all data that the executor gets."""
         path = placeholder["path"]
         match None if _KEY.sub("", path) else [name or key for name, key in _KEY.findall(path)]:
             case []:
@@ -152,7 +152,7 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
 
 
 def _structure(word: str) -> str | _Structure:
-    """Return a word, or the structure that it is the JSON of. Raises ComponentError for one of another form."""
+    """Return a word, or the structure whose JSON it is. Raises ComponentError for JSON of another structure."""
     if not word.startswith(('{"Concat":', '{"IfPresent":')):
         return word
     try:
@@ -164,7 +164,7 @@ def _structure(word: str) -> str | _Structure:
 def configs_of(label: str, container: Json, ours: Json) -> dict[str, PlatformConfig]:
     """Return, by platform, the config of an executor. Raises ComponentError.
 
-    `ours` is what the second document has for it: what component.yaml has as `platforms`.
+    `ours` is the second document's part for it, in the form of `platforms` of component.yaml.
     """
     variables = {one.get("name", ""): one.get("value", "") for one in container.get("env", ())}
     resources = resources_of(f"executors.{label}.container.resources", container.get("resources", {}))

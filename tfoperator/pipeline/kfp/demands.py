@@ -1,7 +1,7 @@
-"""Finds what a file of Kubeflow Pipelines demands of this machine, beyond what its steps need. Pure but for links.
+"""Finds the demands of a Kubeflow Pipelines file on this machine, beyond the needs of its steps. Pure but for links.
 
-A file of a stranger chooses the folder of its outputs, and the options of its containers. A folder outside of the
-current one, and options by which a container reaches more of the machine, need a word of the user.
+A file of a stranger chooses the folder of its outputs, and the options of its containers. The user must allow a folder
+outside of the current folder, and options by which a container reaches more of the machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HARMLESS = frozenset(
         "mem_limit", "mem_reservation", "memswap_limit", "mem_swappiness", "pids_limit", "ulimits",
     }
 )  # fmt: skip
-"""Options of Docker by which a container gets nothing of the machine but processor, memory and GPUs."""
+"""Options of Docker by which a container gets only processor, memory and GPUs of the machine."""
 
 
 def foreign_root(graph: Graph, here: Path) -> str:

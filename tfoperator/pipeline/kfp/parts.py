@@ -1,7 +1,7 @@
-"""What the reading of tasks needs: what they put out, the order of them, constants with placeholders, conditions.
+"""Helpers for reading tasks: their outputs, their order, constants with placeholders, and conditions.
 
-Conditions are a small part of CEL, and never run as code: Python's parser reads them, once their signs are its own,
-where `~` binds as CEL's `!` does, and more tightly than `not`.
+Conditions are a small part of CEL, and never run as code: Python's parser reads them, after CEL's operators are
+replaced by Python's. `!` becomes `~`, which binds as tightly as CEL's `!` does; `not` would bind less tightly.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TYPES = {
     "STRUCT": ("JsonValue", {}),
     "TASK_FINAL_STATUS": ("JsonValue", {}),
 }
-"""Of each type of parameters our type of values, and an example."""
+"""By type of parameters, our type of values, and an example."""
 _INPUT = re.compile(r"\.inputs\.parameters\['([^']+)'\]")
 _FOREIGN = re.compile(r"'[^']*'|&&|\|\||!(?!=)|\b(?:true|false)\b|[#~\\\"]")
 _SIGNS = {"&&": " and ", "||": " or ", "!": "~", "true": "True", "false": "False"}
@@ -52,7 +52,7 @@ _TEXT = object()
 
 
 class Made(msgspec.Struct, frozen=True):
-    """A task: the steps that it became, and what it puts out."""
+    """A task: the steps that it became, and its outputs."""
 
     steps: tuple[str, ...]
     parameters: Mapping[str, Any] = {}
@@ -60,7 +60,7 @@ class Made(msgspec.Struct, frozen=True):
 
 
 def imported(where: str, importer: Json, parameters: Mapping[str, Any]) -> Made:
-    """Return what an importer does: an artifact that is there already, as from outside of the pipeline."""
+    """Return the result of an importer: an artifact that exists already, as from outside of the pipeline."""
     uri = importer.get("artifactUri", {})
     metadata = with_inputs(f"{where}.importer.metadata", importer.get("metadata", {}), parameters)
     name = uri.get("runtimeParameter")
@@ -75,7 +75,7 @@ def imported(where: str, importer: Json, parameters: Mapping[str, Any]) -> Made:
 
 
 def given_artifact(where: str, one: Json, text: str) -> FromOutside:
-    """Return an artifact that is given to a pipeline, by its URI; several of a list by a list of URIs, as JSON."""
+    """Return an artifact that is given to a pipeline, by its URI; a list of artifacts, by a JSON list of URIs."""
     uris = [text]
     if one.get("isArtifactList"):
         try:
@@ -105,7 +105,7 @@ def final_status(task: str, steps: tuple[str, ...]) -> Value:
 
 
 def in_turn(scope: str, tasks: Mapping[str, Json]) -> list[str]:
-    """Return tasks in an order in which each comes after those that it names."""
+    """Return tasks in an order in which each task comes after the tasks that it names."""
     before: dict[str, set[str]] = {}
     for name, task in tasks.items():
         before[name] = set(task.get("dependentTasks", ()))
@@ -118,7 +118,7 @@ def in_turn(scope: str, tasks: Mapping[str, Json]) -> list[str]:
 
 
 def output_of(where: str, source: Json, made: Mapping[str, Made], side: str) -> Any:
-    """Return what a task, or one of a DAG, puts out."""
+    """Return an output of a task, or of a task in a DAG."""
     key = source.get("outputParameterKey" if side == "parameters" else "outputArtifactKey", "")
     producer = source.get("producerTask", source.get("producerSubtask", ""))
     outputs: Mapping[str, Any] = getattr(made.get(str(producer)), side, {})
@@ -126,7 +126,7 @@ def output_of(where: str, source: Json, made: Mapping[str, Made], side: str) -> 
 
 
 def chosen_output(where: str, chosen: Json, made: Mapping[str, Made]) -> Any:
-    """Return what a DAG puts out: the output of one of its tasks, or the first of several that is not left out."""
+    """Return an output of a DAG: the output of a task in it, or of the first of several tasks that is not skipped."""
     selectors = chosen.get("valueFromOneof", {}).get("parameterSelectors", chosen.get("artifactSelectors", ()))
     side = "artifacts" if "artifactSelectors" in chosen else "parameters"
     if "valueFromParameter" in chosen:
@@ -136,7 +136,7 @@ def chosen_output(where: str, chosen: Json, made: Mapping[str, Made]) -> Any:
 
 
 def as_value(where: str, source: Any) -> Any:
-    """Return the output of a step. Raises ComponentError for what an importer has."""
+    """Return the output of a step. Raises ComponentError for an importer's artifact."""
     if isinstance(source, FromOutside):
         raise ComponentError(f"{where}: what an importer has can't be chosen from, and is no list, here")
     return source
@@ -163,7 +163,7 @@ def type_of(where: str, one: Json) -> tuple[str, Any]:
 
 
 def typed(one: Json, value: Any) -> Any:
-    """Return a value as its type has it: numbers of the IR are floating-point ones."""
+    """Return a value as its type has it: the IR's numbers are floating-point numbers."""
     whole = one.get("parameterType") == "NUMBER_INTEGER" and isinstance(value, float) and value.is_integer()
     return int(value) if whole else value
 
@@ -171,7 +171,7 @@ def typed(one: Json, value: Any) -> Any:
 def with_inputs(where: str, value: Any, known: Mapping[str, Any], task: str = "") -> Any:
     """Return a constant with the parameters and the facts of the run that it names, in one pass.
 
-    Its lists and structures have theirs, too, as values, and as names of members.
+    Lists and structures in it are replaced, too: their values and the names of their members.
     """
     of = partial(with_inputs, where, known=known, task=task)
     if isinstance(value, list):
@@ -195,7 +195,7 @@ def with_inputs(where: str, value: Any, known: Mapping[str, Any], task: str = ""
 
 
 def _named(where: str, placeholder: re.Match[str], known: Mapping[str, Any], task: str) -> Any:
-    """Return what a placeholder in a constant stands for; _TEXT for one that stays as it is."""
+    """Return the value of a placeholder in a constant; _TEXT if the placeholder stays as it is."""
     path = placeholder["path"]
     if (name := _INPUT.fullmatch(path)) is not None:
         return member(where, known, name[1])

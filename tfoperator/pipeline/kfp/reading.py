@@ -1,4 +1,4 @@
-"""One graph of the nested ones of an IR: tasks become steps, with the conditions and loops of all that they are in."""
+"""One graph of an IR's nested graphs: tasks become steps, with the conditions and loops of all that they are in."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MAX_DEPTH = 30
 _MAX_TASKS = 2000
 _MEMBER = re.compile(r'parseJson\(string_value\)((?:\["[^"\]]+"\])+)')
 _STRATEGIES = {"ALL_UPSTREAM_TASKS_SUCCEEDED": False, "ALL_UPSTREAM_TASKS_COMPLETED": True}
-"""Whether a task runs always, once those before it have ended."""
+"""Whether a task runs always, once the tasks before it have ended."""
 
 Configs = dict[str, dict[str, list[PlatformConfig]]]
 """By platform, and then by step."""
@@ -242,7 +242,7 @@ class _Reading:
     def _parameters(
         self, where: str, name: str, task: Json, component: Json, scope: Step, made: Mapping[str, Made]
     ) -> dict[str, Any]:
-        """Return the parameters of a task, also those that only texts with placeholders name."""
+        """Return the parameters of a task, also parameters that only placeholders in texts name."""
         definitions = definitions_of(component, "input", "parameters")
         given = task.get("inputs", {}).get("parameters", {})
         item = task.get("parameterIterator", {}).get("itemInput")
@@ -288,5 +288,5 @@ class _Reading:
             elif (one := scope.inputs.get(given.get("componentInputArtifact", ""))) is not None:
                 found[key] = one
             if definitions.get(key, {}).get("isOptional") and isinstance(found.get(key), Value):
-                found[key] = Value("first", (found[key], None))  # None where its task has put out nothing
+                found[key] = Value("first", (found[key], None))  # None if its task has no output
         return found

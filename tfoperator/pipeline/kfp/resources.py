@@ -22,7 +22,7 @@ from tfoperator.launcher.core.component import Json
 
 
 class Resources(msgspec.Struct, frozen=True):
-    """What a container gets: limits and requests of a pod, and the options of Docker."""
+    """The resources of a container: limits and requests in a pod, and the options of Docker."""
 
     limits: dict[str, str]
     requests: dict[str, str]
@@ -35,7 +35,7 @@ class Resources(msgspec.Struct, frozen=True):
 
 
 def resources_of(where: str, given: Json) -> Resources:
-    """Return the resources that a container asks for. Raises ComponentError for what is no amount."""
+    """Return the resources that a container requests. Raises ComponentError for a value that is no amount."""
     limits, requests = _amounts(where, given, "Limit"), _amounts(where, given, "Request")
     docker: Json = {}
     if "cpu" in limits:
@@ -52,7 +52,7 @@ def resources_of(where: str, given: Json) -> Resources:
 
 
 def with_resources(where: str, given: Json, config: PlatformConfig | None) -> list[PlatformConfig]:
-    """Return a config with them for each platform that has resources, or for the given one's, which lies on top.
+    """Return configs with these resources for each platform that has resources, or only for the given config's.
 
     Raises ComponentError.
     """

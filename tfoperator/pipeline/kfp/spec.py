@@ -7,7 +7,7 @@ from typing import Any
 from tfoperator.launcher import ComponentError
 
 _EACH = "*"
-"""In place of the names of members: each has this form."""
+"""Stands for the names of members: each member has this form."""
 _NAMED = {"name": str, "displayName": str, "description": str}
 _TYPE = {"schemaTitle": str, "schemaVersion": str, "instanceSchema": str}
 _PARAMETER = {
@@ -92,14 +92,17 @@ PLATFORMS = {
         "kubernetes": {"pipelineConfig": {"workspace": _WORKSPACE}},
     }
 }
-"""The second document. Of our own platform it has, by executor, what component.yaml has as `platforms`.
+"""The second document. For our own platform it has, by executor, the same form as `platforms` in component.yaml.
 
-A workspace is a folder of `pipeline_root` here, whatever size and class of storage the file asks for.
+A workspace is a folder of `pipeline_root` here. The size and the class of storage in the file have no effect.
 """
 
 
 def check(where: str, value: Any, form: Any) -> None:
-    """Raise ComponentError for a value of another form: a type, a list of one form, or members with theirs."""
+    """Raise ComponentError for a value of another form.
+
+    A form is a type, a list of a form, or members with their forms.
+    """
     kind: Any = type(form) if isinstance(form, dict | list) else form
     wanted: Any = (int, float) if kind is float else kind
     if not isinstance(value, wanted) or (isinstance(value, bool) and kind in (int, float)):

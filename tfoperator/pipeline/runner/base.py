@@ -33,17 +33,18 @@ def new_run_id(clock: Clock, random: Random) -> str:
 
 
 class TfxRunner(BaseComponentRunner):
-    """Base of runners of one's own: implement `_run(pipeline, component_launcher_infos)`.
+    """Base of your own runners: implement `_run(pipeline, component_launcher_infos)`.
 
-    The infos are by component, in an order in which they can run. `info.make(context).launch()` runs one, whose inputs
-    and outputs have their places below `pipeline_root`, with an id of this run: a component reads what the components
-    before it have written there. `PipelineRunner` resolves values, conditions and loops beyond that, and keeps records.
+    The infos are by component, in an order in which they can run. `info.make(context).launch()` runs a component. Its
+    inputs and outputs have their places below `pipeline_root`, with an id of this run: a component reads the outputs
+    that the components before it have written there. `PipelineRunner` resolves values, conditions and loops beyond
+    that, and keeps records.
     """
 
     def run(self, pipeline: Pipeline | Graph) -> Any:
-        """Choose a launcher for each component, and make the folders round the outputs; then return what `_run` does.
+        """Choose a launcher for each component, make the folders around the outputs, and return the result of `_run`.
 
-        Raises ComponentError if a component can't be launched, or has to wait for values. Nothing runs then.
+        Raises ComponentError, before anything runs, if a component can't be launched, or has to wait for values.
         """
         graph = absolute_graph(pipeline)
         check_fixed(graph)
@@ -69,7 +70,7 @@ class TfxRunner(BaseComponentRunner):
 
     @abc.abstractmethod
     def _run(self, pipeline: Any, component_launcher_infos: Mapping[str, ComponentLaunchInfo]) -> Any:
-        """Run the components, and return what `run` is to return."""
+        """Run the components, and return the result of `run`."""
 
 
 def _is_late(value: Any) -> bool:

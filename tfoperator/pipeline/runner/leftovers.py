@@ -35,8 +35,8 @@ def stop_run(
 ) -> RunRecord:
     """Stop the containers of a run without a runner, and record that it was cancelled.
 
-    Raises RunInProgress if it has a runner, or may have one on another machine; with `wait`, once its lease is renewed.
-    Raises CannotStop if a platform can't be reached.
+    Raises RunInProgress if it has a runner, or may have a runner on another machine. With `wait`, it waits for the end
+    of the lease, and raises this error once the lease is renewed. Raises CannotStop if a platform can't be reached.
     """
     chosen = partial(connect, run.place.get("kubeconfig"), run.place.get("context"))
     context = dataclasses.replace(
@@ -101,9 +101,9 @@ def _undone(run: RunRecord, known: Mapping[str, ExecutionRecord]) -> list[str]:
 
 
 def stop_dead_runs(home: Home, store: MetadataStore, context: LaunchContext, *, but: str = "") -> bool:
-    """Stop the containers of all runs without a runner, except one to be resumed. Failures are reported.
+    """Stop the containers of all runs without a runner, except the run `but`, which will be resumed.
 
-    Returns whether there are runs that may or may not have a runner. Orchestrated runs are
+    Failures are reported. Returns whether there are runs that may or may not have a runner. Orchestrated runs are
     ignored: their orchestrator restarts a dead launcher.
     """
     unclear = False
@@ -134,8 +134,7 @@ def old_runs(home: Home, store: MetadataStore, keep: int) -> list[RunRecord]:
 def clean_run(home: Home, store: MetadataStore, run: RunRecord, *, outputs: bool) -> list[str]:
     """Remove a run; return the URIs of removed outputs. Raises RunInProgress, and ObjectStoreError with the run kept.
 
-    Only this run's outputs in `pipeline_root/step/output/run` are removed, and none that another
-    run has reused.
+    Only this run's outputs in `pipeline_root/step/output/run` are removed, except outputs that another run has reused.
     """
     gone: list[str] = []
     removed: list[str] = []

@@ -72,8 +72,8 @@ def with_late_resources(info: ComponentLaunchInfo, step: Step) -> ComponentLaunc
 def check_records_are_hidden(step: str, launcher: BaseComponentLauncher, place: str) -> None:
     """Raise ComponentError if a step's container may write to its runner's records at `place`, a path or a URL.
 
-    That is so if it mounts a whole volume, not its own, on the runner's path. A
-    mounted part (`subPath`) is assumed to be another one.
+    That is so if it mounts a whole volume, not its own, on the runner's path. A mounted part (`subPath`) is assumed to
+    be another folder.
     """
     path = local_path(place)
     if path is None or not isinstance(launcher, ObjectComponentLauncher):
@@ -92,7 +92,7 @@ def check_records_are_hidden(step: str, launcher: BaseComponentLauncher, place: 
 
 
 def on_volume(root: str) -> bool:
-    """Return whether `pipeline_root` is on a file system of its own here, and not on that of this container."""
+    """Return whether `pipeline_root` is on a file system of its own here, and not on this container's file system."""
     path = local_path(root)
     there = next((one for one in (path, *path.parents) if one.exists()), None) if path is not None else None
     return there is not None and there.stat().st_dev != Path("/").stat().st_dev
@@ -140,5 +140,5 @@ def _objects(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _parts(path: Any) -> tuple[str, ...]:
-    """Return the parts of a path, of which the first one is the root."""
+    """Return the parts of a path; the first part is the root."""
     return PurePosixPath("/", str(path or "")).parts

@@ -1,4 +1,4 @@
-"""What is seen of a run: the state of each step, for its listener, and what became of it."""
+"""A run as its listener sees it: the state of each step, and the outcome of the run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StepState(StrEnum):
 
     @property
     def done(self) -> bool:
-        """Whether steps behind it can run: it has succeeded, or was left out since its condition did not hold."""
+        """Whether the steps after it can run: it has succeeded, or was skipped since its condition did not hold."""
         return self in (StepState.SUCCEEDED, StepState.CACHED, StepState.LEFT_OUT)
 
 
@@ -45,7 +45,7 @@ class StepView(msgspec.Struct, frozen=True):
 
 
 class Listener:
-    """Is notified about a run, and does nothing here: steps' logs are in files in any case. Override what you need.
+    """Is notified about a run, and ignores it here: steps' logs are in files in any case. Override what you need.
 
     `step` is called in the thread that runs the pipeline, the others in any.
     """

@@ -50,7 +50,7 @@ from tfoperator.pipeline.store.records import RunRecord
 
 
 class RunOrigin(TypedDict, total=False):
-    """What a new run is recorded with: its file, its parameters, and the address of its platform."""
+    """The origin that a new run is recorded with: its file, its parameters, and the address of its platform."""
 
     source: str
     parameters: Mapping[str, Any]
@@ -102,7 +102,7 @@ class PipelineRunner(TfxRunner):
         self._context = dataclasses.replace(context or LaunchContext(), tell=partial(self._listener.tell, ""))
         self._lease_seconds = lease_seconds
         self._parallel = max(1, parallel)
-        self._lock = threading.Lock()  # guards _running, and that no step starts once it is cancelled
+        self._lock = threading.Lock()  # guards _running, and prevents new steps after a cancellation
         self._running: dict[str, BaseComponentLauncher] = {}
         self._cancelled = StopSignal()
 
@@ -141,11 +141,11 @@ class PipelineRunner(TfxRunner):
             if run_id and store.run(run_id) is not None:
                 resume = run_id
             run = _resumed_run(home, store, resume, new) if resume else new
-            for step in graph.steps:  # all of them, before the first one starts
+            for step in graph.steps:  # all of them, before the first step starts
                 choose(graph, step, "RUN", self._context).check()
             home.logs.check()
             ownership = self._own(stack, home, store, run)
-            # The work of another runner until it released the run is known only now.
+            # Another runner may have worked until it released the run: its work is known only now.
             run = msgspec.structs.replace(store.run(run.id) or run, term=ownership.term)
             parts = RunParts(home, store, graph, run, ownership, self._context, self._listener, choose)
             parts.record()  # from here on an earlier runner can't write
@@ -158,9 +158,9 @@ class PipelineRunner(TfxRunner):
             return self._conclude(parts, launches, views)
 
     def _run_steps(self, parts: RunParts) -> tuple[dict[str, StepView], dict[str, StepLaunch]]:
-        """Run the steps; return when none runs any more: how each ended, and the launches.
+        """Run the steps to their end; return the final state of each step, and the launches.
 
-        When a loop has got its items, the steps of the run are recorded, with those before each.
+        When the items of a loop are known, the steps of the run are recorded, with the predecessors of each step.
         """
         progress = Progress(parts)
         launches: dict[str, StepLaunch] = {}
@@ -255,7 +255,7 @@ class PipelineRunner(TfxRunner):
             return view
 
     def check(self, pipeline: Pipeline | Graph) -> dict[str, str]:
-        """Return what would be launched, by step; raise ComponentError with all errors. Makes no request."""
+        """Return the launches of a run, by step; raise ComponentError with all errors. Makes no request."""
         graph = absolute_graph(pipeline)
         infos = self.infos_of(graph, "RUN")
         return {step.name: self._chosen(infos, graph, step, "RUN", None).dry_run() for step in graph.steps}
@@ -268,7 +268,7 @@ class PipelineRunner(TfxRunner):
         run_id: str,
         context: LaunchContext | None,
     ) -> BaseComponentLauncher:
-        """Return the launcher of a step, which may be an iteration of the one that was chosen for."""
+        """Return the launcher of a step, which may be an iteration of a step for which a launcher was chosen."""
         info = msgspec.structs.replace(infos[step.pattern or step.name], component=graph.component(step, run_id))
         if is_object_url(graph.root):
             context = dataclasses.replace(context or LaunchContext(), objects=graph.root)
@@ -308,7 +308,7 @@ def _new_run(graph: Graph, run_id: str | None, context: LaunchContext, origin: R
 
 
 def _resumed_run(home: Home, store: MetadataStore, wanted: str, new: RunRecord) -> RunRecord:
-    """Return the record of the run `wanted`, to resume it. Raises ComponentError if it would be another one `new`."""
+    """Return the record of the run `wanted`, to resume it. Raises ComponentError if `new` would be another run."""
     run = home.find(store, wanted, new.pipeline)
     if run.place.get(ORCHESTRATOR) != new.place.get(ORCHESTRATOR):
         raise ComponentError(f"run {run.id} is {run.place.get(ORCHESTRATOR) or 'a runner'}'s, which goes on with it")

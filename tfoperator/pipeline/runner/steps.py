@@ -1,4 +1,4 @@
-"""The steps of a run: one launch of each, with its outcome, and what of them can start and how they are."""
+"""The steps of a run: the launch of each step with its outcome, the steps that can start, and the state of each."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RunParts:
     choose: Callable[[Graph, Step, str, LaunchContext], BaseComponentLauncher]
 
     def record(self, state: RunState = "running", **changes: Any) -> None:
-        """Record the run, by default as one that goes on. Raises OwnershipLost, StoreError."""
+        """Record the run; the default is a run that goes on. Raises OwnershipLost, StoreError."""
         self.run = msgspec.structs.replace(self.run, **{"state": state, "message": "", "ended": None, **changes})
         self.store.put_run(self.run)
 
@@ -96,7 +96,7 @@ class StepLaunch:
             self.launcher = parts.choose(parts.graph, step, run.id, self.context)
 
     def run(self) -> StepView:
-        """Launch it; return the outcome. Raises nothing but what a signal's handler raises in the main thread."""
+        """Launch it; return the outcome. Raises only errors that a signal's handler raises in the main thread."""
         try:
             self.result = result = self.launcher.launch()
         except LaunchCancelled as error:
@@ -150,7 +150,7 @@ class Progress:
         self._parts.listener.step(view)
 
     def startable(self) -> list[Step]:
-        """Return the steps that can start now; those whose condition does not hold are left out."""
+        """Return the steps that can start now; steps whose condition does not hold are skipped."""
         while True:
             self._unfold()
             ended = [name for name, view in self.views.items() if view.state not in _OPEN]
@@ -164,7 +164,10 @@ class Progress:
                 return [self._chosen[one.name] for one in chosen]
 
     def skip(self, *, all_of_them: bool = False) -> bool:
-        """Skip what waits for a step that has failed, but for steps that run in any case; return whether any was."""
+        """Skip the waiting steps after a failure, except steps that run in any case.
+
+        Returns whether steps were skipped, and steps that run in any case still wait.
+        """
         waiting = [one for one in self._steps if self.views[one.name].state is StepState.WAITING]
         skipped = [one for one in waiting if all_of_them or not one.always]
         for one in skipped:
@@ -191,7 +194,7 @@ class Progress:
             self._parts.record(steps={name: view.after for name, view in views.items()})
 
     def _wanted(self, step: Step) -> bool:
-        """Return whether a step is to run; otherwise record how it ended without that."""
+        """Return whether a step is to run; otherwise record its end without a run."""
         resources = None
         try:
             if not all(evaluate(one, self._lookup) for one in step.when):

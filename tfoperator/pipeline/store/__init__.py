@@ -1,7 +1,7 @@
 """Artifacts, executions and runs, and their relations: in ML Metadata's tables, in SQLite or PostgreSQL.
 
-`records.py` has the values, `tables.py` the tables, `database.py` the transactions and what differs in statements,
-`sqlite_file.py` and `postgresql.py` what transactions are on each engine; `runs.py` and `executions.py` have the reads
-and writes of `metadata_store.py`, which has lineage, too, `properties.py` the values of properties. SQLAlchemy is
-imported here and nowhere else.
+`records.py` has the values, `tables.py` the tables, `database.py` the transactions and the differences between the
+engines' statements. `sqlite_file.py` and `postgresql.py` have the transactions of each engine. `runs.py` and
+`executions.py` have the reads and writes of `metadata_store.py`, which also has lineage. `properties.py` has the values
+of properties. SQLAlchemy is imported here and nowhere else.
 """

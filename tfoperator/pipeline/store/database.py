@@ -1,4 +1,4 @@
-"""A database, its transactions, and these as methods; and what differs between SQLite and PostgreSQL in statements."""
+"""A database, its transactions, and these as methods; and the statements that differ between SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class StoreError(LauncherError):
 
 
 class UnusablePlace(StoreError, ComponentError):
-    """There is no store, and none can be made there: the place is bad input."""
+    """There is no store at this place, and a store can't be made there: the place is bad input."""
 
 
 def named(name: str) -> str:
@@ -63,7 +63,7 @@ def upsert(db: Connection, table: Table) -> Any:
 
 
 def exclusively(db: Connection) -> None:
-    """Exclude other writers that call this, until the transaction's end; in SQLite there are none."""
+    """Exclude other writers that call this, until the transaction's end; SQLite has only one writer at a time."""
     if db.dialect.name == "postgresql":
         db.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})")
 
@@ -74,7 +74,7 @@ def database_seconds(db: Connection) -> ColumnElement[float]:
 
 
 def make_tables(db: Connection) -> None:
-    """Make what is missing of the tables. Raises StoreError if they are of another schema of ML Metadata."""
+    """Make the missing tables. Raises StoreError if the tables have another schema of ML Metadata."""
     metadata.create_all(db)
     found = db.execute(select(mlmd_env.c.schema_version)).scalar()
     if found is None:
@@ -160,12 +160,12 @@ class Database(abc.ABC):
     def wait(self, seconds: float) -> float:
         """Wait until a write, or for some seconds; return how many of `seconds` are left. From one thread at a time.
 
-        Where nothing notifies, do not wait.
+        A database without notifications returns at once.
         """
         return seconds
 
     def _watching(self) -> Any:
-        """Return the driver's side of a connection that stays open for `changes` or `wait`, to hear of writes."""
+        """Return the driver's side of a connection that stays open for `changes` or `wait`, to notice writes."""
         if self._watcher is None:
             self._watcher = self._engine.connect()
         return self._watcher.connection.driver_connection
@@ -180,7 +180,7 @@ class Database(abc.ABC):
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:
-        """Raise errors of the database, and of its file, as StoreError."""
+        """Convert errors of the database, and of its file, into StoreError."""
         try:
             yield
         except SQLAlchemyError as error:
@@ -207,4 +207,4 @@ def _in_transaction(
 
 
 reads, writes = partial(_in_transaction, write=False), partial(_in_transaction, write=True)
-"""Make a method a transaction that only reads, or one after which those that wait for a write are woken."""
+"""Make a method a transaction that only reads, or a transaction that wakes the waiters for a write."""

@@ -67,7 +67,7 @@ class Executions:
     def executions(
         self, db: Connection, run_id: str, steps: Collection[str] | None = None
     ) -> dict[str, ExecutionRecord]:
-        """Return the executions of a run by step; the last one of each, or of each of `steps`."""
+        """Return the last execution of each step of a run, or of each of `steps`, by step."""
         wanted = executions_in(RUN, run_id).order_by(executions.c.id)
         if steps is not None:
             wanted = wanted.where(our_executions.c.step.in_(steps))
@@ -92,7 +92,10 @@ class Executions:
 
     @reads
     def makers(self, db: Connection, run_id: str) -> dict[int, Maker]:
-        """Return, by artifact of a run, the execution that made it, if any. One that reused it is not its producer."""
+        """Return, by artifact of a run, the execution that made it, if any.
+
+        An execution that reused it is not its producer.
+        """
         used = select(events.c.artifact_id).where(_event_of(executions_in(RUN, run_id))).correlate(None)
         cached = executions.c.last_known_state == EXECUTION_STATES.index("CACHED")
         wanted = _USES.where(events.c.type == EVENTS["OUTPUT"], ~cached, events.c.artifact_id.in_(used))
@@ -100,9 +103,9 @@ class Executions:
 
     @writes
     def begin_execution(self, db: Connection, run: RunRecord, new: ExecutionRecord, now: datetime) -> ExecutionRecord:
-        """Return a new execution, RUNNING or CACHED, with the artifacts that it names; those without an id are made.
+        """Return a new execution, RUNNING or CACHED, with its artifacts; artifacts without an id are made.
 
-        If there is one of this step in this state it is returned unchanged: its launcher was killed then.
+        If this step already has an execution in this state, that is returned unchanged: its launcher was killed.
         """
         fence(db, run)
         state = EXECUTION_STATES.index(new.state)
@@ -183,7 +186,7 @@ def _event_of(wanted: Select[Any]) -> ColumnElement[bool]:
 
 
 def _artifact_records(db: Connection, wanted: Select[Any]) -> list[ArtifactRecord]:
-    """Return what a query of artifacts finds as values."""
+    """Return the artifacts that a query finds, as values."""
     rows = db.execute(wanted).all()
     properties = properties_of(db, artifact_properties, wanted.with_only_columns(artifacts.c.id))
     return [
@@ -201,7 +204,7 @@ def _artifact_records(db: Connection, wanted: Select[Any]) -> list[ArtifactRecor
 
 
 def _execution_records(db: Connection, wanted: Select[Any]) -> list[ExecutionRecord]:
-    """Return what a query of executions finds as values, with their artifacts."""
+    """Return the executions that a query finds, as values with their artifacts."""
     rows, theirs = db.execute(wanted).all(), _event_of(wanted)
     paths = db.execute(_PATHS.where(theirs).order_by(event_paths.c.step_index, events.c.id)).all()
     used = _ARTIFACTS.where(artifacts.c.id.in_(select(events.c.artifact_id).where(theirs)))
@@ -249,8 +252,9 @@ def _add_events(
 ) -> None:
     """Record that an execution reads or makes artifacts: name, position and artifact of each.
 
-    ML Metadata has one event for an artifact, with a path of steps: here name and position for each of its uses. It
-    reads only one value of a row of a path; ours has both in the row of the name, as rows have no order.
+    ML Metadata has one event for an artifact, with a path of steps: here name and position for each of its uses. ML
+    Metadata reads only one value of a row of a path. Our rows have the position in the row of the name, since rows have
+    no order.
     """
     for artifact in dict.fromkeys(artifact for _, _, artifact in paths):
         values = {"artifact_id": artifact, "execution_id": execution, "type": EVENTS[direction]}
@@ -264,7 +268,7 @@ def _add_events(
 def _settle_output(
     db: Connection, name: str, before: Sequence[ArtifactRecord], outcome: ExecutionRecord, at: datetime
 ) -> None:
-    """Replace planned outputs by the actual ones; a planned one that does not exist is abandoned."""
+    """Replace planned outputs by the actual outputs; a planned output that does not exist is abandoned."""
     now = outcome.outputs.get(name, ()) if outcome.state == "COMPLETE" else ()
     for old, new in zip(before, now, strict=False):
         row = artifacts.c.id == old.id

@@ -17,14 +17,15 @@ from tfoperator.pipeline.store.sqlite_file import SQLiteFile
 _MAX_ARTIFACTS = 1000
 """Maximum number of artifacts in one direction, to bound the tree."""
 _DEEPEST = 100
-"""Maximum depth: a model trained on for ever has endless ancestors, but Python's calls and JSON's levels end."""
+"""Maximum depth: a model trained on for ever has endless ancestors, but Python's calls and JSON's levels are
+limited."""
 
 
 class MetadataStore(Runs, Executions, AbstractContextManager[Any]):
     """Artifacts, executions and runs. Thread-safe; several processes may share the database.
 
-    With `read_only` nothing is created, and every write is a StoreError. Writes for a run name its `term`, that of the
-    lease under which they are made. Once another has taken the lease over, they raise OwnershipLost.
+    With `read_only` it creates nothing, and every write is a StoreError. Writes for a run name the `term` of the lease
+    under which they are made. Once another holder has taken the lease over, they raise OwnershipLost.
     """
 
     def __init__(self, place: Path | str, *, read_only: bool = False) -> None:
@@ -41,7 +42,7 @@ class MetadataStore(Runs, Executions, AbstractContextManager[Any]):
 
 
 class Lineage(msgspec.Struct, frozen=True):
-    """One artifact, its executions, and through their other side the next artifacts; as far as known.
+    """One artifact, its executions, and the next artifacts: the other inputs or outputs of these; as far as known.
 
     `repeated`: it is elsewhere in the tree, with its subtree. `cut`: its subtree is not
     followed, since the tree has reached its limit.

@@ -84,7 +84,7 @@ class PostgreSQL(Database):
                 listening.execute(f"LISTEN {_CHANNEL}")
             for _ in listening.notifies(timeout=seconds, stop_after=1):
                 pass
-        except (psycopg.Error, SQLAlchemyError):  # the next read says why
+        except (psycopg.Error, SQLAlchemyError):  # the next read reports the reason
             if self._watcher is not None:
                 self._watcher.invalidate()  # and connected again by the next wait
             return seconds

@@ -1,7 +1,7 @@
 """Values of properties as ML Metadata has them: a row each, with a column for each type.
 
-What has no column on both engines (a list, an integer of more than 32 bits, NaN, text with NUL) is JSON in the text's
-column, and `byte_value`, which ML Metadata does not read, says so.
+Values without a column on both engines (a list, an integer of more than 32 bits, NaN, text with NUL) are JSON in the
+column for text. `byte_value`, which ML Metadata does not read, marks them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Kinds = dict[str, int]
 
 
 def put_properties(db: Connection, table: Table, owner: int, type_id: int, values: Mapping[str, Any]) -> None:
-    """Set the properties of an artifact, execution or context, in place of the present ones."""
+    """Set the properties of an artifact, execution or context, in place of the present properties."""
     owners = table.c[0]
     db.execute(delete(table).where(owners == owner))
     if not values:
@@ -41,9 +41,9 @@ def put_properties(db: Connection, table: Table, owner: int, type_id: int, value
 
 
 def property_rows(values: Mapping[str, Any], kinds: Kinds) -> Iterator[dict[str, Any]]:
-    """Yield the columns of each property, without its owner. What the type does not have yet is added to `kinds`.
+    """Yield the columns of each property, without its owner. Adds properties that the type does not have to `kinds`.
 
-    One whose value is of another type than its type has is a custom property.
+    A property whose value is of another kind than the type's property is a custom property.
     """
     for name, value in values.items():
         kind, columns = _columns(value)
@@ -53,7 +53,7 @@ def property_rows(values: Mapping[str, Any], kinds: Kinds) -> Iterator[dict[str,
 
 
 def properties_of(db: Connection, table: Table, owners: Select[Any]) -> Mapping[int, dict[str, Any]]:
-    """Return the properties of the artifacts, executions or contexts of which a query finds the ids."""
+    """Return the properties of the artifacts, executions or contexts whose ids a query finds."""
     found: dict[int, dict[str, Any]] = defaultdict(dict)
     column = table.c[0]
     for row in db.execute(select(table, column.label("owner")).where(column.in_(owners)).order_by(table.c.name)):

@@ -1,4 +1,4 @@
-"""Artifacts, executions and runs as values. States are those of ML Metadata."""
+"""Artifacts, executions and runs as values. States are ML Metadata's."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ class Maker(msgspec.Struct, frozen=True):
 class Lease(msgspec.Struct, frozen=True):
     """The lease of a run or step, as read. `term` counts the holders; `holder` is "" if there is none.
 
-    `kernel` identifies a machine since its last start, where only who holds a lock of that may hold the lease, too: an
-    earlier holder there is dead. `until` is in seconds since 1970, `left` in seconds at the time of the read; both by
-    the database's clock.
+    `kernel` identifies a machine since its last start. There, a holder of the lease also holds a lock of the kernel, so
+    an earlier holder there is dead. `until` is in seconds since 1970, `left` in seconds at the time of the read; both
+    by the database's clock.
     """
 
     term: int = 0
@@ -84,8 +84,8 @@ class Lease(msgspec.Struct, frozen=True):
 class RunRecord(msgspec.Struct, frozen=True):
     """One run of a pipeline. `steps` are its steps in order; each with its predecessors.
 
-    `place` is the address of its platform, to stop its containers. `term` is that of the lease of the run under which
-    it is written, and `step_terms` those of steps that are launched one by one. `lease` is only read.
+    `place` is the address of its platform, to stop its containers. `term` is the term of the run's lease, under which
+    it is written, and `step_terms` are the terms of steps that are launched one by one. `lease` is only read.
     """
 
     id: str
@@ -106,7 +106,7 @@ class RunRecord(msgspec.Struct, frozen=True):
 
     @property
     def over(self) -> bool:
-        """Whether it has ended, and nothing of it can go on."""
+        """Whether it has ended and can't go on."""
         return self.state not in ("running", "interrupted")
 
     @property

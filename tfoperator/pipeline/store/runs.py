@@ -57,7 +57,7 @@ _RUN_OF = (
     .scalar_subquery()
     .label("run")
 )
-"""The run of an execution, none if that was removed."""
+"""The run of an execution; NULL if the run was removed."""
 EXECUTIONS = (
     select(executions, types.c.name.label("kind"), our_executions, _RUN_OF)
     .join(types, types.c.id == executions.c.type_id)
@@ -78,7 +78,7 @@ class Runs:
 
     @reads
     def runs(self, db: Connection, pipeline: str = "", *, most: int | None = None) -> list[RunRecord]:
-        """Return all runs, or those of a pipeline; the newest first, at most `most` in total."""
+        """Return the runs, the newest first: all, or only a pipeline's, among the newest `most` in total."""
         found = [_run_record(row) for row in db.execute(_runs(db).order_by(contexts.c.id.desc()).limit(most))]
         return [run for run in found if pipeline in ("", run.pipeline)]
 
@@ -127,7 +127,7 @@ class Runs:
 
     @writes
     def take_lease(self, db: Connection, name: str, mine: Lease, seconds: float) -> int:
-        """Take it, if it is free; return its term, 0 if another holder has it. One on my kernel must be dead."""
+        """Take it, if it is free; return its term, 0 if another holder has it. A holder on my kernel must be dead."""
         who = {"holder": mine.holder, "host": mine.host[:255], "process": mine.process, "kernel": mine.kernel}
         free = leases.c.holder.in_(["", mine.holder]) | (leases.c.until < database_seconds(db))
         if mine.kernel:
@@ -140,7 +140,7 @@ class Runs:
 
     @writes
     def renew_lease(self, db: Connection, name: str, holder: str, seconds: float) -> bool:
-        """Renew it, or with no seconds give it back; return whether it was still this holder's."""
+        """Renew it, or with no seconds give it back; return whether it still belonged to this holder."""
         mine = update(leases).where(leases.c.name == name, leases.c.holder == holder)
         until = database_seconds(db) + seconds * _RATE_MARGIN
         return db.execute(mine.values(until=until) if seconds else mine.values(holder="")).rowcount > 0
@@ -183,7 +183,7 @@ def _run_record(row: Any) -> RunRecord:
 def fence(db: Connection, run: RunRecord) -> None:
     """Raise OwnershipLost if another has taken over the lease of the run, or of a step, under which it is written.
 
-    Until the end of the transaction nobody can take it.
+    Until the end of the transaction, other holders can't take it.
     """
     wanted = {named(run.id): run.term} | {f"{run.id}/{step}": term for step, term in run.step_terms.items()}
     query = select(leases.c.name, leases.c.term).where(leases.c.name.in_(list(wanted))).order_by(leases.c.name)
@@ -234,7 +234,7 @@ def run_contexts(db: Connection, run: RunRecord, now: datetime) -> tuple[int, in
 
 
 def _only(db: Connection, query: Any, make: Callable[[], int]) -> int:
-    """Return the id that a query finds; if there is none, make the row, of which there is one only."""
+    """Return the id that a query finds; if it finds nothing, make the row, which exists only once."""
     known = db.execute(query).scalar()
     if known is None:
         exclusively(db)

@@ -1,4 +1,4 @@
-"""Records in a file of SQLite: its connections and transactions, the turns of its writers, and what changes in it."""
+"""Records in a file of SQLite: its connections and transactions, the turns of its writers, and notices of changes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _BUSY_SECONDS = 30.0
 class SQLiteFile(Database):
     """A file, shared by the processes of one machine, which a kill leaves readable: SQLite's WAL, `synchronous=FULL`.
 
-    Writers wait in turn for a lock beside it. SQLite itself lets a waiting one sleep ever longer, and others pass it.
-    Once the file is there, nothing but SQLite opens it or what SQLite keeps beside it: closing it again would end all
-    locks that SQLite has on it for this process, and writes of others would be lost.
+    Writers wait in turn for a lock beside it. SQLite itself lets a waiting writer sleep ever longer, and others pass
+    it. Once the file is there, only SQLite may open it and the files that SQLite keeps beside it: closing it again
+    would end all locks that SQLite has on it for this process, and writes of others would be lost.
     """
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
@@ -85,6 +85,6 @@ class SQLiteFile(Database):
         return held
 
     def changes(self) -> str:
-        """See `Database`. By a connection of its own, which SQLite tells of the writes of all others."""
+        """See `Database`. By a connection of its own, which sees the writes of all other connections."""
         with self._in_words(), self._lock:
             return str(self._watching().execute("PRAGMA data_version").fetchone()[0])

@@ -1,8 +1,8 @@
-"""The tables: those of ML Metadata's schema 10, which its own library opens, and beside them ours, `tfoperator_*`.
+"""The tables of ML Metadata's schema 10, which its own library opens, and beside them our tables, `tfoperator_*`.
 
-ML Metadata: https://github.com/google/ml-metadata. Names are in lower case, as PostgreSQL makes them of its statements,
-and SQLite ignores the case. It enforces no relations between tables. Its indexes of properties are left out: those of
-PostgreSQL refuse texts over 2.7 KB, and no query of ours needs them.
+ML Metadata: https://github.com/google/ml-metadata. Names are in lower case, since PostgreSQL converts the names in ML
+Metadata's statements to lower case, and SQLite ignores the case. ML Metadata enforces no relations between tables. Its
+indexes of properties are left out: PostgreSQL's indexes refuse texts over 2.7 KB, and our queries don't need them.
 """
 
 from __future__ import annotations

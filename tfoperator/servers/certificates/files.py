@@ -1,6 +1,6 @@
 """A certificate renewed by another program, such as cert-manager: read from a directory, and again when it changes.
 
-The files are checked every few seconds: those of a mounted Secret are symbolic links that change elsewhere. A
+The files are checked every few seconds: a mounted Secret's files are symbolic links that change elsewhere. A
 certificate and its key are read separately, so a pair that doesn't match may be an update in progress: it is
 read again.
 """
@@ -24,8 +24,8 @@ _MAX_BYTES = 1 << 20
 class CertificateFiles(Repetition):
     """Calls `on_certificate`, from its own thread, with `tls.crt` and `tls.key` of a directory. `start`, `stop` once.
 
-    `on_certificate` raises CertificateError for unusable ones. Missing or invalid files are reported once; the previous
-    certificate stays in use.
+    `on_certificate` raises CertificateError for an unusable certificate. Missing or invalid files are reported once;
+    the previous certificate stays in use.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ class CertificateError(ValueError):
 
 
 class KeyPair(msgspec.Struct, frozen=True):
-    """A certificate (followed by intermediate ones, if any) and its private key, both PEM."""
+    """A certificate (followed by intermediate certificates, if any) and its private key, both PEM."""
 
     certificate: bytes
     key: bytes
@@ -59,7 +59,7 @@ def make_authority(common_name: str, now: datetime, validity: timedelta) -> KeyP
 
 
 def make_certificate(authority: KeyPair, hosts: Collection[str], now: datetime, validity: timedelta) -> KeyPair:
-    """Return a new server certificate for these host names and IP addresses; it doesn't outlive its authority.
+    """Return a new server certificate for these host names and IP addresses; it doesn't outlast its authority.
 
     Raises CertificateError for an invalid authority.
     """
@@ -161,7 +161,7 @@ def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Key
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    # In the form of `split`, so that a bundle's certificates can be compared with new ones.
+    # In the form of `split`, so that a bundle's certificates can be compared with new certificates.
     (public,) = split(certificate.public_bytes(serialization.Encoding.PEM))
     return KeyPair(public, private)
 

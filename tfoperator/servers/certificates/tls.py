@@ -1,4 +1,4 @@
-"""A server's TLS context from PEM in memory, and servers that use one: the key is not written to disk if possible."""
+"""A server's TLS context from PEM in memory, and its servers: the key is not written to disk if possible."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ ALLOWED_SECONDS = 60.0
 REFUSED_SECONDS = 10.0
 """How long a refusal is cached."""
 KNOWN_SECONDS = 3600.0
-"""How long a token counts as known after its last success: its reviews don't count for the limits of unknown ones."""
+"""How long a token counts as known after its last success: its reviews don't count for the limits of unknown tokens."""
 ANSWER_SECONDS = 4.0
 """How long a request waits for the API server, less than a scraper's own time-out."""
 REMEMBERED = 1024

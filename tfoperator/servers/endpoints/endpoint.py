@@ -18,8 +18,8 @@ LIMITS = Limits(connections=512, per_source=16, request_seconds=5.0)
 class _Page:
     """Makes a page in a separate thread, so that no other page waits for it.
 
-    One at a time: requests that arrive meanwhile share the next one, so that many clients cost no more than one that
-    repeats its request.
+    It makes one page at a time: requests that arrive meanwhile share the next page, so that many clients cost no more
+    than one client that repeats its request.
     """
 
     def __init__(self, make: Callable[[], Answer], path: str) -> None:
@@ -48,7 +48,7 @@ class Endpoint(HttpServer):
     def __init__(
         self, address: Address, routes: Mapping[str, Callable[[], Answer]], *, name: str, limits: Limits = LIMITS
     ) -> None:
-        """Listens at once. Raises ListenError. Port 0 selects a free one."""
+        """Listens at once. Raises ListenError. Port 0 selects a free port."""
         self._pages = {path: _Page(make, path) for path, make in routes.items()}
         super().__init__(address.host, address.port, name=name, limits=limits)
 

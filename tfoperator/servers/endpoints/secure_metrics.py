@@ -48,7 +48,7 @@ class SecureEndpoint(TlsServer, Endpoint):
         limits: Limits = LIMITS,
         clock: Clock | None = None,
     ) -> None:
-        """Listens at once. Raises ListenError. Port 0 selects a free one."""
+        """Listens at once. Raises ListenError. Port 0 selects a free port."""
         self._clock = clock or SystemClock()
         self._client = client
         self._reviews = AccessReviews(client, clock=self._clock)

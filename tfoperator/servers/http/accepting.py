@@ -19,14 +19,14 @@ _LET_IN_PER_TURN = 8
 _PAUSE_SECONDS = 0.005
 """A newcomer at a full server ends the oldest connection. Thus the rate of newcomers is bounded, 1,600 a second: a
 request that comes at once is read before its connection is the oldest, for 128 places last for 80 ms, and for 16 turns
-of the loop however busy that is. Other connections wait here. Sources that had no answer yet get a quarter of the
-turns, and leave the others unused: a handshake of TLS costs them nothing and the server a millisecond."""
+of the loop however busy that is. Other connections wait here. Sources that had no answer yet get only a quarter of the
+turns, even if other turns are free: a handshake of TLS costs them nothing and the server a millisecond."""
 _MOST_WAITING = 1024
-"""As many as wait in the kernel's queue for a socket, where a probe would wait behind 1,000 strangers for seconds."""
+"""As many as in the kernel's queue for a socket, where a probe would wait behind 1,000 strangers for seconds."""
 
 
 class Acceptor:
-    """Passes each connection to `let_in`, with its source; those of sources that `knows` first.
+    """Passes each connection to `let_in`, with its source; connections of sources that `knows` come first.
 
     `out_of_files` is called when no connection can be accepted, to make room where that is possible.
 
@@ -79,7 +79,7 @@ class Acceptor:
         loop.add_reader(self._socket, self._accept, loop)
 
     def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Accept waiting connections; not all at once, which would block the loop for the open ones."""
+        """Accept waiting connections; not all at once, which would block the loop for the open connections."""
         for _ in range(_ACCEPTED_PER_TURN):
             if len(self._known) + len(self._strangers) >= self._most_waiting:
                 self._pause(loop, _PAUSE_SECONDS)
@@ -103,7 +103,7 @@ class Acceptor:
             self._let_some_in(loop)
 
     def _let_some_in(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let in the next ones that wait: each fourth turn is a stranger's, and no other one is."""
+        """Let in the next waiting connections: each fourth turn is a stranger's, and the others are known sources'."""
         self._next = None
         if self._known or self._strangers:
             self._next = loop.call_later(_PAUSE_SECONDS, self._let_some_in, loop)

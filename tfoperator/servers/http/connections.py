@@ -1,4 +1,4 @@
-"""The open connections of a server, and which to close for a new one. Used only in the loop's thread."""
+"""The open connections of a server, and which to close for a new connection. Used only in the loop's thread."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ class Connection:
     """One connection. While it is `busy` its request is complete and its response is being computed.
 
     `streaming`: with a response that has no end, so that stopping does not wait for it. `received` are the bytes of the
-    request's body, until the response is computed, and `unsent` those of the response, until its last byte is sent.
-    `handed_over`: asyncio made a transport of the socket, and closes it. `left`: its client has ended it, or its half.
+    request's body, until the response is computed, and `unsent` are the bytes of the response, until its last byte is
+    sent. `handed_over`: asyncio made a transport of the socket, and closes it. `left`: its client has ended it, or its
+    half.
     """
 
     def __init__(self, plain: socket.socket, source: str, now: float) -> None:
@@ -38,7 +39,7 @@ class Connection:
         self.transport: asyncio.WriteTransport | None = None
 
     def left_by_client(self) -> None:
-        """End the stream that it sends: nobody reads it any more. What was asked before that is answered."""
+        """End the stream that it sends, which has lost its reader. Requests that came before are answered."""
         self.left = True
         if self.streaming and self.task is not None:
             self.task.cancel()
@@ -57,7 +58,10 @@ class Connection:
 
 
 class Places:
-    """The open connections, the oldest first. Subclasses decide which has to go for another; here all may stay."""
+    """The open connections, the oldest first.
+
+    Subclasses decide which connection has to end for another; here all may stay.
+    """
 
     def __init__(self) -> None:
         self._all: dict[Connection, None] = {}
@@ -88,25 +92,25 @@ class Places:
         return True
 
     def trust(self, connection: Connection) -> None:
-        """Take a note that the server trusts the sender of a request on this connection."""
+        """Note that the server trusts the sender of a request on this connection."""
 
     def answered(self, connection: Connection) -> None:
-        """Take a note that this source asked for what is served here."""
+        """Note that this source has requested a page that is served here."""
 
     def bound_unsent(self) -> bool:
-        """End connections that hold too much of responses; return whether one was ended."""
+        """End connections with too many unsent bytes of responses; return whether a connection was ended."""
         return False
 
     def bound_received(self) -> bool:
-        """End a connection that holds too much of requests; return whether one was ended."""
+        """End a connection with too many bytes of requests; return whether a connection was ended."""
         return False
 
     def out_of_files(self) -> None:
-        """End what may be ended, for the process has no free file descriptor."""
+        """End connections that may be ended, for the process has no free file descriptor."""
 
 
 class PlacesBySource(Places):
-    """A bounded number of places, and of places of one source, for servers that any machine can reach."""
+    """A bounded number of connections, in all and per source, for servers that any machine can reach."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__()
@@ -114,7 +118,7 @@ class PlacesBySource(Places):
         self._known: LRUCache[str, None] = LRUCache(_MAX_KNOWN)  # the sources that had an answer
 
     def answered(self, connection: Connection) -> None:
-        """Take a note that this source asked for what is served here."""
+        """Note that this source has requested a page that is served here."""
         self._known[connection.source] = None
 
     def knows(self, source: str) -> bool:
@@ -122,13 +126,13 @@ class PlacesBySource(Places):
         return source in self._known
 
     def make_room(self, source: str, now: float) -> bool:
-        """Return whether this source may have one more connection, after ending one that waits for its client.
+        """Return whether this source may have one more connection, after ending a connection that waits for its client.
 
         Only a complete request whose response is computed, or a stream, holds its place in a full server. A connection
-        that rests, that still sends a request, or that does not read its response is ended, the oldest first: who asks
-        at once is served before it is the oldest, however many others come. While sources that had an answer have half
-        of the places or less, others end each other: a handshake takes time, and API servers begin one for each review
-        whose connection was ended.
+        that rests, that still sends a request, or that does not read its response is ended, the oldest first: a client
+        that sends its request at once is served before its connection is the oldest, however many others come. While
+        sources that had an answer have half of the places or less, connections of other sources end each other: a
+        handshake takes time, and API servers begin one for each review whose connection was ended.
         """
         own = [one for one in self._all if one.source == source]
         if len(own) >= self._limits.per_source:
@@ -148,7 +152,7 @@ class PlacesBySource(Places):
         return True
 
     def bound_unsent(self) -> bool:
-        """End the connections that read least while all unsent responses exceed the limit, or one source's half of it.
+        """End the connections that read least while all unsent responses exceed the limit, or a source's half of it.
 
         Returns whether one was ended. One response may be larger than that.
         """
@@ -164,7 +168,7 @@ class PlacesBySource(Places):
             ended = True
 
     def bound_received(self) -> bool:
-        """End a connection that still sends if all bodies received exceed the limit, or one source's half of it.
+        """End a connection that still sends if all received bodies exceed the limit, or a source's half of it.
 
         Returns whether one was ended.
         """

@@ -36,7 +36,10 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A response. `headers` are additional ones, without control characters. `last`: the connection ends after it."""
+    """A response. `headers` are added to the usual headers, and have no control characters.
+
+    `last`: the connection ends after it.
+    """
 
     body: bytes
     status: HTTPStatus = HTTPStatus.OK
@@ -52,7 +55,7 @@ def _nothing() -> None:
 class StreamedAnswer(msgspec.Struct, frozen=True):
     """A response of unknown length, which is closed when the client leaves.
 
-    The next chunk is taken from `chunks` when the last one was sent, so a slow client slows it down. `over` is called
+    The next chunk is taken from `chunks` when the last chunk was sent, so a slow client slows it down. `over` is called
     once when the response has ended, also when its first chunk was never taken: a generator that never began has no
     end of its own.
     """
@@ -76,7 +79,7 @@ class WebSocket(Protocol):
         """Send a message, and wait until the client has room. Raises ConnectionError when it is gone."""
 
     async def close(self) -> None:
-        """Say goodbye, and wait a moment for the client's. Idempotent; nothing can be sent afterwards."""
+        """Send a close message, and wait a moment for the client's. Idempotent; `send` fails afterwards."""
 
 
 class WebSocketAnswer(msgspec.Struct, frozen=True):
@@ -119,7 +122,7 @@ class _Parts:
 
 
 def parse_head(head: bytes) -> Request:
-    """Return the request without its body. Raises Refusal for an ambiguous one."""
+    """Return the request without its body. Raises Refusal for an ambiguous request."""
     parts = _Parts()
     parser = HttpRequestParser(parts)
     version = head.partition(b"\r\n")[0][-9:]

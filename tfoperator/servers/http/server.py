@@ -1,8 +1,8 @@
-"""The HTTP/1.1 server of every endpoint of ours: one thread serves all connections.
+"""The HTTP/1.1 server of all our endpoints: one thread serves all connections.
 
-Clients that open connections and send little must not block others. So no connection holds a thread before its request
-is complete, nor while its answer is sent; everything has a deadline; a source has a bounded number of connections; and
-a full server ends the connection that has waited longest for its client. The bytes of all requests received, and of all
+Clients that open connections and send little must not block others. So a connection needs no thread before its request
+is complete, or while its answer is sent; everything has a deadline; a source has a bounded number of connections; and a
+full server ends the connection that has waited longest for its client. The bytes of all requests received, and of all
 responses that are not read yet, are bounded, too.
 """
 
@@ -68,7 +68,7 @@ class _Streams(asyncio.StreamReaderProtocol):
 
 
 class HttpServer(ABC):
-    """Answers requests with `respond`, at one address and at added ones. `start()` once, then `stop()`.
+    """Answers requests with `respond`, at one address and at added addresses. `start()` once, then `stop()`.
 
     Thread-safe. Subclasses define `respond`, and may override the other public methods.
     """
@@ -83,14 +83,14 @@ class HttpServer(ABC):
         listening: socket.socket | None = None,
         places: Places | None = None,
     ) -> None:
-        """Listens at once, so that a taken port is detected early. Raises ListenError. Port 0 selects a free one.
+        """Listens at once, so that a taken port is detected early. Raises ListenError. Port 0 selects a free port.
 
-        It listens on the socket `listening` instead of the address, if there is one, and closes it. `places` decides
+        If `listening` is given, it listens on this socket instead of the address, and closes it. `places` decides
         which connections it has; without it, the limits on sources do.
         """
         self.draining = False
         self.log = StrangersLog(logger)
-        """For what clients cause."""
+        """For lines that clients cause."""
         self._limits = limits
         if listening is None:
             listening = listen(host, port, name)
@@ -113,7 +113,7 @@ class HttpServer(ABC):
     def trusts(self, request: Request) -> bool:  # noqa: ARG002 - subclasses look at it
         """Return whether the head of a request shows that its sender may send a body, and more requests.
 
-        Its connection keeps its place then, where `places` heeds that. It is called before the body is read.
+        Then its connection keeps its place, if `places` supports that. It is called before the body is read.
         """
         return True
 
@@ -121,7 +121,7 @@ class HttpServer(ABC):
         """Prepare what `respond` needs, in the loop's thread, before the first connection is accepted."""
 
     async def end_streams(self) -> None:  # noqa: B027 - most streams can be cut off
-        """Let the streams end by themselves when the server stops; those that go on afterwards are cut off."""
+        """Let the streams end by themselves when the server stops; streams that go on afterwards are cut off."""
 
     def context(self) -> ssl.SSLContext | None:
         """Return the TLS context of the next connection; None for plain text."""
@@ -144,7 +144,10 @@ class HttpServer(ABC):
         return self._port
 
     def listen_also(self, listening: socket.socket) -> None:
-        """Accept connections on this socket, too, once started. It is closed with the server, or now if that ended."""
+        """Accept connections on this socket, too, once started.
+
+        It is closed with the server, or now if the server has ended.
+        """
         listening.setblocking(False)
         acceptor = self._acceptor(listening)
         with self._lock:
@@ -215,7 +218,7 @@ class HttpServer(ABC):
             await asyncio.wait(under_way, timeout=_DRAIN_SECONDS)
 
     async def streams_ended(self, seconds: float) -> None:
-        """Wait until no response is streamed any more, at most so long. Call it in the loop."""
+        """Wait for the end of all streamed responses, at most so long. Call it in the loop."""
         streaming = [one.task for one in self._connections if one.streaming and one.task is not None]
         if streaming:
             await asyncio.wait(streaming, timeout=seconds)
@@ -243,7 +246,7 @@ class HttpServer(ABC):
         connection = Connection(plain, source, self._loop.time())
         self._connections.add(connection)
         connection.task = self._loop.create_task(self._serve(connection))
-        # Not in the task: one that is cancelled before its first step runs no code.
+        # Not in the task: a task that is cancelled before its first step runs no code.
         connection.task.add_done_callback(partial(self._ended, connection))
 
     def _ended(self, connection: Connection, _task: asyncio.Task[None]) -> None:
@@ -319,7 +322,7 @@ class HttpServer(ABC):
             else:
                 last = last or answer.last
                 self._write(connection, writer, answer, last=last, is_head=head.method == "HEAD")
-                del answer  # what is not sent yet is in the transport's buffer, once
+                del answer  # the transport's buffer has the unsent bytes: keep no second copy
                 await self._drained(connection, writer)
             seconds = limits.idle_seconds
             if unread:
@@ -331,9 +334,9 @@ class HttpServer(ABC):
     async def _answer(
         self, connection: Connection, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[Request, AnyAnswer, bool]:
-        """Return the head of the request that begins with this byte, its response, and whether there is more to read.
+        """Return the head of the request that begins with this byte, its response, and whether more bytes follow.
 
-        The body of the request is dropped: it must not stay beside the response, until the client has read that.
+        The body of the request is dropped: it must not stay in memory until the client has read the response.
         """
         head = Request("HEAD" if first == b"H" else "", "", {})  # until it is read
         try:
@@ -353,7 +356,7 @@ class HttpServer(ABC):
     async def _admit(
         self, connection: Connection, head: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[Request, bytes]:
-        """Return the head of a request with what is known of its sender, and the body of a trusted one."""
+        """Return the head of a request with the facts about its sender, and the body if the sender is trusted."""
         trusted = self.trusts(head)
         head = msgspec.structs.replace(head, source=connection.source, trusted=trusted)
         if not trusted:

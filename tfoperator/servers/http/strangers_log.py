@@ -1,4 +1,4 @@
-"""A log for what clients cause: anybody may be one, and a flood of bad requests must not fill the disk."""
+"""A log for lines that clients cause: anybody may be a client, and a flood of bad requests must not fill the disk."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 LINES_PER_SOURCE = 10
-"""In a minute: enough to see what a client does wrong."""
+"""In a minute: enough to see a client's mistake."""
 LINES = 100
 """In a minute, of all sources together."""
 
 
 class StrangersLog(logging.LoggerAdapter[logging.Logger]):
-    """Write at most `LINES_PER_SOURCE` lines of a source in a minute; the next line says how many were left out.
+    """Write at most `LINES_PER_SOURCE` lines of a source in a minute; the next line counts the lines left out.
 
     The keyword `source` of each method is the client's; without it, a line counts for a source of its own. Lines at
     DEBUG are not bounded. Thread-safe.
@@ -31,7 +31,7 @@ class StrangersLog(logging.LoggerAdapter[logging.Logger]):
         self._left_out = 0
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        """Write a line unless its source has had its share; every other method calls this."""
+        """Write a line unless its source has used up its share; every other method calls this."""
         source = str(kwargs.pop("source", ""))
         if level > logging.DEBUG:
             with self._lock:

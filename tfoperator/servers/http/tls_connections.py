@@ -1,8 +1,8 @@
 """TLS for accepted connections, with small buffers.
 
 asyncio gives each TLS connection a buffer of 256 KiB: 160 MiB where both TLS servers of the operator are full of
-clients that send nothing. A TLS record has 16 KiB. asyncio has no option for it, so these connections have a protocol
-of their own; the connections of other code in this process are left as they are.
+clients that send nothing. A TLS record has 16 KiB. asyncio has no option for the buffer's size, so these connections
+have a protocol of their own; the connections of other code in this process are left as they are.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def accept_tls(
 ) -> None:
     """Shake hands over an accepted connection, and give its transport to `protocol.connection_made`.
 
-    It is `loop.connect_accepted_socket` with `ssl`, whose defaults the seconds have, too. Raises OSError (SSLError,
+    It is `loop.connect_accepted_socket` with `ssl`, and has the same default time-outs. Raises OSError (SSLError,
     ConnectionError) if there is no TLS connection then; the socket is closed.
     """
     loop = asyncio.get_running_loop()
@@ -50,11 +50,12 @@ async def accept_tls(
         transport, _ = await loop.connect_accepted_socket(lambda: secured, connection)
         await shaken
     except BaseException as error:
-        shaken.cancel()  # nobody waits for its error any more
+        shaken.cancel()  # its error has no reader any more
         if transport is not None:
             transport.abort()
-        # Frames of asyncio, and this one by `shaken`, refer to the error that refers to them. These circles would stay
-        # until a full garbage collection, with the connection's buffers: thousands of clients would fill the memory.
+        # Frames of asyncio, and this frame by `shaken`, refer to the error that refers to them. These circles would
+        # stay until a full garbage collection, with the connection's buffers: thousands of clients would fill the
+        # memory.
         error.with_traceback(None)
         raise
     finally:

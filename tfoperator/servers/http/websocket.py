@@ -1,7 +1,7 @@
-"""WebSockets: messages in both directions over a connection that began with a request. Imported when one is opened.
+"""WebSockets: messages in both directions over a connection that began with a request.
 
-The frames are taken apart and made by the `websockets` package, without its input and output. Compression is not
-offered: a small message can't become a large one.
+Imported when a WebSocket is opened. The frames are taken apart and made by the `websockets` package, without its input
+and output. Compression is not offered: a small message can't become a large message.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HEADERS = (
 )  # fmt: skip
 _PIECE = 64 << 10
 _HEARTBEAT_SECONDS = 30.0
-"""A client that is silent for so long is asked for a sign of life, and gone after as long again."""
+"""A client that is silent for so long gets a ping, and counts as gone after as long again."""
 _GOODBYE_SECONDS = 1.0
 _QUIET = logging.Logger("frames of WebSockets", logging.CRITICAL + 1)
 """The library logs frames and ends of connections; the mistakes of clients fill no log."""
@@ -57,7 +57,7 @@ class AcceptedWebSocket:
             max_size=most,
             logger=_QUIET,
         )
-        # Its own parser has narrower limits than this server: what it has to know, and no more.
+        # The library's parser has narrower limits than this server, so it gets only the necessary headers.
         headers = Headers((name, request.headers[name]) for name in _HEADERS if name in request.headers)
         self._protocol.receive_data(Handshake("/", headers).serialize())
         asked = self._protocol.events_received()
@@ -74,7 +74,7 @@ class AcceptedWebSocket:
         try:
             self._protocol.send_binary(data)
         except InvalidState:
-            self._flush()  # a farewell that came in the same moment is answered
+            self._flush()  # a close message that came in the same moment is answered
             raise ConnectionResetError("the WebSocket is closed") from None
         self._flush()
         await self._writer.drain()
@@ -92,7 +92,7 @@ class AcceptedWebSocket:
             await self._receive()
 
     async def close(self) -> None:
-        """Say goodbye, and wait a moment for the client's. Idempotent; nothing can be sent afterwards."""
+        """Send a close message, and wait a moment for the client's. Idempotent; `send` fails afterwards."""
         self._heartbeat.cancel()
         if self._protocol.state is State.OPEN:
             self._protocol.send_close(CloseCode.NORMAL_CLOSURE)

@@ -143,7 +143,7 @@ async def send_stream(
 ) -> None:
     """Send the chunks until there are no more; an empty chunk also ends it. Cancel it when the client has left.
 
-    To a client that takes chunks they are sent as such, so it sees whether it has them all. Raises TimeoutError if the
+    A client that takes chunks gets chunks, so it notices whether the response is complete. Raises TimeoutError if the
     client does not read a chunk within `seconds`, and the errors of `chunks`, which is closed in every case.
     """
     in_chunks = request.takes_chunks
@@ -164,8 +164,8 @@ async def send_stream(
 async def drained(writer: asyncio.StreamWriter, seconds: float | None) -> None:
     """Return when the client has read all that was written. Raises TimeoutError after `seconds`.
 
-    The loop has a turn in any case: with requests that have all been received, and with chunks that are all there,
-    there would be none, so a connection could not be seen to be lost. asyncio logs a line for each write after that.
+    The loop has a turn in any case. Otherwise, if all requests have been received and all chunks are there, the loop
+    would never have a turn and could not notice a lost connection. asyncio logs a line for each write after the loss.
     """
     await asyncio.sleep(0)
     if writer.transport.get_write_buffer_size() or writer.transport.is_closing():

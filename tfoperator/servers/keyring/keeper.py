@@ -50,7 +50,7 @@ class KeyringKeeper(Repetition):
         validity: timedelta,
         clock: Clock,
     ) -> None:
-        """`hosts` are the names and addresses in the certificate, which is valid that long; `owner` is its server."""
+        """`hosts` are the names and addresses in the certificate, valid for `validity`; `owner` is its server."""
         self._secret = secret
         self._hosts = frozenset(hosts)
         self._validity = validity
@@ -64,11 +64,11 @@ class KeyringKeeper(Repetition):
         super().__init__(self._look, seconds=_LONGEST_PAUSE, clock=clock, name=f"{owner}-certificate")
 
     def publish(self, keyring: Keyring) -> float:  # noqa: ARG002 - for subclasses
-        """Have clients trust a keyring; return the seconds until the next attempt, if it must be later."""
+        """Make clients trust a keyring, if that is possible now; return the seconds until the next attempt."""
         return LOOK_SECONDS
 
     def seconds_until_trusted(self, keyring: Keyring) -> float:  # noqa: ARG002 - for subclasses
-        """Return how long this keyring's certificate must not be used yet; 0 or less if it may."""
+        """Return for how many seconds this keyring's certificate must not be used yet; 0 or less if it may be used."""
         return 0.0
 
     def _look(self) -> float:

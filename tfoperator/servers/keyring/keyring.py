@@ -1,9 +1,9 @@
 """A server's certificate, the authorities that sign it, and their renewal without a failed request.
 
-An authority signs one certificate, and is published a whole period earlier: beside the present certificate a
-keyring holds the authority of the *next* one. So when a certificate is renewed, every client has trusted its issuer
-for weeks, and replicas may adopt it one after the other; the previous issuer stays trusted meanwhile. No key
-of an authority that signed a certificate in use exists any more. No I/O, only random keys.
+An authority signs one certificate, and is published a whole period earlier: beside the present certificate a keyring
+holds the authority of the *next* one. So when a certificate is renewed, every client has trusted its issuer for weeks,
+and replicas may adopt it one after the other; the previous issuer stays trusted meanwhile. The key of an authority that
+signed a certificate in use is gone. No I/O, only random keys.
 """
 
 from __future__ import annotations
@@ -31,18 +31,19 @@ _RENEW_AT = 2 / 3
 _AUTHORITY_NAME = "tfoperator server CA"
 
 _AUTHORITY_LIVES = 4
-"""An authority's lifetime, in lifetimes of certificates: it waits 2/3 of one before it signs, and outlasts its own."""
+"""An authority's lifetime, in lifetimes of certificates: it waits 2/3 of such a lifetime before it signs, and outlasts
+the certificates that it has signed."""
 
 _TRUSTED_LIMIT = 4
-"""The next issuer, the present one, the previous one, and one more for a replica that was long disconnected."""
+"""The next issuer, the present issuer, the previous issuer, and a fourth for a replica that was long disconnected."""
 
 _CERTIFICATE, _KEY, _BUNDLE, _NEXT_KEY = "tls.crt", "tls.key", "ca.crt", "next-ca.key"
 
 
 class Keyring(msgspec.Struct, frozen=True):
-    """A server certificate, the authorities to trust (PEM, the newest first), and the newest one's key.
+    """A server certificate, the authorities to trust (PEM, the newest first), and the newest authority's key.
 
-    `issuer` is the one of them that has signed the certificate.
+    `issuer` is the authority that has signed the certificate.
     """
 
     serving: KeyPair
@@ -72,7 +73,10 @@ def new_keyring(hosts: Collection[str], now: datetime, validity: timedelta, trus
 
 
 def renewed(keyring: Keyring, hosts: Collection[str], now: datetime, validity: timedelta) -> Keyring:
-    """Return a keyring with the next certificate, by the authority made for it; a new one if that expires too soon."""
+    """Return a keyring with the next certificate, signed by the authority made for it.
+
+    Returns a new keyring if that authority expires too soon.
+    """
     issuer = KeyPair(keyring.trusted[0], keyring.next_key)
     if facts(issuer.certificate).ends < now + validity:
         return new_keyring(hosts, now, validity, keyring.trusted)
@@ -95,7 +99,7 @@ def encode_keyring(keyring: Keyring) -> dict[str, bytes]:
 
 
 def decode_keyring(data: dict[str, bytes]) -> Keyring:
-    """Return what `encode_keyring` wrote. Raises CertificateError if an entry is missing or they don't match."""
+    """Return what `encode_keyring` wrote. Raises CertificateError if an entry is missing or the entries don't match."""
     missing = [name for name in (_CERTIFICATE, _KEY, _BUNDLE, _NEXT_KEY) if not data.get(name)]
     if missing:
         raise CertificateError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")

@@ -1,6 +1,6 @@
 """The Secret that holds the keyring of all replicas; the first replica creates it.
 
-If two replicas write at once the API server refuses one: its create finds the name taken, its update has an
+If two replicas write at once, the API server refuses one write: its create finds the name taken, or its update has an
 outdated version. That replica then reads the other's keyring.
 """
 
@@ -59,7 +59,7 @@ class KeyringSecret:
     ) -> Keyring:
         """Return the keyring of all replicas: the Secret's, created if there is none, or renewed if due.
 
-        A keyring that replaces an unusable one has `trusted` among its authorities. Raises CertificateError,
+        A keyring that replaces an unusable keyring has `trusted` among its authorities. Raises CertificateError,
         too.
         """
         for _ in range(_ATTEMPTS):

@@ -1,7 +1,7 @@
 """From the reports of replicas and the current status to the new status. No I/O.
 
-Each replica of the operator receives some of a job's reports and writes these. So the status is a join: of
-each training replica the newest report counts, whichever operator replica received it, and no write removes newer data.
+Each replica of the operator receives some of a job's reports and writes these. So the status is a join: of each
+training replica the newest report counts, whichever operator replica received it, and a write never removes newer data.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _RANKS = (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER, ReplicaType
 
 
 def overlaid(before: ProgressReport | None, report: ProgressReport) -> ProgressReport:
-    """Return a replica's new report over its last one: fields that it lacks keep their values.
+    """Return a replica's new report over its last report: fields that the new report lacks keep their values.
 
-    An estimate of the remaining time is valid for its own report: progress without one removes it.
+    An estimate of the remaining time is valid for its own report: progress without an estimate removes it.
     """
     if before is None:
         return msgspec.structs.replace(report, metrics=_bounded(report.metrics))
     remaining = report.estimated_remaining_seconds
     if remaining is None and report.percentage is None and report.step is None:
         remaining = before.estimated_remaining_seconds
-    # New ones first: these are kept if there are more than a status holds.
+    # New metrics first: these are kept if there are more than a status holds.
     metrics = {one.name: one for one in report.metrics}
     for one in before.metrics:
         metrics.setdefault(one.name, one)
@@ -96,7 +96,7 @@ def merged(job: TFJob, reports: Mapping[str, ProgressReport]) -> TrainingProgres
 
 
 def _with_said(said: TrainingProgress | None, reports: Mapping[str, ProgressReport]) -> dict[str, ProgressReport]:
-    """Return the newest report of each replica; those in the status may come from another process."""
+    """Return the newest report of each replica; reports in the status may come from another process."""
     known = dict(reports)
     if said is None or not said.replica or said.report_time is None:
         return known
@@ -137,7 +137,7 @@ def _behind(
 
 
 def _slow(said: TrainingProgress | None, reports: Mapping[str, ProgressReport]) -> list[ReplicaProgress]:
-    """Return the slow replicas; of one of which another process has judged a newer report, what the status says."""
+    """Return the slow replicas; the status counts for a replica of which another process judged a newer report."""
     found = {} if said is None else {one.name: one for one in said.slow}
     for name, factor in slow_replicas(reports, tuple(found)).items():
         time, before = reports[name].time, found.get(name)

@@ -13,18 +13,18 @@ from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.base.metrics import Makers
 
 MAX_JOBS = 1000
-"""The number of jobs with their own series, the first to report: a scrape and Prometheus must handle them."""
+"""The number of jobs with their own series, the first to report: scrapes and Prometheus must be able to handle them."""
 
 _BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 _LABELS = ("job_namespace", "job_name")
 
 
 class ProgressMetrics(Collector):
-    """What the server does, and the progress of each job; shown if there is a registry. Thread-safe.
+    """The work of the server, and the progress of each job; shown if there is a registry. Thread-safe.
 
-    Reasons of what is refused are some words, those of failed writes the names of errors' classes.
+    The reason of a refusal is one of a few words. The reason of a failed write is the name of the error's class.
 
-    Only the leader shows the jobs: standbys know the same, and would only double it.
+    Only the leader shows the jobs: standbys have the same data, and would only double it.
     """
 
     def __init__(

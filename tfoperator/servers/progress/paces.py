@@ -1,4 +1,4 @@
-"""Tells from the reports of a job's replicas which of them are slow. Pure; memory is bounded per replica.
+"""Finds the slow replicas of a job from their reports. Pure; memory is bounded per replica.
 
 A pace is seconds per step, over the newest reports without the longest pause among them: an evaluation, a checkpoint.
 It is compared with the median of the replica's type. `hack/straggler_alarms.py` decides the numbers below: jitter of
@@ -13,28 +13,28 @@ from statistics import median_low
 from tfoperator.servers.progress.reports import Pace, ProgressReport
 
 _OWN_SECONDS = "step_seconds"
-"""The metric by which a program says how many seconds of a step are its own work: in synchronous training all steps
+"""The metric by which a program reports how many seconds of a step are its own work: in synchronous training all steps
 take as long as the slowest replica's."""
 
 _WINDOW, _MIN_SPAN, _MIN_GAP = 40.0, 30.0, 4.0
 """Seconds of reports that count, before which no pace is known, and between two of them: some report every step."""
 
 _PAUSE = 3.0
-"""After an interval so many times as long as the one before all begins anew: what was before is not compared with what
-others did meanwhile, perhaps on a machine that is busier now."""
+"""After an interval so many times as long as the interval before, a pace begins anew: earlier steps are not compared
+with steps of other replicas meanwhile, perhaps on a machine that is busier now."""
 
 _MIN_INTERVALS = 6
 """Before there are so many, no pace is known. So many are kept where steps are longer than the window."""
 
 _SLOW, _SLOW_NO_MORE, _SPREADS = 1.6, 1.25, 4.0
-"""The ratio to the median from which a replica is slow, and below which it is that no more. A slow one is further from
-the median than so many median distances: types with mixed machines vary."""
+"""The ratio to the median from which a replica is slow, and the ratio below which it is slow no more. A slow replica is
+also further from the median than so many median distances: types with mixed machines vary."""
 
 
 def advanced(before: Pace | None, report: ProgressReport, at: float) -> Pace | None:
-    """Return the pace after a report that came `at`, in monotonic seconds; None while there is none of a step.
+    """Return the pace after a report that came `at`, in monotonic seconds; None before the first report of a step.
 
-    Another pod, or a step that is lower than the last one, begins anew.
+    Another pod, or a step that is lower than the last step, begins a new pace.
     """
     step = report.step
     if step is None:
@@ -66,7 +66,8 @@ def seconds_per_step(pace: Pace | None, now: float) -> float | None:
 def slow_replicas(reports: Mapping[str, ProgressReport], before: Collection[str]) -> dict[str, float | None]:
     """Return the factor by which each replica (by name) is slower than the median of its type, None if it isn't slow.
 
-    Those of unknown pace, or alone in their type, are left out. `before` are those that have been slow until now.
+    Replicas of unknown pace, or alone in their type, are left out. `before` are the replicas that have been slow until
+    now.
     """
     by_type: dict[str, dict[str, float]] = {}
     now = max((one.pace.at for one in reports.values() if one.pace is not None), default=0.0)
@@ -75,7 +76,7 @@ def slow_replicas(reports: Mapping[str, ProgressReport], before: Collection[str]
             by_type.setdefault(name.rpartition("-")[0], {})[name] = seconds
     found: dict[str, float | None] = {}
     for known in by_type.values():
-        # The lower of the two in the middle: of two replicas the slower is compared with the faster.
+        # Of two values in the middle the lower: if there are two replicas, the slower is compared with the faster.
         median = median_low(known.values())
         spread = median_low(abs(one - median) for one in known.values())
         for name, seconds in known.items() if len(known) > 1 else ():

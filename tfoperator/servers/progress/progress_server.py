@@ -35,7 +35,7 @@ certificate is renewed after two thirds: so a pod can report for 243 days, at le
 class ProgressConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Where the server listens, how pods reach it, and how often it writes.
 
-    They reach it at `url`, if there is one, else behind the Service. `{port}` in `url` stands for the port in use.
+    They reach it at `url` if it is set, else behind the Service. `{port}` in `url` stands for the port in use.
     `secret` holds the certificate. `writes_per_second` is this replica's limit.
     """
 
@@ -140,7 +140,7 @@ class ProgressServer:
         return self._endpoint.is_ready()
 
     def observe(self, pod_key: str, report: ProgressReport) -> None:
-        """Take what a pod's output says of its progress, of no named replica; ignored if its program reports itself."""
+        """Take the progress from a pod's output, without a replica's name; ignored if its program reports itself."""
         pod = self._pods.find(pod_key)
         owner = None if pod is None else pod.metadata.controller
         job = None if owner is None or pod is None else self._jobs.find(object_key(pod.metadata.namespace, owner.name))
@@ -161,7 +161,7 @@ class ProgressServer:
         self._writer.stop()
 
     def _show(self, keyring: Keyring) -> None:
-        # Pods that are made from the moment on at which it is ready must trust it.
+        # Pods that are made once it is ready must trust it.
         self._on_authorities(self.url, keyring.bundle.decode())
         self._endpoint.show(keyring.serving)
         self._metrics.expiry.set(keyring.about.ends.timestamp())

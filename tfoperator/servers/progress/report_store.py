@@ -26,7 +26,10 @@ class ReportStore:
         self._reports: dict[str, dict[str, ProgressReport]] = {}  # by the job's UID, by replica
 
     def add(self, uid: str, report: ProgressReport) -> bool:
-        """Merge a report of a replica of this job into its last one; False for one of output whose program reports."""
+        """Merge a report of a replica of this job into its last report.
+
+        Returns False, and ignores the report, if it is made from output and the replica's program reports itself.
+        """
         with self._lock:
             reports = self._reports.setdefault(uid, {})
             before = reports.get(report.replica)
@@ -41,7 +44,7 @@ class ReportStore:
             return True
 
     def progress_of(self, job: TFJob) -> TrainingProgress | None:
-        """Return what the status of this job should be now; its present progress if there is no newer report."""
+        """Return the progress that the status of this job should have now: the present progress or newer reports."""
         with self._lock:
             reports = dict(self._reports.get(job.metadata.uid, ()))
         return merged(job, reports)

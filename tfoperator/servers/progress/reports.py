@@ -34,7 +34,7 @@ class InvalidReport(ValueError):
 
 
 class Pace(msgspec.Struct, frozen=True, gc=False):
-    """The steps of a replica's `pod` (its UID): the newest was reported `at`, in monotonic seconds.
+    """The steps of a replica's `pod` (its UID): the newest step was reported `at`, in monotonic seconds.
 
     `intervals` between reports are (end, seconds, steps), the oldest first.
     """
@@ -48,9 +48,9 @@ class Pace(msgspec.Struct, frozen=True, gc=False):
 class ProgressReport(msgspec.Struct, frozen=True, gc=False):
     """One report of one replica, received at `time` (UTC, whole seconds). Absent members are None.
 
-    `pod` is the UID of its pod, `pace` that of the replica until then. `observed`: it was made from the pod's output,
-    not sent by its program. `loss_not_a_number` counts this report and those before it, up to `MAX_NOT_A_NUMBER`, in
-    which the loss was no number.
+    `pod` is the UID of its pod, `pace` the pace of the replica until then. `observed`: it was made from the pod's
+    output, not sent by its program. `loss_not_a_number` counts this report and those before it, up to
+    `MAX_NOT_A_NUMBER`, in which the loss was no number.
     """
 
     replica: str
@@ -67,9 +67,9 @@ class ProgressReport(msgspec.Struct, frozen=True, gc=False):
 
 
 def reports_without_a_number(before: ProgressReport | None, report: ProgressReport) -> int:
-    """Return how many reports in a row had a loss that is no number, this one included; a report without one is none.
+    """Return how many reports in a row, up to this report, had a loss that is no number.
 
-    `before` is the replica's last report.
+    Reports without a loss are passed over. `before` is the replica's last report.
     """
     so_far, is_number = 0 if before is None else before.loss_not_a_number, loss_is_a_number(report.metrics)
     if is_number is None:
@@ -127,7 +127,7 @@ def _whole_number(field: str, value: Any, maximum: int) -> int | None:
 
 
 def _metrics(value: Any) -> dict[str, str]:
-    """Return values by name; of two with one name the last."""
+    """Return values by name; if two have the same name, the last value."""
     field = "trainerStatus.metrics"
     if value is None:
         return {}
@@ -161,7 +161,7 @@ def _check_time(value: Any) -> None:
 
 
 def _count(text: str | None) -> int | None:
-    """Return a metric as a number of steps; None if it is not one."""
+    """Return a metric as a number of steps; None if it is no such number."""
     try:
         number = float(text) if text is not None else -1.0
     except ValueError:

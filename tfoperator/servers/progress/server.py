@@ -1,7 +1,7 @@
 """The HTTPS server to which training programs report.
 
-A job's pods may report for it. The token proves which pod reports, and its name which replica that is, so nothing in
-a report must be trusted. A refusal discloses nothing that the client does not know: a token that is not for the job in
+A job's pods may report for it. The token proves which pod reports, and its name which replica that is, so the server
+need not trust the report. A refusal discloses nothing that the client does not know: a token that is not for the job in
 the path is refused before the server looks up the job.
 """
 
@@ -75,14 +75,14 @@ class ProgressEndpoint(TlsServer):
         clock: Clock,
         metrics: ProgressMetrics,
     ) -> None:
-        """Listens at once. Port 0 selects a free one. Raises ListenError."""
+        """Listens at once. Port 0 selects a free port. Raises ListenError."""
         self._verifier = verifier
         self._jobs = jobs
         self._pods = pods
         self._take = take
         self._clock = clock
         self._metrics = metrics
-        # One thread: it waits for the API server's keys, and all waiting requests wait for the same.
+        # One thread: it waits for the API server's keys, and all waiting requests wait for the same keys.
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="progress-keys")
         super().__init__(host, port, name="progress", limits=LIMITS)
 

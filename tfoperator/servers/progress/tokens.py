@@ -20,10 +20,11 @@ from tfoperator.kube.protocol.errors import UNDECODABLE, KubeError
 logger = logging.getLogger(__name__)
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512")
-"""Only asymmetric ones: with a symmetric one the public key would be the secret. Kubernetes signs by RS256 or ES*."""
+"""Only asymmetric algorithms: with a symmetric algorithm the public key would be the secret. Kubernetes signs by RS256
+or ES*."""
 
 MAX_TOKEN = 8 << 10
-"""Bytes of a token; those of pods have about one thousand."""
+"""Bytes of a token; a pod's token has about one thousand."""
 
 _CLOCK_LEEWAY = 10.0
 """Maximum clock difference in seconds."""
@@ -38,7 +39,7 @@ class TokenRefused(Exception):
 
 
 class KeysUnavailable(Exception):
-    """The cluster's keys can't be fetched, so no token can be verified for now."""
+    """The cluster's keys can't be fetched, so tokens can't be verified for now."""
 
 
 class PodIdentity(msgspec.Struct, frozen=True):
@@ -117,7 +118,7 @@ def verify(token: str, keys: PublicKeys, audience: str) -> PodIdentity:
 
 
 class UnknownKey(TokenRefused):
-    """The token names an unknown key, which may be newer than the known ones."""
+    """The token names an unknown key, which may be newer than the known keys."""
 
 
 def _pod_of(claims: Mapping[str, Any]) -> PodIdentity:
@@ -168,7 +169,7 @@ class TokenVerifier:
         return self._clock.monotonic() - self._tried_at >= _SOONEST
 
     def refresh(self) -> None:
-        """Fetch the keys, unless this was tried recently. A failure keeps the old ones."""
+        """Fetch the keys, unless this was tried recently. A failure keeps the old keys."""
         if not self._may_fetch():
             return
         self._tried_at = self._clock.monotonic()
@@ -178,5 +179,5 @@ class TokenVerifier:
         except (KubeError, ValueError) as error:
             logger.warning("can't fetch the keys that sign the tokens of pods: %s", error)
         finally:
-            # Those that waited for a slow fetch don't each begin another.
+            # So requests that waited for a slow fetch don't each begin another fetch.
             self._tried_at = self._clock.monotonic()

@@ -1,14 +1,14 @@
 """Writes the reports of jobs into their statuses: soon if few report, and at a bounded rate.
 
 A job's status is written a second after its last write at the soonest, and all jobs together have a budget. If more
-reports arrive, jobs queue up, and of each only the newest is written when its turn comes: a thousand jobs
-at 50 writes a second have a turn every 20 s. Reports that the controller's own writes included (a job's end
-carries the last ones) need no write.
+reports arrive, jobs queue up, and of each only the newest is written when its turn comes: a thousand jobs at 50 writes
+a second have a turn every 20 s. Reports that the controller's own writes included (a job's end carries the last
+reports) need no write.
 
-Nor needs the job's usage a write of its own: these carry it along where this process has a newer one.
+The job's usage needs no write of its own either: these writes carry it along where this process has a newer usage.
 
-A write names the version of the job that it is based on, as the controller's own do. So it can't revert a write of
-another replica of the operator, nor change a new job of the same name.
+A write names the version of the job that it is based on, as the controller's own writes do. So it can't revert a write
+of another replica of the operator, nor change a new job of the same name.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Keeps three things consistent: the keyring in the Secret, the CRD's authorities, and the server's certificate.
 
-One thread does it all, woken by every change of the CRD (which each renewal changes, so replicas notice each other's)
-and by time. The order prevents failed requests: a certificate is used only after its issuer has been in the
-CRD for some seconds, in which API servers notice it, unless there is no other to use. Every replica writes the Secret's
-authorities to the CRD.
+One thread does it all. Changes of the CRD and a timer wake it. Each renewal changes the CRD, so replicas notice each
+other's renewals. The order prevents failed requests: a certificate is used only after its issuer has been in the CRD
+for some seconds, in which API servers notice it, unless there is no other certificate. Every replica writes the
+Secret's authorities to the CRD.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tfoperator.servers.webhook.registration import (
 logger = logging.getLogger(__name__)
 
 _SETTLE_SECONDS = 5.0
-"""Seconds in which API servers, which watch CRDs, have certainly noticed a changed one."""
+"""Seconds in which API servers, which watch CRDs, have certainly noticed a changed CRD."""
 
 _FIRST_PACE, _LONGEST_PACE = 1.0, 60.0
 """Seconds between two writes to the CRD: another operator may claim the CRD, and two that overwrite each other must be
@@ -47,7 +47,7 @@ _QUIET_SECONDS = 600.0
 
 
 class CertificateKeeper(KeyringKeeper):
-    """A `KeyringKeeper` whose clients are the API servers that the CRD tells whom to trust."""
+    """A `KeyringKeeper` whose clients are API servers, which find the authorities to trust in the CRD."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class CertificateKeeper(KeyringKeeper):
         metrics: WebhookMetrics,
         clock: Clock,
     ) -> None:
-        """`hosts` are the names by which API servers call the webhook; certificates for them are valid that long."""
+        """`hosts` are the names by which API servers call the webhook; their certificates are valid for `validity`."""
         super().__init__(secret, hosts, on_keyring, owner="webhook", validity=validity, clock=clock)
         self._client = client
         self._target = target
@@ -96,7 +96,7 @@ class CertificateKeeper(KeyringKeeper):
     # The thread.
 
     def publish(self, keyring: Keyring) -> float:
-        """Make the CRD trust the keyring. Return the seconds until the next attempt, if it must be later."""
+        """Make the CRD trust the keyring, if that is possible now; return the seconds until the next attempt."""
         crd = self._crd
         if crd is None:
             return LOOK_SECONDS
@@ -123,7 +123,7 @@ class CertificateKeeper(KeyringKeeper):
         self._trusted_since = {one: self._trusted_since.get(one, now) for one in split(trusted_by(crd))}
 
     def seconds_until_trusted(self, keyring: Keyring) -> float:
-        """Return the seconds until API servers certainly trust the certificate, if there is another to use."""
+        """Return the seconds until API servers certainly trust the certificate; 0 if there is no other certificate."""
         shown, crd = self._shown, self._crd
         if shown is None or crd is None or not needs_conversion(crd) or shown.about.ends <= self._clock.now():
             return 0.0

@@ -1,8 +1,8 @@
 """The webhook's entry in the CRD: its address and the authorities to trust. No I/O.
 
-Only a CRD that serves more than v1 needs a conversion, so one of v1 alone stays as it is. The webhook of any other is
-replaced by this one: a CRD that a user applies again has no authorities, and one with the strategy None would return
-invalid v1alpha2 jobs.
+Only a CRD that serves more than v1 needs a conversion, so a CRD of v1 alone stays as it is. In any other CRD this
+webhook replaces the present webhook: a CRD that a user applies again has no authorities, and a CRD with the strategy
+None would return invalid v1alpha2 jobs.
 """
 
 from __future__ import annotations

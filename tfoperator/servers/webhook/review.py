@@ -40,21 +40,21 @@ _LEVELS_ABOVE = 3
 """The review, its request and the list: the levels above each object."""
 
 _MAX_EXPLAINED = 2 << 20
-"""Limit of a review that is searched for what is nested too deeply: half a second's work, and no object that an API
-server has stored is longer."""
+"""Limit of a review that is searched for parts that are nested too deeply: half a second's work. Objects that an API
+server has stored are never longer."""
 
 _MAX_SHOWN_PROBLEM = 300
 """Characters of a conversion error: the annotation, the field in it (which may be a user's key) and the reason."""
 
 
 class MalformedReview(ValueError):
-    """The request is no valid ConversionReview; the message says why."""
+    """The request is no valid ConversionReview; the message has the reason."""
 
 
 class Reviewed(msgspec.Struct, frozen=True):
     """The answer as JSON; how many objects were converted, to which version; the failure, if any.
 
-    Without a failure the version is one of the served ones, never a client's text.
+    Without a failure the version is a served version, never a client's text.
     """
 
     body: bytes

@@ -1,6 +1,6 @@
 """The HTTPS server that API servers send ConversionReviews to.
 
-API servers reuse connections. An idle one is closed later than their clients would close it: a
+API servers reuse connections. An idle connection is closed later than their clients would close it: a
 request that crosses the end of its connection fails, and is not retried. New certificates concern new connections
 only, for the same reason.
 """
@@ -38,10 +38,10 @@ class ReviewServer(TlsServer):
     """Answers reviews at one address, once it has a certificate. `start()` once, then `stop()`. Thread-safe."""
 
     def __init__(self, host: str, port: int, metrics: WebhookMetrics, limits: Limits = LIMITS) -> None:
-        """Listens at once. Port 0 selects a free one. Raises ListenError."""
+        """Listens at once. Port 0 selects a free port. Raises ListenError."""
         self._metrics = metrics
         self._pool = ThreadPoolExecutor(_MAX_CONVERSIONS, thread_name_prefix="webhook-conversion")
-        # Decoded, a body needs many times its size: several small ones at a time, or one large one.
+        # Decoded, a body needs many times its size: several small bodies at a time, or one large body.
         self._large = asyncio.Semaphore(1)
         super().__init__(host, port, name="the webhook", limits=limits)
 

@@ -23,9 +23,9 @@ from tfoperator.servers.webhook.server import ReviewServer
 class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Where the webhook listens, how API servers reach it, and the source of its certificate.
 
-    They reach it at `url`, if there is one, else behind the Service. With `cert_dir` the certificate is read from
-    there, and neither a Secret nor the CRD is touched. `shutdown_delay` are the seconds that it still answers after
-    `drain()`, since API servers don't notice at once.
+    They reach it at `url` if it is set, else behind the Service. With `cert_dir` the certificate is read from there,
+    and the Secret and the CRD stay as they are. `shutdown_delay` are the seconds that it still answers after `drain()`,
+    since API servers don't notice at once.
     """
 
     host: str

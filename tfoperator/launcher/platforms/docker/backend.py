@@ -202,7 +202,7 @@ class DockerBackend:
             return EndCause.ITSELF
 
     def _output(self, container: Container) -> bytes | None:
-        """Return output.json from the engine: a remote one writes to a directory of its own machine."""
+        """Return output.json from the engine: a remote engine writes to a directory of its own machine."""
         if not self._output_path:
             return None
         try:
@@ -247,10 +247,10 @@ class DockerBackend:
 
 
 def _worth_it(passing: frozenset[int]) -> Callable[[BaseException], bool]:
-    """Return whether a retry may help after an error: a response with one of these codes, or none at all."""
+    """Return whether a retry may help after an error: a response with one of these codes, or a missing response."""
 
     def worth_it(error: BaseException) -> bool:
-        # docker-py's errors are requests' errors, and those are OSErrors: refused, reset, timed out.
+        # docker-py's other errors come from requests, and are OSErrors: refused, reset, timed out.
         return error.status_code in passing if isinstance(error, APIError) else isinstance(error, OSError)
 
     return worth_it

@@ -51,7 +51,7 @@ def _check_socket(address: str) -> None:
 
 
 class _ContainerLog:
-    """A log stream of docker-py, with its errors converted to those of `LogReader`."""
+    """A log stream of docker-py, with its errors converted to the errors of `LogReader`."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -70,7 +70,7 @@ class _ContainerLog:
 
 
 def read_file(container: Container, path: str) -> bytes:
-    """Return a file of a container that may have ended, at most a byte more than output.json may have.
+    """Return a file of a container that may have ended, of at most one byte more than the limit of output.json.
 
     Anything but a regular file counts as an empty document, which is invalid. Raises docker's NotFound.
     """
@@ -89,7 +89,7 @@ def read_file(container: Container, path: str) -> bytes:
 
 
 def read_events(client: DockerClient, container: Container) -> Iterator[ContainerEvent]:
-    """Yield a container's events since its creation, the oldest first, and new ones for some seconds.
+    """Yield a container's events since its creation, the oldest first, and new events for some seconds.
 
     The container may be gone. Raises docker's APIError, and OSError if the stream is cut.
     """

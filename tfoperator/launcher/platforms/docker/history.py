@@ -1,10 +1,10 @@
 """Decides from an engine's events whether a container ended by itself or was stopped: a pure function.
 
 An engine keeps no trace of `docker stop` in a container's state: a program that answers SIGTERM with exit code 0 looks
-like one whose work is done. But each signal that is sent through the engine is an event `kill`, which the engine
-records while it holds the container's lock; so it comes before the event `die` of the end that it causes. (Docker
-20.10 and later, `daemon/kill.go` of Moby.) Events are kept in memory, the last 256 of all containers, so an engine
-that was restarted has none of before.
+like a program whose work is done. But each signal that is sent through the engine is an event `kill`, which the engine
+records while it holds the container's lock; so it comes before the event `die` of the end that it causes. (Docker 20.10
+and later, `daemon/kill.go` of Moby.) Events are kept in memory, the last 256 of all containers, so an engine that was
+restarted has lost its earlier events.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class EndCause(enum.Enum):
 
 
 def cause_of_end(events: Iterable[ContainerEvent], stop_signal: str = "") -> EndCause:
-    """Return the cause of a container's first end. Reads no further than to the event of this end.
+    """Return the cause of a container's first end. Reads the events up to this end.
 
-    `events` are those of one container, the oldest first; `stop_signal` is the signal that `docker stop` sends it, as
-    its config has it, "" for SIGTERM.
+    `events` are the events of one container, the oldest first; `stop_signal` is the signal that `docker stop` sends it,
+    as its config has it, "" for SIGTERM.
     """
     ending = _ENDING | {_number(stop_signal)}
     stopped = False

@@ -1,4 +1,4 @@
-"""Runs a component's container on a Docker engine: that of this machine, or a remote one."""
+"""Runs a component's container on a Docker engine: this machine's, or a remote engine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class DockerPlatformConfig(PlatformConfig):
-    """Arguments of docker-py's `containers.run`, and two additional ones.
+    """Arguments of docker-py's `containers.run`, and two additional arguments.
 
     `docker_server_url` selects the engine (by default DOCKER_HOST's), `pull` when the image is pulled:
     `missing` (the default), `always` or `never`. Merging is a recursive merge of dictionaries; lists are replaced.
@@ -47,7 +47,7 @@ class DockerPlatformConfig(PlatformConfig):
 
     @property
     def run_kwargs(self) -> Json:
-        """A copy of the arguments, including the additional ones."""
+        """A copy of the arguments, including the additional arguments."""
         return copy.deepcopy(self._run_kwargs)
 
     def with_volume(self, path: str) -> Self:

@@ -68,7 +68,7 @@ class ApiCalls:
     def delete(self, resource: Resource, name: str, uid: str) -> None:
         """Delete an object if it still exists. A failure is logged: it must not change the outcome of the launch."""
         try:
-            # A cancellation must not interrupt this: it is the reason for it.
+            # A cancellation must not interrupt this deletion, which is often the result of that cancellation.
             self._repeated(
                 f"delete {name}",
                 lambda: self.client.delete(resource, self.namespace, name, uid=uid, propagation_policy="Background"),
@@ -76,7 +76,7 @@ class ApiCalls:
                 StopSignal(),
             )
         except (NotFoundError, ConflictError):
-            pass  # gone, or replaced by another one of its name
+            pass  # gone, or replaced by another object of its name
         except KubeError as error:
             logger.warning("%s %s/%s could not be deleted: %s", resource.kind, self.namespace, name, error)
 
@@ -93,7 +93,7 @@ class ApiCalls:
         return f"{newest.reason}: {newest.message}" if newest else ""
 
     def events(self, uid: str) -> tuple[Event, ...]:
-        """Return the events about an object; none if they may not be read. Raises what `patiently` raises."""
+        """Return the events about an object; none if they may not be read. Raises the errors of `patiently`."""
         options = ListOptions(field_selector=f"involvedObject.uid={uid}", limit=500)
         try:
             page = self.patiently(

@@ -1,19 +1,17 @@
 """Decides whether a program ended by itself, or because its pod was interrupted: pure functions of times.
 
-A program that is ordered to end (by SIGTERM) may save its state and exit with 0: this exit code then says nothing about
-its work. The kubelet reports both ends alike, with the same exit code, reason and phase. So only times can show that an
-end is the program's own: it came before every order.
+A program that is ordered to end (by SIGTERM) may save its state and exit with 0: this exit code does not show whether
+its work is done. The kubelet reports both ends alike, with the same exit code, reason and phase. So only times can show
+that an end is the program's own: it came before every order.
 
-Kubernetes cuts its times to whole seconds. Of two times of one clock, the smaller one is the earlier one; two equal
-times may have had either order. So a program that ended in the second of the order counts as interrupted. Such a
-mistake costs another run of the step; the opposite mistake would hand half of an output to the next steps and to the
-cache.
+Kubernetes cuts its times to whole seconds. Of two times of one clock, the smaller time is the earlier; two equal times
+may have had either order. So a program that ended in the second of the order counts as interrupted. Such a mistake
+costs another run of the step; the opposite mistake would hand half of an output to the next steps and to the cache.
 
 The end has the time of the node's clock, a deletion has the time of the API server's clock. If the node's clock is
-ahead, an end looks later than it was: the step may be repeated without need. If the node's clock is behind, an end
-that answered the order looks earlier than it was: so the end is compared with a margin, the lag that the pod itself
-shows (`visible_lag`). A lag of less than a second is not visible, and matters only if the program answers within that
-time.
+ahead, an end looks later than it was: the step may be repeated without need. If the node's clock is behind, an end that
+followed the order looks earlier than it was. So the end is compared with a margin, the lag that the pod itself shows
+(`visible_lag`). A lag of less than a second is not visible, and matters only if the program answers within that time.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Lays pod specs over each other as in the TFX design: base, default config, component config.
 
-Each layer is a strategic merge patch, applied exactly as Kubernetes would, with some additions
-here: a volume's or variable's new source drops the old one (else the pod has both, and is refused), the order is
-that of the base followed by new items, and merges that lose an item silently (two ports of one number) are refused.
-The origin of every field is kept, since a user of three layers must see which one has set a value.
+Each layer is a strategic merge patch, applied exactly as Kubernetes would, with some additions here: a volume's or
+variable's new source drops the old source (else the pod has both, and is refused), the items of the base come first and
+then new items, and merges that lose an item silently (two ports of one number) are refused. The origin of every field
+is kept, since a user of three layers must see which layer has set a value.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _check_unique(items: list[Any], before: Mapping[str, Json], key: str, where:
 
 
 def _ordered(merged: Json, before: Any, patch: Any, keys: Mapping[str, str], path: str) -> Json:
-    """Return the items of merged lists in the order of `before`, then new ones; not where the patch sets an order."""
+    """Return the items of merged lists in the order of `before`, then new items; the patch may set another order."""
     out: Json = {}
     for name, value in merged.items():
         where = _join(path, name)

@@ -112,7 +112,7 @@ class ObjectBackend:
     def wait(self, name: str, uid: str) -> ContainerEnd:
         """Follow the object to its container's end.
 
-        Not by tenacity: failures are counted from the last time that something was heard of the object.
+        Not by tenacity: failures are counted from the last news of the object.
         """
         launch = self.launch
         launch.mailbox.clear()

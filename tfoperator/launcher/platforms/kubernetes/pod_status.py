@@ -97,9 +97,9 @@ _POD_MESSAGE_BYTES = 12 * 1024
 """The kubelet's MaxContainerTerminationMessageLength and MaxPodTerminationMessageLogLength."""
 
 _BY_KUBELET = "TerminationByKubelet"
-"""The reason of the condition DisruptionTarget if the kubelet ends a pod (lack of memory or disk, the node's
-shutdown, a critical pod). Kubelets date this condition when all containers have ended, and not when they are told to
-end (`mergePodStatus` in Kubernetes 1.37, pkg/kubelet/status): its time is no evidence."""
+"""The reason of the condition DisruptionTarget if the kubelet ends a pod (lack of memory or disk, the node's shutdown,
+a critical pod). Kubelets date this condition when all containers have ended, and not when they get the signal to end
+(`mergePodStatus` in Kubernetes 1.37, pkg/kubelet/status): its time is no evidence."""
 
 _TAKING_EVENTS = frozenset({"Evicted", "Preempting"})
 """The reasons of events about a whole pod, by which a kubelet announces that it will end the pod's containers. Before
@@ -128,7 +128,7 @@ def container_end(pod: PodView, container: str = MAIN, events: Iterable[Event] =
 
     Exit code 0 is a success if the program certainly ended before its pod was ordered to end (`interruptions`); else
     the container is lost, or has timed out. With any other exit code a container is lost if its pod was taken away at
-    any time: it costs less to run a failed program again than to fail a step for good that was only taken away.
+    any time. To run a failed program again costs less than to fail a step for good whose pod was only taken away.
 
     `events` are the events about the pod. They matter for exit code 0 alone: if a kubelet evicts a pod for its own
     limits of storage, or after a failed liveness probe, and the program ends with 0, the pod's status shows nothing.
@@ -225,7 +225,7 @@ def _interruptions(pod: PodView, terminated: ContainerStateTerminated | None) ->
 def _kubelet_orders(
     pod: PodView, container: str, terminated: ContainerStateTerminated | None, events: Iterable[Event]
 ) -> Iterator[Interruption]:
-    """Yield the orders of the kubelet to this run of the container that events tell of."""
+    """Yield the kubelet's orders to this run of the container, as events report them."""
     name, started = pod.metadata.key, terminated.started_at if terminated is not None else None
     for event in events:
         killing = event.reason == "Killing" and event.involved_object.field_path == f"spec.containers{{{container}}}"
@@ -233,14 +233,14 @@ def _kubelet_orders(
             continue
         first = event.first_timestamp or event.last_seen
         if started is not None and seconds_between(started, event.last_seen) < 0:
-            continue  # it was for an earlier run
+            continue  # the order was for an earlier run
         # An event that also stands for orders to earlier runs has no time of the last one's.
         at = first if started is None or seconds_between(started, first) >= 0 else None
         yield Interruption(f"pod {name} was stopped by its kubelet ({event.reason}): {event.message}", at)
 
 
 def _lag(pod: PodView) -> float:
-    """Return the seconds by which the clock of the pod's node is visibly behind that of the API server."""
+    """Return the seconds by which the clock of the pod's node is visibly behind the API server's clock."""
     bound = pod.metadata.creation_timestamp
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "True":
