@@ -21,7 +21,7 @@ Table = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
 
 
 def run_row(run: KeptRun, now: datetime) -> tuple[str, ...]:
-    """Return the cells of a run under RUNS_HEADER; metrics and parameters are those of its first job."""
+    """Return the cells of a run under RUNS_HEADER; metrics and parameters are from the run's first job."""
     job = run.result.jobs[0] if run.result is not None and run.result.jobs else None
     progress = job.progress if job is not None else None
     seconds = run.seconds(now)

@@ -67,7 +67,7 @@ class FolderOptions(msgspec.Struct, frozen=True):
 
 
 class DryRun(StrEnum):
-    """Who checks, without creating anything."""
+    """The program that checks, without creating anything."""
 
     NONE = "none"
     CLIENT = "client"
