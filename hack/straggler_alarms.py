@@ -54,7 +54,7 @@ MOST_SECONDS, MOST_LATE, MOST_FALSE = 60.0, 0.01, 0.01
 _TIME = datetime(2026, 1, 1, tzinfo=UTC)  # of no meaning here
 _HOUR = int(3600 / PERIOD)
 _WRITE_SECONDS = 1.0
-"""The writer waits so long at most before it writes what a job's reports say."""
+"""The writer waits so long at most before it writes the reports of a job."""
 
 _LATENCY = 0.05
 _CHECKPOINT_EVERY, _CHECKPOINT_SECONDS = 600.0, 20.0
@@ -64,7 +64,7 @@ _LONG_STEP = 2.0
 
 @dataclass
 class Replica:
-    """What a replica's program does: `pace` has the seconds of a step, relative to the usual, every five seconds."""
+    """A replica's program: `pace` has the seconds of a step, relative to the usual seconds, every five seconds."""
 
     name: str
     step_seconds: float

@@ -28,7 +28,7 @@ _ROOT = str(Path(__file__).resolve().parents[2]) + "/"
 
 
 class Function(NamedTuple):
-    """What a function took in all threads of one name: calls, and CPU seconds in itself and with all it called."""
+    """The cost of a function in all threads of one name: calls, and CPU seconds in itself and with all it called."""
 
     name: str
     calls: int

@@ -1,4 +1,4 @@
-"""What a decoder is, for whoever spoils its input."""
+"""The interface of a decoder, for programs that spoil its input."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _SHARE, _OLD_LISTS, _DELETIONS = 40, 600, 200
 
 
 class Seen(NamedTuple):
-    """What a step of a play has shown: what is wrong, "" if nothing is, what happened, and each version of each job."""
+    """A step of a play: what is wrong ("" if nothing is), what happened, and each version of each job."""
 
     wrong: str
     journal: Sequence[str]
@@ -39,7 +39,7 @@ class Seen(NamedTuple):
 
 
 class Play(NamedTuple):
-    """One that is the same each time, whichever were played before."""
+    """A play that is the same each time, whichever plays were before."""
 
     name: str
     steps: Callable[[], Iterator[Seen]]

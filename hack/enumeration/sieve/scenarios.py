@@ -31,7 +31,7 @@ def _fail(code: int, pick: float = _FIRST) -> Step:
 
 
 def _wait(seconds: float) -> Step:
-    """Nothing happens for so long, but that what is pending runs."""
+    """Return a step that only waits; meanwhile pending pods begin to run."""
     return Step(seconds, Act.RUN, value="all")
 
 

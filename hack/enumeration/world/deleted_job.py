@@ -1,8 +1,8 @@
 """A job that somebody deletes at one moment of a scenario, and what must be left of it: nothing, soon.
 
-The watches of an operator are independent. So after the deletion those of some kinds are late, and each event is
-followed by all the work that it causes before the next one is shown: whatever the operator makes of one event alone, it
-makes here.
+The watches of an operator are independent. So after the deletion the watches of some kinds are late, and after each
+event the operator does all the work that it causes before the next event is shown: whatever the operator makes of one
+event alone, it makes here.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class DeletedJob:
         else:
             self._world.release()
 
-    # What is left.
+    # The remains.
 
     def late(self) -> Iterator[Violation]:
         """Yield what is left although nothing has needed it for long; once."""

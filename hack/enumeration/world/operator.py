@@ -71,9 +71,9 @@ def _subclasses(error: type[Exception]) -> list[type[Exception]]:
 
 
 class ToldClient(DirectClient):
-    """The operator's client, which calls back before and after each write, and for each request in `again`.
+    """The operator's client: calls back before and after each write, and if a process creates its object `again`.
 
-    A process that has to wait until its caches show an object that it made must not request a second one.
+    A process that has to wait until its caches show an object that it made must not create it a second time.
     """
 
     def __init__(

@@ -34,7 +34,7 @@ _DROPPED_HEADERS = frozenset(
 
 
 def parse_request(method: str, path: str, query: str) -> Request:
-    """What a path of the Kubernetes API means. Paths outside of it have no plural."""
+    """Parse a path of the Kubernetes API. Paths outside of it have no plural."""
     parts = [part for part in path.split("/") if part]
     rest = parts[2:] if parts[:1] == ["api"] else parts[3:]
     if rest[:1] == ["namespaces"] and len(rest) > 2:
@@ -88,7 +88,7 @@ class FaultProxy:
         self._thread.join(_START_SECONDS)
 
     def cut(self) -> None:
-        """Reset every connection and refuse new ones."""
+        """Reset all connections and refuse new connections."""
         self._call(self._cut)
 
     def restore(self) -> None:
@@ -256,7 +256,7 @@ class FaultProxy:
         if fault is not None and kind in (EventFault.DELAY, EventFault.SILENCE):
             await self._pause(fault.seconds)
         elif kind == EventFault.LOSE:
-            # A bookmark would not be missed, and the one that ends the initial events never comes twice.
+            # A lost bookmark has no effect, but the bookmark that ends the initial events never comes twice.
             if b'"type":"BOOKMARK"' in line[:200]:
                 await response.write(line)
             return True

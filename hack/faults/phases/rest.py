@@ -1,4 +1,4 @@
-"""Waits until a plan has come to rest: the oracle finds nothing wrong, and nothing is written any more."""
+"""Waits until a plan has come to rest: the oracle finds nothing wrong, and all writes have ended."""
 
 from __future__ import annotations
 

@@ -57,6 +57,6 @@ def pod_status(phase: str, code: int | None, reason: str, restarts: int, now: da
         container["state"] = {"running": {"startedAt": moment}}
     status: Json = {"phase": phase, "reason": reason or None, "containerStatuses": [container]}
     if reason == "Evicted":
-        # A kubelet that evicts tells nothing of the containers.
+        # A kubelet that evicts reports no containers.
         status["containerStatuses"] = None
     return status
