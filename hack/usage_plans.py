@@ -4,9 +4,9 @@
 
 Pods wait for nodes, pull images, fail, are evicted, deleted, restarted in place; users suspend, resume and scale; the
 operator is killed (and forgets), sees things late, and loses its writes. Programs that report train in step, save
-checkpoints, and begin again at the last one. The oracle knows what really happened, second by second, and shares no
-code with the operator: it is the words of docs/usage.md. Each phase has to agree within 2 % of the job's time, or 2 s,
-and so do the seconds that CPUs were held and trained.
+checkpoints, and begin again at the last checkpoint. The oracle knows what really happened, second by second, and
+shares no code with the operator: it is the words of docs/usage.md. Each phase has to agree within 2 % of the job's
+time, or 2 s, and so do the seconds that CPUs were held and trained.
 """
 
 from __future__ import annotations

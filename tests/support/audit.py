@@ -1,4 +1,4 @@
-"""What a user asked an API server for, from its audit log, beside what RBAC rules let it ask for."""
+"""The requests of a user to an API server, from its audit log, beside the requests that RBAC rules allow."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -88,7 +88,7 @@ class AuditTrail:
         eventually_holds(all_used, every=0.2, what="every right is used")
 
     def refused(self) -> list[str]:
-        """What RBAC did not allow, or an admission plugin."""
+        """Return the requests that RBAC, or an admission plugin, did not allow."""
         return [
             f"{entry['verb']} {entry['requestURI']}: {entry['responseStatus'].get('message')}"
             for entry in self.entries()

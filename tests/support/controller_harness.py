@@ -1,4 +1,4 @@
-"""A TFJob controller over the fake API server, with real informers; syncs run when the test says so."""
+"""A TFJob controller over the fake API server, with real informers; the test decides when syncs run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WRITES = ("create", "patch", "delete", "replace", "deletecollection")
 
 
 class EventList:
-    """A recorder that keeps what it is told."""
+    """A recorder that keeps the events that it gets."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str, str]] = []

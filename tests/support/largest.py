@@ -11,7 +11,7 @@ from msgspec import inspect
 Json = dict[str, Any]
 
 _SHORT = 60
-"""Characters of names that API servers bound: they refuse longer ones in every kind of object."""
+"""Characters of names that API servers bound: in every kind of object they refuse longer names."""
 
 _COMPUTED = "-"
 """The name of members that are computed while an object is decoded."""

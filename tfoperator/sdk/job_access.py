@@ -182,7 +182,7 @@ class JobAccess:
         With `archive_dir` (or `$TFOPERATOR_ARCHIVE_DIR`), the operator's log archive, it also finds the logs of
         deleted pods: the log of a replica without a pod, and with `previous` the log of the pod before.
         In the archive, a deleted job is found by its name alone. Raises JobNotFound, which names the available
-        logs if the requested ones don't exist, JobElsewhere if MultiKueue runs the job on another cluster, OSError if
+        logs if the requested logs don't exist, JobElsewhere if MultiKueue runs the job on another cluster, OSError if
         the archive can't be read. It keeps no times of lines: with `since_seconds` it returns the whole log of a pod
         archived since then.
         """

@@ -164,7 +164,7 @@ def _check_tensorboard_is_as_asked(job: JobHistory, wanted: Json) -> Iterator[tu
         [container] = one.spec["template"]["spec"]["containers"]
         arguments = container.get("command") or ()
         image, named = container["image"], {(spec.get("tensorBoard") or {}).get("image") for spec in job.specs}
-        # Which image it is if none is named, the operator's options say; it is none that was named before.
+        # If the job names no image, the operator's options decide; it must not be an image that was named before.
         if wanted.get("image", image) != image or ("image" not in wanted and image in named):
             yield "wrong", f"its TensorBoard runs {image} and should run {wanted.get('image')}"
         if f"--logdir={wanted['logDir']}" not in arguments:
@@ -186,7 +186,7 @@ def _check_gang(job: JobHistory, journal: Journal) -> Iterator[tuple[str, str]]:
         yield "lost", "it has no PodGroup"
     asked, total = _asked(job, job.spec), _total(job, job.spec)
     done = len({key for key in job.completed() | job.failed() if key[1] < job.size(key[0])})
-    # Replicas that have ended need no room, but as long as no other one does, nobody makes the PodGroup smaller.
+    # Replicas that have ended need no room, but the PodGroup becomes smaller only when other replicas need no room.
     fewest = asked if asked > total else min(asked, total - done)
     policy = _policy(job.spec)
     for one in groups:
@@ -203,7 +203,7 @@ def _check_gang(job: JobHistory, journal: Journal) -> Iterator[tuple[str, str]]:
 
 
 def _check_sum(group: AttachmentHistory, members: int) -> Iterator[tuple[str, str]]:
-    """Nobody has ever said what the gang needs, so it is what its members ask for, who all ask for the same."""
+    """Check the sum where the job has never set the gang's needs: all its members request the same."""
     cpu = str((group.spec.get("minResources") or {}).get("cpu") or "0")
     millis = int(cpu.removesuffix("m")) * (1 if cpu.endswith("m") else 1000)
     if millis != members * int(CPU.removesuffix("m")):

@@ -1,9 +1,9 @@
 """The promises of docs/kueue.md about a job in a queue where the operator drives Workloads, as the oracle reads them.
 
 Quota is never overdrawn: at any moment, of each pod set only so many pods take room as the job's single Workload has
-quota for. The other rules follow from this rule: pods exist only after the admission, and no write gives quota back
-before the last pod of an evicted, changed, suspended or ended job is gone. `QueueChecker` finds states that must never
-occur, `check_queue` states that are wrong at the end.
+quota for. The other rules follow from this rule: pods exist only after the admission, and writes never give quota
+back before the last pod of an evicted, changed, suspended or ended job is gone. `QueueChecker` finds states that must
+never occur, `check_queue` states that are wrong at the end.
 """
 
 from __future__ import annotations

@@ -300,7 +300,7 @@ class _Reader:
             self._complain("wrong", job, f"pod {pod.name} was stopped, although its job has succeeded")
 
     def _reopen(self, job: JobHistory, successor: PodHistory) -> None:
-        """Give reasons anew: only the lost pod showed the loss before it, so an excuse for one excuses the other, too."""
+        """Give reasons anew: only the lost pod showed the loss before it, so one excuse applies to both."""
         before = [pod for pod in job.pods.values() if pod.replica == successor.replica and pod is not successor]
         for pod in before[-1:]:
             pod.replaced = False

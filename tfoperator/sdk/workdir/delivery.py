@@ -1,7 +1,7 @@
 """Brings a packed folder to the replicas of a job: in a ConfigMap, or through an object store and a link to it.
 
-The job is created first, and its pods wait for the objects that this module creates. The job owns these objects, so
-nothing stays behind if a client dies at any moment, and Kubernetes removes them with the last job that owns them. An
+The job is created first, and its pods wait for the objects that this module creates. The job owns these objects:
+a client that dies at any moment leaves nothing behind, and Kubernetes removes them with the last job that owns them. An
 object in a store is removed by the next `sweep` when no job with its hash is left. Jobs of one hash share all of it.
 """
 
