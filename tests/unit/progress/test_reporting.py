@@ -22,7 +22,7 @@ from tfoperator.servers.keyring.keyring import new_keyring
 
 
 class Server:
-    """Takes reports and remembers them; `answers` are the codes of the next ones."""
+    """Takes reports and remembers them; `answers` are the codes of the next answers."""
 
     def __init__(self, folder: Path, own: KeyPair | None = None, authority: bytes = b"") -> None:
         self.reports: list[dict[str, Any]] = []
@@ -131,7 +131,7 @@ def test_what_may_pass_is_sent_again_and_else_told_once(server: Server, caplog: 
     assert [record.message.rpartition(": ")[2] for record in caplog.records] == ["500 not now"]
     server.answers += [403]
     one.put({"progressPercentage": 8}, at_once=True)
-    assert one.flush()  # given up: nothing waits any more
+    assert one.flush()  # given up: it no longer waits
     assert [status["progressPercentage"] for status in server.reports] == [7]
 
 

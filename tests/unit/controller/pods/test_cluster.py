@@ -125,7 +125,7 @@ def test_each_replica_is_told_of_all_and_which_it_is() -> None:
     assert arguments(plan_new({"PS": 1, "Worker": 1}, clusterArguments=False)) == {"PS-0": None, "Worker-0": None}
 
 
-# Lists of hosts that are said in short: put together as a kubelet does, they are what they were.
+# Lists of hosts in a short form: put together as a kubelet does, they are the same as before.
 
 HOSTS = [f"mnist-worker-{index}.mnist.ns.svc:2222" for index in range(1000)]
 

@@ -110,7 +110,7 @@ def test_a_job_with_host_names_of_its_own_keeps_them_unless_it_says(own: dict[st
 
 
 def test_a_subdomain_of_the_template_is_no_sign() -> None:
-    """Users who know headless services give their pods one of the job's name themselves."""
+    """Users who know headless services give their pods a subdomain of the job's name themselves."""
     job, pod = job_with(template={"subdomain": "mnist"}), make_pod("Worker-0", subdomain="mnist")
     assert network(job, pod) is PER_REPLICA
     assert network(with_status(job, STARTED), pod, preferred=PER_JOB) is PER_REPLICA

@@ -1,4 +1,4 @@
-"""Stacks that the operator takes by a command in a job's pods: bounded, told of, and in nobody's way."""
+"""Stacks that the operator takes by a command in a job's pods: bounded, reported, and in nobody's way."""
 
 import threading
 from collections.abc import Sequence

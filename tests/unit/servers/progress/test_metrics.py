@@ -22,7 +22,7 @@ def test_no_more_than_a_thousand_jobs_have_series_and_metrics_of_programs_have_n
     assert len(ratios(registry)) == MAX_JOBS == 1000
     assert ratios(registry)[0] == 'tfoperator_job_progress_ratio{job_name="job-0",job_namespace="default"} 0.5'
     assert "loss" not in generate_latest(registry).decode()
-    # Whoever has ended makes room for another.
+    # A job that has ended makes room for another.
     metrics.ended("default", "job-0")
     metrics.ended("default", "never-reported")
     assert f'job_name="job-{MAX_JOBS}"' in ratios(registry)[-1]
