@@ -1,6 +1,6 @@
 """How much memory the operator takes beside large objects: `python -m hack.bench.large_jobs --jobs 1000`.
 
-The API server is the embedded one, in this process. Each operator is a process of its own, and its peak (VmHWM) counts.
+The embedded API server runs in this process. Each operator is a process of its own, and its peak (VmHWM) counts.
 Measured: jobs that are created one by one while it runs, a standby that lists them and takes over, an operator that
 starts where the API server does not stream lists, and labelled services with many labels and finalizers, without jobs.
 """

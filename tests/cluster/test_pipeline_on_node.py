@@ -154,7 +154,7 @@ def states(pipeline: NodePipeline, run: str) -> dict[str, str]:
 
 
 def shown_in(namespace: InCluster, pod: str) -> str:
-    """What the records say to who looks at them in a runner's pod."""
+    """Return the records as they look in a runner's pod."""
     return namespace.kubectl("exec", pod, "--", "tfoperator", "pipeline", "show", "last", "--home=/data/records")
 
 
@@ -169,6 +169,6 @@ def only_runners_are_left(namespace: InCluster, runners: int) -> None:
 
 
 def lineage(namespace: InCluster, pipeline: NodePipeline, run: str) -> Json:
-    """What the report of a run was made from."""
+    """Return the lineage of a run's report."""
     uri, home = f"/data/root/Evaluate/report/{run}", f"--home={pipeline.home}"
     return dict(json.loads(namespace.cli.run("pipeline", "lineage", uri, home, "-o", "json", code=0).stdout))

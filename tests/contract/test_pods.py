@@ -234,7 +234,7 @@ def test_an_eviction_deletes_and_a_status_for_another_pod_of_the_same_name_is_re
 
 
 def disruptions(obj: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """What has taken a pod, as its conditions tell."""
+    """Return the disruptions of a pod, by its conditions."""
     conditions = obj["status"].get("conditions", ())
     return [(c["status"], c["reason"], c["message"]) for c in conditions if c["type"] == "DisruptionTarget"]
 

@@ -68,7 +68,7 @@ class DeletedJobs:
         self.seen = Counter[str]()
         self.late: dict[str, str] = {}
         self.longest = 0.0
-        """Seconds between the end of a job's last pod and that of its Workload and PodGroup, at most."""
+        """Seconds between the end of a job's last pod and the end of its Workload and PodGroup, at most."""
 
     def play(self, count: int) -> list[str]:
         """Let so many jobs live, and delete each; what was left of them, or of their quota, too long."""
@@ -204,7 +204,7 @@ class DeletedJobs:
                     ends = begins + rng.uniform(0.5, 6)
                     self._plan(ends, lambda name=name: cluster.set_phase(name, "Succeeded", exit_code=0))  # type: ignore[misc]
 
-    # What is left.
+    # The remains.
 
     def _look(self) -> None:
         namespace, client = self._queues.namespace, self._queues.client

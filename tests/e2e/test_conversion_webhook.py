@@ -90,7 +90,7 @@ class Deployed:
         return find(self.client, SECRETS, NAMESPACE, SECRET)
 
     def age(self, label: str) -> None:
-        """Let the certificate in the Secret be one that is due, with weeks to live, and have the Secret looked at."""
+        """Replace the certificate in the Secret by a certificate that is due, with weeks to live; trigger a look."""
         secret = self.secret()
         assert secret is not None
         keyring = decode_keyring({name: base64.b64decode(text) for name, text in secret["data"].items()})

@@ -1,4 +1,4 @@
-"""TFJobs that were stored before the CRD had its rules: each is told what is wrong, once, and keeps nobody busy."""
+"""TFJobs that were stored before the CRD had its rules: each gets a message about its mistake, and keeps nobody busy."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

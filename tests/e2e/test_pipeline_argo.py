@@ -1,4 +1,4 @@
-"""What `pipeline compile` writes: checked and substituted by Argo's own code, and played where pods run."""
+"""The output of `pipeline compile`: checked and substituted by Argo's own code, and played where pods run."""
 
 import base64
 import json
@@ -98,7 +98,7 @@ def run_all(cli: Cli, answer: Answer) -> None:
 
 
 def made(folder: Path, run: str) -> dict[str, str]:
-    """What a run has made, by step."""
+    """Return the output of a run, by step."""
     return {path.parts[-3]: path.read_text() for path in (folder / "root").glob(f"*/text/{run}*")}
 
 

@@ -143,7 +143,7 @@ def test_any_replica_of_the_operator_takes_reports_and_a_killed_leader_loses_one
     cluster: Cluster, reporters: Reporters, start_operator: Start
 ) -> None:
     ports = free_ports(2)
-    # Nobody loses a lease for being slow. That of the leader that is killed is ended by the test.
+    # A slow leader keeps its lease. When the test kills the leader, it also ends the lease.
     election = (
         "--leader-elect", f"--leader-elect-namespace={cluster.namespace}", "--leader-elect-lease-duration=10m",
         "--leader-elect-renew-deadline=5m", "--leader-elect-retry-period=300ms",
@@ -178,7 +178,7 @@ def test_any_replica_of_the_operator_takes_reports_and_a_killed_leader_loses_one
     wait_for_all(20)
     report(ports[0], 25)
     leader.kill()
-    # What it had written stays, and what it had taken and not written yet is one report of each job at most.
+    # Written reports stay; at most one report of each job was taken and not written yet.
     for name in names:
         assert cluster.job(name)["status"]["progress"]["percentage"] in (20, 25)
     report(ports[1], 30)

@@ -1,4 +1,4 @@
-"""What a change touches: each change is made in a copy of this tree, whole, and without each of its places."""
+"""The places that a change touches: each change is made in a copy of this tree, whole, and without each place."""
 
 import shutil
 import subprocess
@@ -26,7 +26,7 @@ def copied(folder: Path) -> Path:
 
 
 def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with the modules of a copy, which stand before those of this tree."""
+    """Run Python with the modules of a copy, which come before this tree's modules."""
     return subprocess.run([sys.executable, *arguments], cwd=root, capture_output=True, text=True, check=False)
 
 

@@ -76,7 +76,7 @@ class FakeWatch:
         self._events.put((kind, obj))
 
     def end(self, error: Exception | None = None) -> None:
-        """End the stream after the pushed events, with this error if there is one."""
+        """End the stream after the pushed events, with this error unless it is None."""
         self._events.put(error or _END)
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ def give_reasons_to(job: JobHistory, child: PodHistory | ServiceHistory) -> None
 
 
 def note_doubles(job: JobHistory, replica: ReplicaKey, doubles: Collection[str]) -> None:
-    """Note that of two pods (or of two services) of a replica the less advanced goes; `doubles` are UIDs."""
+    """Note that the less advanced of two pods (or two services) of a replica goes; `doubles` are UIDs."""
     pods = job.living(replica)
     if any(one.uid in doubles for one in pods):
         for pod in pods:

@@ -13,7 +13,7 @@ from tfoperator.notebook.run import EnvironmentFailed, make_environment, variabl
 
 
 def wheel(folder: Path, name: str, *, requires: str = "") -> str:
-    """Make a package with one module that says hello, here, so that no index is needed for it."""
+    """Make a package with a module that greets, here, so that no index is needed for it."""
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n" + (
         f"Requires-Dist: {requires}\n" if requires else ""
     )

@@ -55,7 +55,7 @@ def decide(
 
 
 def of_group(result: ReadablePlan, kind: type[Action]) -> Any:
-    """Return the plan's action of this kind for the PodGroup, if there is one."""
+    """Return the plan's action of this kind for the PodGroup, or None."""
     return next((one for one in result.actions if isinstance(one, kind) and one.kind == "podgroups"), None)
 
 

@@ -26,7 +26,7 @@ STALL = Stall(state=StallState.STALLED, message="It has stalled.", ends_as=OnSta
 
 
 def all_that_holds_from(first: int) -> Facts:
-    """Return the facts about a job for which the verdicts from this place on hold, and no earlier verdict does."""
+    """Return the facts about a job for which the verdicts from this place on hold, but none before it."""
     policy: dict[str, Any] = {}
     if first <= 2:
         policy["backoffLimit"] = 0

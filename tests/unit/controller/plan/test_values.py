@@ -68,7 +68,7 @@ def root(node: ast.expr) -> str:
 
 
 def changes(function: ast.FunctionDef) -> Iterator[str]:
-    """Yield each statement of a function that changes one of its arguments, or a member of an argument."""
+    """Yield each statement of a function that changes an argument, or a member of an argument."""
     arguments = function.args
     # `self` is one of them: no method changes its object.
     names = {argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}

@@ -94,7 +94,7 @@ def test_many_sources_that_had_an_answer_keep_no_place_from_newcomers() -> None:
             asks = server.stranger(number, PROBE.replace(b"Connection: close\r\n", b""))
             assert asks.recv(1 << 16).endswith(b"xx")
         for number in range(32, 40):
-            # Each is let in; of two strangers that came one after the other the second does not end the first.
+            # Each is let in; of two strangers in a row the second does not end the first.
             asks = server.stranger(number)
             server.stranger(number + 100)
             asks.sendall(PROBE)
