@@ -81,7 +81,7 @@ def _containerd(command: str) -> Program:
 
 
 def _prometheus(command: str) -> Program:
-    """Of all discovery of targets only that by DNS: those in clouds would double what there is to compile."""
+    """Discover targets only by DNS: the discovery in clouds would double the code to compile."""
     package = f"github.com/prometheus/prometheus/cmd/{command}"
     return Program(command, "prometheus", package, tags="remove_all_sd,enable_dns_sd")
 

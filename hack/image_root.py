@@ -45,7 +45,7 @@ _UNCHECKED = PycInvalidationMode.UNCHECKED_HASH
 
 
 def lay_out(environment: Path, root: Path) -> None:
-    """Copy what the interpreter of `environment` needs into `root`, and take out of `environment` what it does not."""
+    """Copy the files that the interpreter of `environment` needs into `root`; remove other files from `environment`."""
     interpreter = Path(sys.executable).resolve()
     prune(environment)
     libraries = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}

@@ -28,7 +28,7 @@ RESOLVE_SECONDS = 300.0
 
 
 class Lock(msgspec.Struct, frozen=True):
-    """One lock: what it is made of, the lock that it extends, and what is required but never imported there."""
+    """One lock: its sources, the lock that it extends, and requirements that are never imported there."""
 
     name: str
     sources: tuple[str, ...]

@@ -97,7 +97,7 @@ def remove_cgroups(tops: Iterable[Path]) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on, and that this function gives to nobody else while this process lives.
+    """Return free ports of loopback, which this function returns only once while this process lives.
 
     Not those that port 0 would give: the kernel gives them to outgoing connections, too, also before they are used.
     """
@@ -106,7 +106,7 @@ def free_ports(count: int) -> list[int]:
         one = socket.socket()
         try:
             one.bind(("127.0.0.1", random.randrange(*_LISTENING)))
-        except OSError:  # somebody listens there, or keeps it for somebody
+        except OSError:  # a server listens there, or another call has reserved it
             one.close()
             continue
         # Only from here on, so that the next `bind` above is refused; a server sets it, too, and may listen.

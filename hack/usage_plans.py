@@ -170,7 +170,7 @@ class World(SimulatedObjects):
         self._dirty = True
 
     def kill_operator(self, seconds: int) -> None:
-        """It is away for so long, and knows nothing then but what is written."""
+        """Stop the operator for so long; afterwards it knows only what is written."""
         self._memory = self._progress = None
         self.down_until, self._dirty = self._at + seconds, True
 

@@ -164,7 +164,7 @@ def _about_pod(load: Load, pod: Json, replica: Replica) -> list[str]:
 
 
 def alone(load: Load) -> bool:
-    """Whether a job's only replica has nobody to be told of: then it gets no TF_CONFIG."""
+    """Whether a job has only one replica, without dynamic workers: then it gets no TF_CONFIG."""
     return load.ps + load.workers == 1 and not load.dynamic
 
 

@@ -93,7 +93,7 @@ def _was_played(tried: Tried | None) -> bool:
 
 
 def _try_all(room: str, todo: Sequence[Mutant], results: Results, arguments: argparse.Namespace) -> Iterator[Tried]:
-    """Yield what became of each change, as it comes; of what plays do not notice once more, when it was tested."""
+    """Yield the result of each change, as it comes; a change that plays do not notice once more, after its tests."""
     unplayed = [mutant for mutant in todo if arguments.again or not _was_played(results.get(mutant))]
     if arguments.plays and unplayed:
         yield from _played(unplayed, arguments)

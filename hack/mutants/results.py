@@ -93,7 +93,7 @@ def equivalents(text: str) -> dict[tuple[str, str], str]:
 
 
 def left(tried: Sequence[Tried], same: Mapping[tuple[str, str], str]) -> list[Tried]:
-    """Return what nothing noticed although it makes a difference. `same` are the changes that make none."""
+    """Return changes that make a difference, but were not noticed. `same` are the changes that make none."""
     return [change for change in tried if not change.is_noticed and (change.path, change.change) not in same]
 
 

@@ -99,7 +99,7 @@ def mirror_of(room: str) -> list[str]:
 
 
 def kept(folder: Path, room: str) -> Recording | None:
-    """Return the recording of a room, if it was made of what there is now."""
+    """Return the recording of a room, if it was made of the present files."""
     file = _file(folder, room)
     try:
         recording = msgspec.json.decode(file.read_bytes(), type=Recording)
@@ -205,7 +205,7 @@ class _Recorder:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Note what a test calls, and what the fixtures have called that it shares with others."""
+        """Note the functions that a test calls, and the calls of fixtures that it shares with other tests."""
         self._codes.clear()
         began = time.monotonic()
         result = yield

@@ -18,7 +18,7 @@ _numbers = itertools.count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the chart's own tests first: what they install has the names of what `deployed` leaves in the cluster.
+    """Put the chart's own tests first: their objects have the same names as those that `deployed` leaves behind.
 
     Whichever test comes first waits for the image to be built and for the cluster to be started.
     """

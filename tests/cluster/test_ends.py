@@ -95,7 +95,7 @@ def rest(pod: Json | None) -> str:
 
 
 def try_cases(namespace: InCluster, gate: Path, wanted: Mapping[Case, str]) -> None:
-    """Let the jobs of these cases end, and compare what a minute later is with what is wanted."""
+    """Let the jobs of these cases end, and compare the state a minute later with the wanted state."""
     jobs = [job_of(case, gate) for case in wanted]
     namespace.apply(*jobs)
 

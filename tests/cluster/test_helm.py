@@ -115,8 +115,8 @@ def test_a_release_from_its_installation_to_its_end(system: InCluster, team: InC
     assert system.get("crd", CRD)["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] == authority
     trains(team, "after-upgrade")
 
-    # Back to v1 alone, as it was. Helm 4 by itself applies what it knows, and leaves the authority: there is no CRD
-    # with one and without a webhook.
+    # Back to v1 alone, as it was. By itself, Helm 4 applies what it knows, and leaves the authority; but a CRD can't
+    # have an authority without a webhook.
     helm("rollback", RELEASE, "1", "--wait", "--timeout=200s", "--server-side=false")
     assert versions(system) == ["v1"]
     assert system.get("crd", CRD)["spec"]["conversion"] == {"strategy": "None"}

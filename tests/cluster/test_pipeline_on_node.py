@@ -159,7 +159,7 @@ def shown_in(namespace: InCluster, pod: str) -> str:
 
 
 def only_runners_are_left(namespace: InCluster, runners: int) -> None:
-    """Of the steps there is neither a pod nor a TFJob; the pods of runners are kept by their Jobs."""
+    """Check that the steps' pods and TFJobs are gone; the pods of runners are kept by their Jobs."""
 
     def left() -> None:
         pods = [pod["metadata"]["name"] for pod in namespace.list("pods")]

@@ -100,7 +100,7 @@ class Gang:
             self.cluster.client.patch(self.pod_groups, self.cluster.namespace, name, change, decode)
 
     def free_the_node(self) -> None:
-        """End what the test has submitted, without the garbage collector, which is slow to learn of new CRDs."""
+        """End the test's jobs, without the garbage collector, which is slow to learn of new CRDs."""
         jobs, self._jobs = self._jobs, []
         for job in jobs:
             if job.state() not in ("Succeeded", "Failed"):

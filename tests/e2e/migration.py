@@ -155,7 +155,7 @@ class Migration:
         return told
 
     def deal_with_each_action(self) -> None:
-        """Steps 1 to 3 of the checklist: what has to be done before, until there is nothing left to do."""
+        """Do steps 1 to 3 of the checklist, the actions before the switch, until none is left."""
         around = self.folder / "around"
         around.mkdir()
         self.go_operator.apply_manifests(around)

@@ -196,7 +196,7 @@ def queues_of(folder: Path, mode: str, *flags: str, gangs: bool = False, **confi
     """
     users = {KUEUE_USER: KUEUE_GROUPS, OPERATOR_USER: OPERATOR_GROUPS}
     with ExitStack() as stack:
-        # Of its own: Kueue's webhooks are asked about every job of a cluster.
+        # A control plane of its own: API servers send each job of a cluster to Kueue's webhooks.
         plane = stack.enter_context(control_plane(users=users, audit_policy=AUDIT_POLICY, api_server_flags=flags))
         admin = stack.enter_context(Client(load_config(str(plane.kubeconfig))))
         cluster = Cluster(admin)

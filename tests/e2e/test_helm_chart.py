@@ -98,7 +98,7 @@ VARIANTS: dict[str, tuple[list[str], list[str], Json]] = {
         },
     ),
 }
-"""Of kustomize the resources and components, of Helm the values."""
+"""For kustomize the resources and components, for Helm the values."""
 
 
 def run(program: str, *arguments: str) -> str:

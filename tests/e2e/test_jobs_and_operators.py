@@ -118,7 +118,7 @@ def test_2361_pods_are_made_in_parallel_and_after_their_services(
 def as_left_by_an_older_one(operated: Operated, name: str, policy: str, **run_policy: Any) -> JobOnCluster:
     """A running job of two workers, the first of which was restarted twice; no operator runs.
 
-    Its spec has what older CRDs filled in, and its status what older operators knew of.
+    Its spec has the defaults of older CRDs, and its status the members of older operators.
     """
     run_policy = {"cleanPodPolicy": "None", "suspend": False, **run_policy}
     job = operated.running(name, restart_policy=policy, run_policy=run_policy, Worker=2)

@@ -64,7 +64,7 @@ def tell(plain: Joined, tmp_path: Path) -> Commands:
 
 
 def copied(status: Json) -> Json:
-    """Of a status what MultiKueue copies."""
+    """Return the part of a status that MultiKueue copies."""
     counts = {
         kind: {name: one[name] for name in ("active", "succeeded", "failed") if one.get(name)}
         for kind, one in status.get("replicaStatuses", {}).items()

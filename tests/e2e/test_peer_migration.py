@@ -29,7 +29,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Migration]:
 
 
 class Here(NamedTuple):
-    """Our operator in the place of the other, and what it has made of its jobs before anything happens to them."""
+    """Our operator in the place of the other, and the state of its jobs before anything happens to them."""
 
     operated: Operated
     states: dict[str, str]

@@ -102,7 +102,7 @@ def test_tokens_of_others_are_refused_by_the_keys_of_a_real_cluster(
     eventually(replaced, within=WAIT, every=0.05, what="its successor")
     eventually(lambda: reporters.post(mine, {"progressPercentage": 67}, good)[0] == 403, within=WAIT, every=0.2)
     assert "theirs" not in str(reporters.wait_percentage("mine", 5))
-    # Nor is one good for another job of the same name.
+    # A token is not good for another job of the same name either.
     old = reporters.token("theirs-worker-0")
     before = cluster.job("theirs")["metadata"]["uid"]
     cluster.client.delete(TFJOBS, cluster.namespace, "theirs")

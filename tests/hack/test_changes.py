@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def copied(folder: Path) -> Path:
-    """Copy this tree, without what git ignores, but with what Python has compiled of it: that takes seconds to make."""
+    """Copy this tree, without files that git ignores, but with Python's compiled files, which take seconds to make."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
     compiled = [cache_from_source(name) for name in listed if name.endswith(".py")]

@@ -67,7 +67,7 @@ class AuditTrail:
         return [entry for entry in found if entry["user"]["username"] == self._user and self._is_new(entry)]
 
     def _is_new(self, entry: Json) -> bool:
-        """A watch of somebody who has ended is written down at its own end, which may come later."""
+        """Return whether a request came after the start: the log has an earlier client's watch only at its end."""
         return _received(entry) >= self._began
 
     def used(self) -> set[Right]:

@@ -18,7 +18,7 @@ _SERIOUS = ("serious", "critical")
 
 
 class Person:
-    """Opens pages; knows what they have asked for, and what browsers complained about."""
+    """Opens pages; records the pages' requests, and the browser's complaints."""
 
     def __init__(self, context: BrowserContext) -> None:
         self._context = context

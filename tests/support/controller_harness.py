@@ -111,7 +111,7 @@ class Harness:
             eventually(lambda uid=name: not self.expectations.outstanding(uid), what=f"{namespace}: handlers")
 
     def settle(self) -> None:
-        """Wait until nothing is left to do, and the caches show what was written meanwhile."""
+        """Wait until the queue is empty, and the caches show all writes so far."""
         for _ in range(2):
             self.catch_up()
             eventually(lambda: len(self.queue) == 0 and self.queue.unfinished_work_seconds() == 0, what="an idle queue")

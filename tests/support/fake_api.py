@@ -221,7 +221,7 @@ class FakeApi(SequentialClient):
         return [obj["metadata"]["name"] for obj in self.objects(resource, namespace)]
 
     def put(self, resource: Resource, obj: dict[str, Any]) -> dict[str, Any]:
-        """Store an object as somebody else would, creating or overwriting it whole; returns what is stored."""
+        """Store an object as another client would, creating or overwriting it whole; return the stored object."""
         with self._lock:
             meta = obj.setdefault("metadata", {})
             old = self._objects.get((resource.plural, meta.get("namespace", ""), meta["name"]))

@@ -48,9 +48,9 @@ class GoOperator:
         eventually(lambda: self._kubectl.run(*served).returncode == 0, every=0.1, what="TFJobs are served")
 
     def apply_manifests(self, folder: Path) -> None:
-        """Apply what stands around it in a cluster: its Deployment (which starts nothing here), Service and webhooks.
+        """Apply its other manifests for a cluster: its Deployment (which starts nothing here), Service and webhooks.
 
-        Nobody answers these webhooks, as when it is stopped.
+        These webhooks get no answer, as when it is stopped.
         """
         base = Path(os.path.relpath(self._manifests / "base", folder.resolve()))
         (folder / "kustomization.yaml").write_text(_KUSTOMIZATION.format(base=base))

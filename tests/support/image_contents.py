@@ -40,7 +40,7 @@ class ImageContents(msgspec.Struct, frozen=True):
         return sorted(Path(path).name for path in self.files if path.startswith("var/lib/dpkg/status.d/"))
 
     def privileged(self) -> list[str]:
-        """Files that run with rights of somebody else than who starts them."""
+        """Return files that run with the rights of another user than the user who starts them."""
         return sorted(path for path, (mode, _) in self.files.items() if mode & (stat.S_ISUID | stat.S_ISGID))
 
 

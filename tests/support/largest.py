@@ -1,4 +1,4 @@
-"""The largest object that a view can be decoded from: what a cache holds of it is what an attacker can make it hold."""
+"""The largest object that a view can be decoded from: an attacker can make a cache hold so much of one object."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One operator and one namespace for the many small cases of a test module.
 
-A process and a namespace per case would take longer than the case. So a case has a job of its own instead, and sees
-that job's pods, services and events only; replicas are called `worker-0`, as in their names without the job's.
+A process and a namespace per case would take longer than the case. So each case has its own job instead, and sees only
+that job's pods, services and events. Replicas are called `worker-0`: their names without the job's name.
 """
 
 import itertools

@@ -144,7 +144,7 @@ def _value(rng: random.Random, kind: str, depth: int = 0) -> Any:
 
 
 def _places(value: Any, kind: str) -> Iterator[tuple[Any, Any, str, str]]:
-    """Each part of a value: what holds it, its key there, its type, and the type of what holds it."""
+    """Yield each part of a value: its parent, its key there, its type, and the parent's type."""
     prefix, name = types.schema_kind(kind)
     if prefix == types.LIST and isinstance(value, list):
         for index, item in enumerate(value):
@@ -182,7 +182,7 @@ def spoil(rng: random.Random, template: Json) -> None:
 
 
 def templates(seed: int, count: int) -> Iterator[Json]:
-    """So many templates: a tenth is valid, and the others are spoilt in one or two places."""
+    """Yield so many templates: a tenth is valid, and the others are spoilt in one or two places."""
     for number in range(count):
         rng = random.Random(f"{seed}-{number}")
         template = valid_template(rng)

@@ -136,7 +136,7 @@ class JobAccess:
         timestamps: bool = False,
         on_line: Callable[[LogLine], object] | None = None,
     ) -> dict[str, str]:
-        """Return the logs of pods, by pod name; those that have not started are left out.
+        """Return the logs of pods, by pod name; pods that have not started are left out.
 
         By default the pod that leads the job is read; with a replica type or index, regardless of `is_master`, those
         pods; with `is_master=False` alone all. `container` defaults to `tensorflow`. `previous` is the run

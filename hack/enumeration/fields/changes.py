@@ -237,7 +237,7 @@ def _below(schema: Json, path: tuple[Key, ...], value: Any) -> Iterator[tuple[tu
     members: dict[Key, Json] = {**schema.get("properties", {})}
     rest = schema.get("additionalProperties")
     if isinstance(rest, dict):
-        # Of a map the last member stands for all: workers.
+        # The last member of a map, workers, is tried for all its members.
         members[list(value)[-1]] = rest
     if "items" in schema:
         members[0] = schema["items"]

@@ -1,4 +1,4 @@
-"""A fixed selection of what the enumerations play, in the order of what notices most in the least time."""
+"""A selection of the enumerations' plays, first the plays that notice most changes in the least time."""
 
 from __future__ import annotations
 

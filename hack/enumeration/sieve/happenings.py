@@ -194,7 +194,7 @@ def labels(name: str, value: str | None) -> Happening:
 
 
 def deletes_workload(world: World) -> str:
-    """Somebody deletes what Kueue knows of the job."""
+    """Delete the job's Workload, as somebody else does."""
     found = world.recorder.current("Workload")
     for one in found:
         world.simulator.interventions.deleted_by_plan.add(one["metadata"]["uid"])

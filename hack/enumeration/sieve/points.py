@@ -24,7 +24,7 @@ _OF_DELETIONS = ("TFJob", "Pod", "Workload", "PodGroup")
 """The kinds whose events of a deleted job come in every order."""
 
 _MOST_SHOWN = 4
-"""So many events are shown at most before those that are late."""
+"""Late events wait until at most so many other events were shown."""
 
 _ALL_SHOWN = 1000
 """Late events are shown when their time is over: they never wait for so many events."""

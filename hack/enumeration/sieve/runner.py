@@ -76,7 +76,7 @@ def has_deletions(scenario: Scenario) -> bool:
 def record(scenario: Scenario, *, share: int, old_lists: int, deletions: int) -> tuple[There, Tried]:
     """Play a scenario without a fault, and list its points, of which one of `share` is chosen.
 
-    Of old lists it is one of `old_lists`, of deleted jobs one of `deletions`.
+    For old lists one of `old_lists` is chosen, for deleted jobs one of `deletions`.
     """
     began = time.monotonic()
     played = World(scenario).play()

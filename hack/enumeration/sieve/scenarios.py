@@ -1,4 +1,4 @@
-"""The canonical scenarios: what a TFJob can be asked for, each with what makes the operator act on it."""
+"""The canonical scenarios: each feature of a TFJob, with the events that make the operator act on it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _SETTLE = 2.5
 
 _WAIT = 40.0
 _LONGEST_LAG = 2
-"""So many moves may come before caches show what they have not shown."""
+"""The most moves before caches show pending events."""
 
 _TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _TIMES_ALONE = ("usage", "lastReconcileTime", "observedGeneration")
@@ -82,7 +82,7 @@ class LivingWorld(World):
         return list(self._moves())
 
     def key(self) -> bytes:
-        """The state: all objects without times and UIDs, what caches have not shown, and what may still happen."""
+        """The state: all objects without times and UIDs, events that caches have not shown, and possible moves."""
         found = [plain(obj) for kind in KINDS for obj in self.recorder.current(kind)]
         shown = [[feed.held, len(feed._pending)] for one in self._operators for feed in one.feeds]
         beside = [self._left, self._lag, self._waits, shown, self._armed]

@@ -64,7 +64,7 @@ class CacheFeed:
             self._observe(change)
 
     def stop(self) -> None:
-        """Be told of nothing more."""
+        """Take no more changes from the server."""
         self._unobserve()
 
     @property

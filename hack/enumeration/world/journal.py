@@ -37,7 +37,7 @@ class DirectRecorder:
         return []
 
     def add(self, obj: Json, kind: str) -> None:
-        """Nothing: what is answered was stored, and so noted, before."""
+        """Do nothing: each answer of the server was stored before, and so was recorded."""
 
     def _observe(self, change: StoreChange) -> None:
         obj = change.last.obj

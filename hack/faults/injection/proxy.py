@@ -145,8 +145,8 @@ class FaultProxy:
         listener, self._listener = self._listener, None
         assert self._loop is not None
         if listener is not None:
-            # Python 3.11 forgets, unclosed, what it has accepted when the server closes a moment later: first nothing
-            # more is accepted, then what was has these turns of the loop to become a connection.
+            # If the server closes a moment after it has accepted a connection, Python 3.11 forgets it, unclosed. So
+            # stop accepting first, and give accepted connections these turns of the loop to be set up.
             self._loop.remove_reader(listener)
             for _ in range(_ACCEPT_TURNS):
                 await asyncio.sleep(0)

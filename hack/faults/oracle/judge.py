@@ -1,7 +1,7 @@
 """Judges how a played history ended: whether each job is exactly what its own history allows.
 
-`replay` finds what must never happen; here is what must be so at the end, when no fault is injected any more, every pod
-that was made runs, and the operator has had time to compare all jobs with what exists.
+`replay` finds violations that must never happen; this module checks the end, when faults are no longer injected, every
+pod that was made runs, and the operator has had time to compare all jobs with what exists.
 """
 
 from __future__ import annotations

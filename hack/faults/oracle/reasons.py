@@ -9,7 +9,7 @@ from hack.faults.oracle.moved import moves
 
 
 def give_reasons_to(job: JobHistory, child: PodHistory | ServiceHistory) -> None:
-    """Note what the operator may delete from now on, as far as it goes by the job as it is now."""
+    """Note whether the operator may delete the child from now on, as far as the job's present state decides it."""
     if job.gone or job.obj["metadata"].get("deletionTimestamp"):
         child.reasons.add("job deleted")
     if job.suspended:

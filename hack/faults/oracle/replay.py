@@ -280,7 +280,7 @@ class _Reader:
     def _deleted(self, job: JobHistory, pod: PodHistory) -> None:
         if pod.uid in self._journal.deleted_by_plan:
             pod.deleted_by_plan = True
-            # Of a pod that was lost before anything was written about it nobody can know, least of all a new leader.
+            # If a pod was lost before a status recorded it, the operator can't know of it, least of all a new leader.
             pod.started = pod.replica in job.started() and job.counts().get(pod.replica, 0) >= pod.base
             pod.started = pod.started and pod.number == job.job_restarts
             if not pod.started:

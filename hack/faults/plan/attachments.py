@@ -1,7 +1,7 @@
 """A job's attachments are its TensorBoard and its PodGroup. This decides which jobs have them, and their steps. Pure.
 
-It has a random generator of its own. So the jobs, steps and faults that a seed had before there were attachments are
-still there, in their order, with these steps in between.
+It has a random generator of its own. So each seed keeps the jobs, steps and faults that it had before there were
+attachments, in their order, with these steps in between.
 """
 
 from __future__ import annotations

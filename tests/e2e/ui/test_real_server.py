@@ -1,4 +1,4 @@
-"""The page of a real API server: what it watches there, and what that has not."""
+"""The page of a real API server: the kinds that it watches there, and the kinds that the server lacks."""
 
 import signal
 from collections.abc import Callable

@@ -83,7 +83,7 @@ def test_no_role_of_the_operator_is_left_out() -> None:
 
 
 class Asked:
-    """An API server that has nothing, and keeps in mind what it was asked for."""
+    """An API server that has no objects, and records the rights that requests need."""
 
     def __init__(self) -> None:
         self.rights: Rights = set()

@@ -221,7 +221,7 @@ else:
 )
 def test_as_a_program_of_its_own(server: Server, program: str, code: int, check: Callable[[list[str]], bool]) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    # From 3.12 on Python warns whoever forks with threads, which is what is tried here.
+    # From 3.12 on Python warns programs that fork while they have threads, and this test does so.
     command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", program]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (code, "")

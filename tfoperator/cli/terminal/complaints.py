@@ -51,7 +51,7 @@ def explained(error: Exception) -> CliError | None:
 
 
 def _is_somewhere() -> bool:
-    """Return whether the current directory exists: a shell may be in a removed one."""
+    """Return whether the current directory exists: a shell may be in a removed directory."""
     try:
         os.getcwd()
     except FileNotFoundError:

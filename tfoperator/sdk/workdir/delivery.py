@@ -115,7 +115,7 @@ class Folder:
             body["stringData"] = {"link": link}
         else:
             body.update(binaryData={"archive": b64encode(self.package.content).decode()}, immutable=True)
-        # The other owners stay, as owners are merged; and what is immutable has the same data, or refuses.
+        # The patch merges owners, so other owners stay. An immutable archive has the same data, or the server refuses.
         if there.uid:
             meta["resourceVersion"] = there.resource_version
             client.patch(resource, place, self.name, body, decode_metadata, patch_type=PatchType.STRATEGIC)

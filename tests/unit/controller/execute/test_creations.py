@@ -210,7 +210,7 @@ def test_a_quota_that_still_counts_the_pod_which_is_replaced_is_no_news(clocked:
     clocked.sync()
     assert clocked.api.names(PODS) == ["job-worker-0", "job-worker-1"]
     assert "FailedCreatePod" not in clocked.recorder.reasons
-    # So it is the next time, for what was before is over, until it has no room for long.
+    # The next time is the same, because the earlier wait is over, until the quota has had no room for long.
     lose_it_again(clocked, clock)
     clocked.api.fail("create", "pods", refused_by_quota())
     clocked.sync(times=2)

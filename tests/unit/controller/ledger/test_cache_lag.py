@@ -39,7 +39,7 @@ OURS, THEIRS = "written by us", "shown by the cache"
 @pytest.mark.parametrize(
     ("written", "looks"),
     [
-        # Somebody else's later write counts, and whatever comes after it.
+        # A later write of another client counts, and all versions after it.
         (["12"], [("10", OURS), ("11", OURS), ("12", OURS), ("13", THEIRS), ("10", THEIRS)]),
         # A cache that goes back behind what it showed at the last write is believed.
         (["12"], [("9", THEIRS)]),

@@ -217,7 +217,7 @@ def check_memory(result: ReadablePlan, view: View) -> None:
 
 
 def check_thresholds(result: ReadablePlan, view: View) -> None:
-    """So many workers as must have succeeded have, if and only if the job has; and no more have failed than may."""
+    """Check that the job has succeeded if and only if enough workers have, and that no more have failed than may."""
     spec = view.job.spec
     worker, status = spec.tf_replica_specs.get("Worker"), result.status.replica_statuses.get("Worker")
     if worker is None or not worker.replicas or status is None or is_finished(view.job.status.conditions):

@@ -131,7 +131,7 @@ def test_with_reports_training_is_what_comes_further_than_before(forgets: bool) 
     life.report(160, step=80)
     life.sync(161, *again)
     assert life.seconds(200) == {"scheduling": 5, "starting": 25, "training": 118, "lost": 52}
-    # Nobody told of a loss, and yet it goes back: what it did since it was further is done again.
+    # The program goes back without a reported loss: the steps since its furthest step are done again.
     life.report(210, step=60)
     life.sync(211, *again)
     assert life.seconds(220)["lost"] == 52 + 60

@@ -56,7 +56,7 @@ def test_the_piece_counts_for_the_length_of_names(length: int, replicas: int, fi
     assert planned(job, services=(), options=PEER).creations("pods")
 
 
-# Which network a job has: what it was started with, and only then what is asked for.
+# The network of a job: the network it was started with, and only then the network that its spec asks for.
 
 PER_REPLICA, PER_JOB = Network.PER_REPLICA, Network.PER_JOB
 STARTED = TFJobStatus(start_time=NOW)

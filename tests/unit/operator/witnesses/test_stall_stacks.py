@@ -26,7 +26,7 @@ def up(index: int) -> Pod:
 
 
 class Cluster:
-    """Pods that answer the command, an archive, and whoever hears of events."""
+    """Pods that answer the command, an archive, and the receiver of events."""
 
     def __init__(self, **answers: Any) -> None:
         self.answers = {name.replace("_", "-"): answer for name, answer in answers.items()}

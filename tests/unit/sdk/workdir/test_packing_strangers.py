@@ -138,7 +138,7 @@ def test_git_runs_no_program_of_the_repository_and_its_failure_is_no_shorter_lis
 
 
 def test_a_folder_whose_files_git_does_not_list_is_an_error(home: Path) -> None:
-    """A submodule that was not fetched is empty; git lists nothing of what else is there."""
+    """A submodule that was not fetched is empty; git does not list other files there."""
     work = home / "work"
     git(work, "init")
     (work / "sub").mkdir()

@@ -1,4 +1,4 @@
-"""Gauges of what jobs report: as many as a Prometheus bears, and none of what programs name."""
+"""Gauges of the reports of jobs: as many as a Prometheus bears, but none for metrics that programs name."""
 
 from prometheus_client import CollectorRegistry, generate_latest
 

@@ -47,7 +47,7 @@ class View(RunListener, ABC):
     """Turns changes into lines; the subclass displays them."""
 
     def __init__(self, *, verbose: bool = False) -> None:
-        """With `verbose`, show what mostly interests nobody: that pods were created, and each line of TensorFlow's."""
+        """With `verbose`, show details that few users need: the creation of pods, and each line of TensorFlow's."""
         self._verbose = verbose
         self._folding = Folding()
         self._rows: dict[str, tuple[str, ReplicaRow]] = {}  # pod uid: (job name, row)
