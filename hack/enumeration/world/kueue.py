@@ -1,8 +1,8 @@
 """A Kueue of one thread: it answers Workloads at once, as the manager of Kueue 0.19 does on a real API server.
 
-It reserves quota and admits while there is room; the flag stands for the room that other jobs leave. It evicts the jobs
-of a step, and those that an administrator has set inactive, and waits until the operator has given the quota back. Its
-rules are what tests/e2e/test_kueue*.py see of the real Kueue.
+It reserves quota and admits while there is room; the flag stands for the room that other jobs leave. It evicts the
+Workloads of a step, and those that an administrator has set inactive, and waits until the operator has given the quota
+back. Its rules are what tests/e2e/test_kueue*.py see of the real Kueue.
 """
 
 from __future__ import annotations

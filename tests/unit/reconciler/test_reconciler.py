@@ -219,7 +219,7 @@ def test_a_namespace_that_may_not_be_read_keeps_no_other_from_being_compared(clo
         for _ in range(2):
             assert world.look() == 1
         eventually(lambda: "job-worker-1" in world.api.names(PODS), what="the loss is seen")
-        assert world.api.count("watch", "tfjobs") == 1  # the other namespace is unknown, so nothing follows
+        assert world.api.count("watch", "tfjobs") == 1  # it knows and concludes nothing about the other namespace
 
 
 @pytest.mark.parametrize(("namespaces", "listed", "code"), [(("gone", "ns"), "tfjobs", 403), (("",), "pods", 503)])

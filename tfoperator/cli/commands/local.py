@@ -110,7 +110,7 @@ def _started(state: StateDirectory, command: list[str]) -> DaemonState:
 
 
 def _start(state: StateDirectory, command: list[str]) -> subprocess.Popen[bytes]:
-    # Append: it may be the log of another control plane that started first, and that truncates it under the lock.
+    # Append: it may be the log of another control plane that started first. The holder of the lock truncates it.
     with state.log.open("ab") as log:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True

@@ -120,7 +120,7 @@ def saying(sent: bytes) -> Handler:
         (saying(b"nonsense"), errors.MalformedResponse),
         (saying(b"HTTP/1.1 201 Created\r\nContent-Length: 999999999\r\n\r\n"), errors.AnswerTooLarge),
         (lambda exchange: exchange.status(429, "No", "no"), errors.TooManyRequestsError),  # without a Retry-After
-        # The client can't know whether the server has acted.
+        # The server may have acted, or not.
         (lambda exchange: exchange.status(503, "No", "no", headers={"Retry_After": "0"}), errors.ServerError),
     ],
     ids=["lost", "broken off", "nonsense", "too large", "429", "503"],
