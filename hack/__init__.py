@@ -1,1 +1,1 @@
-"""Tools for people who work on tfoperator; nothing here is installed with the package."""
+"""Tools for people who work on tfoperator; they are not installed with the package."""

@@ -3,8 +3,8 @@
     python -m hack.audit                          # PyPI's database
     python -m hack.audit --vulnerability-service osv
 
-Exit codes: 0, all were asked about and nothing is known; 1, there are vulnerabilities, which are printed; 2, the
-service could not be asked about all of them. pip-audit alone says "No known vulnerabilities found" then, too.
+Exit codes: 0, the service knows all packages and no vulnerability; 1, there are vulnerabilities, which are printed; 2,
+the service does not know all packages. pip-audit alone prints "No known vulnerabilities found" then, too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ AUDIT_SECONDS = 600.0
 
 
 class Audit(msgspec.Struct, frozen=True):
-    """What the service has said: how many packages it knew, what is wrong with them, and which it did not know."""
+    """The service's answer: how many packages it knew, their vulnerabilities, and the packages that it did not know."""
 
     known: int
     vulnerable: tuple[str, ...]
@@ -59,7 +59,7 @@ def read(report: dict[str, Any]) -> Audit:
 
 
 def ask(arguments: Sequence[str]) -> Audit | str:
-    """Run pip-audit; what it says, or, where it says nothing that can be read, why."""
+    """Run pip-audit; return its answer, or the reason if the answer can't be read."""
     command = [
         sys.executable, "-m", "pip_audit", "--require-hashes", "--disable-pip", "--progress-spinner=off",
         "--format=json", *(f"--requirement={lock.path}" for lock in LOCKS), *arguments,

@@ -1,4 +1,4 @@
-"""Write the digest of the image's base into the Dockerfile, as its registry says it now.
+"""Write the present digest of the image's base, as its registry has it, into the Dockerfile.
 
 A tag names another image tomorrow; a digest doesn't. Run this where the registry can be reached, before a release and
 whenever the base has had security updates, and commit what it writes:
@@ -33,7 +33,7 @@ _BASE = re.compile(r"^ARG BASE=(\S+)$", re.MULTILINE)
 
 
 class BaseImageError(Exception):
-    """The base's digest can't be had; the message says why."""
+    """The base's digest can't be had; the message names the reason."""
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 def digest_of(reference: Reference, *, scheme: str = "https") -> str:
-    """The digest of the manifest that a tag names: that of all platforms, if it has several. Raises BaseImageError."""
+    """Return the digest of a tag's manifest: of the manifest of all platforms, if it exists. Raises BaseImageError."""
     url = f"{scheme}://{reference.registry}/v2/{reference.repository}/manifests/{reference.tag}"
     headers = {"Accept": ", ".join(ACCEPTED)}
     try:
@@ -84,7 +84,7 @@ def _get(url: str, headers: dict[str, str]) -> tuple[bytes, str]:
 
 
 def _token(refusal: urllib.error.HTTPError, scheme: str) -> str:
-    """The token that everybody gets who asks where the refusal says."""
+    """Get the token that anybody can request at the place that the refusal names."""
     asked = dict(re.findall(r'(\w+)="([^"]*)"', refusal.headers.get("WWW-Authenticate", "")))
     realm = asked.pop("realm", "")
     if not realm.startswith(f"{scheme}://"):

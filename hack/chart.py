@@ -1,7 +1,7 @@
 """The files that the Helm chart shares with the kustomize manifests, copied: a chart can't reach outside its folder.
 
 The CRD comes from the types; the rules of every role, the alerts and the dashboard come from where kustomize has them.
-The templates read them through `.Files`, so neither a right nor an alert is written down twice.
+The templates read them through `.Files`, so rights and alerts are written down only once.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _FONTS = """<?xml version="1.0"?>
 
 
 def launch_options(folder: Path) -> dict[str, Any]:
-    """What Playwright's `launch` needs; `folder` gets the configuration of the fonts. Raises PackageError."""
+    """Return the options of Playwright's `launch`; `folder` gets the configuration of fonts. Raises PackageError."""
     root = debian.find(debian.CHROMIUM)
     fonts = folder / "fonts.conf"
     fonts.write_text(_FONTS.format(root=root, folder=folder))

@@ -119,7 +119,7 @@ class Cluster:
 
 
 def recall(folder: Path) -> dict[str, Any] | None:
-    """What is known of the cluster of a folder, None if there is none."""
+    """Return the record of a folder's cluster; None if the folder has no cluster."""
     try:
         return dict(json.loads((folder / "cluster.json").read_text()))
     except FileNotFoundError:
@@ -139,7 +139,7 @@ def _up(folder: Path) -> None:
     if known is None or not Path("/proc", str(known["machine"][1])).exists():
         gobuild.build(*PROGRAMS, "kube-scheduler", "kubectl", *node.PROGRAMS)
         debian.unpack(debian.NODE)
-        Cluster(folder).stop()  # what one that crashed has left
+        Cluster(folder).stop()  # the remains of a cluster that crashed
         cluster = Cluster(folder, progress=_say)
         started = time.monotonic()
         cluster.start()

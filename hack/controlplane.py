@@ -75,8 +75,8 @@ class ControlPlane:
     ) -> None:
         """`users` maps a user name to its groups ("a,b"); `audit_policy` is the text of an audit policy.
 
-        `more_controllers` ("a,b") run besides those of `network`. `feature_gates` ("A=true,B=true") may be set later,
-        for what is started from then on.
+        `more_controllers` ("a,b") run besides the controllers of `network`. `feature_gates` ("A=true,B=true") may be
+        set later, for programs that are started from then on.
 
         Unless it `outlives_maker`, everything ends with the thread that started it, however that ends (Linux).
         """
@@ -170,7 +170,7 @@ class ControlPlane:
         self._wait("kube-apiserver", f"{self.url}/readyz")
 
     def start_controller_manager(self) -> None:
-        """Start the controllers, by default the garbage collector and that of namespaces; they work a moment later."""
+        """Start the controllers (default: garbage collector and namespaces); they work a moment later."""
         self._spawn(
             "kube-controller-manager", f"--kubeconfig={self.kubeconfig}", f"--controllers={self._controllers}",
             "--leader-elect=false", "--secure-port=0", "--use-service-account-credentials=false",
@@ -191,7 +191,7 @@ class ControlPlane:
         self._terminate("kube-apiserver")
 
     def stop_controller_manager(self) -> None:
-        """Stop kube-controller-manager alone: nothing is collected until it is started again."""
+        """Stop kube-controller-manager alone: garbage is collected only after its next start."""
         self._terminate("kube-controller-manager")
 
     def stop(self) -> None:
@@ -200,7 +200,7 @@ class ControlPlane:
             self._terminate(name)
 
     def kill(self) -> None:
-        """Stop everything at once: nobody will read what it kept. Idempotent."""
+        """Stop everything at once, because its data are not needed any more. Idempotent."""
         for process in self._processes.values():
             process.kill()
         for process in self._processes.values():
@@ -265,7 +265,7 @@ def control_plane(**options: Any) -> Iterator[ControlPlane]:
         try:
             yield plane
         finally:
-            plane.kill()  # which waits for no watch: nobody reads what it kept
+            plane.kill()  # which does not wait for watches: its data are not needed any more
 
 
 def _up(folder: Path, state: Path) -> int:
@@ -301,7 +301,7 @@ def _status(state: Path) -> int:
 
 
 def _unpack_packages() -> list[Path]:
-    """What tests with containers and with a browser need, which run on Debian only."""
+    """Unpack the packages for tests with containers and with a browser, which run on Debian only."""
     if shutil.which("apt-get") is None:
         print("Debian's packages are left out, for apt-get isn't there: tests that need them fail", file=sys.stderr)
         return []
@@ -312,7 +312,7 @@ def _unpack_packages() -> list[Path]:
 
 
 def _build() -> list[Path]:
-    """Everything that tests need. What only waits for packages is fetched while Go compiles."""
+    """Get everything that tests need. Downloads that only wait for packages run while Go compiles."""
     with ThreadPoolExecutor(max_workers=2) as pool:
         others, unpacked = pool.submit(strangers.install), pool.submit(_unpack_packages)
         return [*gobuild.build_all(), *others.result(), *unpacked.result()]

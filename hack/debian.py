@@ -46,7 +46,7 @@ CHROMIUM = (
 
 
 class PackageError(Exception):
-    """A package can't be had; the message says why and what to do."""
+    """A package can't be had; the message names the reason and a remedy."""
 
 
 def find(packages: Collection[str]) -> Path:
@@ -93,7 +93,7 @@ def environment(root: Path) -> dict[str, str]:
 
 
 def link_iptables(root: Path, folder: Path) -> None:
-    """Make the programs of iptables in a folder, as links to the tree's one that needs no nftables of the kernel's."""
+    """Link the programs of iptables into a folder: to the tree's variant that needs no nftables of the kernel's."""
     folder.mkdir(exist_ok=True)
     for family in ("iptables", "ip6tables"):
         for name in (family, f"{family}-save", f"{family}-restore"):

@@ -2,9 +2,9 @@
 
 The engine is Debian's `docker.io`, unpacked beside the system (or what is on PATH already). It runs in namespaces of
 its own: its mounts, bridges and firewall rules exist there only, and they and every container end with one process. So
-several can run at a time, and beside an engine of the system. The price: containers reach each other, but neither this
-machine nor the internet, and published ports are not reachable from outside. `DOCKER_HOST` names an engine to use
-instead.
+several can run at a time, and beside an engine of the system. The price: containers reach each other, but they can't
+reach this machine or the internet, and published ports are not reachable from outside. `DOCKER_HOST` names an engine to
+use instead.
 
     python -m hack.docker_engine                      # start one; DOCKER_HOST is printed; Ctrl-C ends it
     python -m hack.docker_engine docker run ...       # start one, run a command with DOCKER_HOST, end it
@@ -38,7 +38,7 @@ STOP_SECONDS = 20.0
 
 
 class EngineError(Exception):
-    """The engine can't be started or stopped; the message says why and what to do."""
+    """The engine can't be started or stopped; the message names the reason and a remedy."""
 
 
 class DockerEngine:
@@ -55,7 +55,7 @@ class DockerEngine:
 
     @property
     def url(self) -> str:
-        """What `DOCKER_HOST` has to be."""
+        """The value for `DOCKER_HOST`."""
         return self._external or f"unix://{self._folder}/docker.sock"
 
     @property
@@ -65,11 +65,11 @@ class DockerEngine:
 
     @property
     def enter(self) -> list[str]:
-        """What to put before a command that shall reach published ports: it then runs in the engine's network."""
+        """The words before a command that uses published ports: the command then runs in the engine's network."""
         return [] if self._process is None else ["nsenter", f"--net=/proc/{self._process.pid}/ns/net", "--"]
 
     def start(self) -> None:
-        """Start the engine, or look for the one of DOCKER_HOST; returns when it answers.
+        """Start the engine, or look for the engine of DOCKER_HOST; return when it answers.
 
         Needs Linux and root. Raises EngineError, MachineError, PackageError.
         """
@@ -87,7 +87,7 @@ class DockerEngine:
             raise EngineError(f"the Docker engine at {self.url} does not answer: {problem}\n{said}")
 
     def stop(self) -> None:
-        """End it, every container, and all that it has made. Idempotent. One that was there already stays."""
+        """End it, every container, and all that it has made. Idempotent. An engine of DOCKER_HOST stays."""
         process, self._process = self._process, None
         if process is None:
             return

@@ -64,7 +64,7 @@ class Entered(msgspec.Struct, frozen=True):
 
 
 class EventPath(msgspec.Struct, frozen=True):
-    """What was entered, by thread and file, in the order of first entry."""
+    """The functions that were entered, by thread and file, in the order of first entry."""
 
     entered: tuple[Entered, ...]
 
@@ -137,7 +137,7 @@ def _lines(code: CodeType) -> int:
 
 
 class _OperatorClient(Client):
-    """Counts the pods that the operator creates, and ends the profile at the last one that is waited for."""
+    """Counts the pods that the operator creates, and ends the profile at the last pod that is waited for."""
 
     def __init__(self, config: ClusterConfig, profiler: _Profiler, metrics: OperatorMetrics) -> None:
         super().__init__(config, watches=WatchPace(batch_period=WATCH_BATCH_PERIOD), observer=metrics.client)

@@ -122,7 +122,7 @@ def _default(schema: Schema, path: str, required: bool, filled: Mapping[str, Any
 
 
 def _defaults() -> dict[str, Any]:
-    """What the operator fills in where a field is absent, by path: more than the CRD, for it may be older."""
+    """Return the operator's default values of absent fields, by path: more than the CRD's, which may be older."""
     job = default(decode_tfjob(b'{"spec": {"tfReplicaSpecs": {"Worker": {}}}}'))
     return dict(_leaves(msgspec.json.decode(msgspec.json.encode(job.spec)), "spec"))
 

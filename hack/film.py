@@ -1,6 +1,6 @@
-"""Films the first hour: types `make run`, in a fresh clone, and the tutorials into a terminal, as their pages say.
+"""Films the first hour: types `make run`, in a fresh clone, and the tutorials into a terminal, as their pages show.
 
-`python -m hack.film` writes docs/first-hour.cast, which `asciinema play` shows; no two films are the same, so it isn't
+`python -m hack.film` writes docs/first-hour.cast, which `asciinema play` shows. Two films always differ, so it isn't
 part of `make generate`. It needs bash, and kubectl as tests build it.
 """
 
@@ -29,7 +29,7 @@ SECONDS = 480.0
 
 _HEADING_OR_BLOCK = re.compile(r'^## ([^\n]*)$|^```(\w*)(?: title="([\w.-]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 _READY = re.compile(rb"\x1b\]133;(?:D;(\d+)|P)\x07")
-"""What terminals call the end of a command, with its exit code, and the prompt for more of it; they show neither."""
+"""Marks of the end of a command, with its exit code, and of the prompt for more of it; terminals don't show them."""
 _OF_INSTALLERS = ("PIP_", "UV_", "SSL_", "REQUESTS_", "HTTP", "http", "NO_PROXY", "no_proxy")
 _SHELL = """PS1=$'$ \\e]133;D;$?\\a'; PS2=$'> \\e]133;P\\a'; set +H -o pipefail"""
 
@@ -50,7 +50,7 @@ def script(page: Path) -> Iterator[tuple[str, str]]:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Return that of a person who has tfoperator and kubectl, a home below the folder, and nothing in it."""
+    """Return the environment of a person who has tfoperator and kubectl, and an empty home below the folder."""
     programs, home = folder / "bin", folder / "home"
     programs.mkdir()
     home.mkdir()
@@ -97,7 +97,7 @@ class Film:
         self.events.clear()
 
     def play(self, page: Path) -> None:
-        """Type all that the page says. Raises FilmError."""
+        """Type all commands of the page. Raises FilmError."""
         for kind, text in script(page):
             if kind == "m":
                 self._add("m", text)

@@ -4,10 +4,10 @@ python hack/fuzz.py                          100,000 jobs from a new seed, which
 python hack/fuzz.py --seed 7 --count 1000    the same thousand each time
 python hack/fuzz.py --seed 7 --first 812 --count 1    one of them again
 
-A cluster holds jobs older than the CRD's rules, and one that makes the operator raise or spin is everybody's problem.
-So: `decode_tfjob` raises nothing but its declared error, nothing after it raises anything, defaulting is idempotent, a
-status survives its trip through JSON, and a plan comes to rest in a world that stands still, when
-it says so and not later. Each job depends on the seed, its number and examples/peer alone.
+A cluster holds jobs older than the CRD's rules, and a job that makes the operator raise or spin is everybody's problem.
+So: `decode_tfjob` raises only its declared error, later functions raise nothing, defaulting is idempotent, a status
+survives its trip through JSON, and a plan comes to rest in a world that stands still, at the time that the plan
+announced and not later. Each job depends on the seed, its number and examples/peer alone.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ MAX_WAITS = 6
 
 
 class Finding(Exception):
-    """Something that must not be: says what, and which case."""
+    """Something that must not be; the message describes it and the case."""
 
 
 def fuzz(seed: str, numbers: Sequence[int], progress: Progress = lambda _: None) -> int:
-    """Check the cases of these numbers; returns how many jobs could be decoded. Raises Finding at the first bad one."""
+    """Check the cases of these numbers; return how many jobs could be decoded. Raises Finding at the first bad case."""
     decoded = 0
     for number in numbers:
         case = random_case(random.Random(f"{seed}:{number}"))
@@ -132,7 +132,7 @@ class _World(SimulatedObjects):
         raise AssertionError(f"keeps acting on a world that stands still: {result}")
 
     def refuses(self, creation: Create) -> bool:
-        """A foreign pod may have the name: the operator waits for it to go, and so the API server says no."""
+        """A foreign pod may have the name: the API server refuses, and the operator waits until the pod is gone."""
         return (creation.kind == "pods" and creation.name in self.pods) or super().refuses(creation)
 
     def take_away(self, kind: str, name: str, deletion: Delete) -> None:
@@ -144,7 +144,7 @@ class _World(SimulatedObjects):
 
 
 def parser(description: str | None, what: str) -> argparse.ArgumentParser:
-    """What every fuzzer takes: the seed, and the numbers of its cases."""
+    """Return the parser of every fuzzer's arguments: the seed, and the numbers of its cases."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--seed", default=str(random.SystemRandom().randrange(10**9)), help="a new one if not given")
     made.add_argument("--first", type=int, default=0, help=f"the number of the first {what}")
@@ -153,7 +153,7 @@ def parser(description: str | None, what: str) -> argparse.ArgumentParser:
 
 
 def run(arguments: argparse.Namespace, check_numbers: Callable[[Sequence[int], Progress], str]) -> int:
-    """Check the cases asked for, print how far it is and what `check_numbers` says of them; returns the exit code."""
+    """Check the chosen cases, print the progress and the result of `check_numbers`; return the exit code."""
     began = time.monotonic()
 
     def progress(number: int) -> None:

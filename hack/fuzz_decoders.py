@@ -5,8 +5,8 @@ python hack/fuzz_decoders.py --seed 7 --count 1000    the same thousand each tim
 python hack/fuzz_decoders.py --seed 7 --first 812 --count 1    one of them again
 python hack/fuzz_decoders.py --only watch             one decoder; hack/decoders lists them
 
-A stream depends on the seed, its number, the list of decoders and the examples alone. One that takes more than two
-seconds of CPU is a finding, too, and so is one for which 512 MiB are not enough for the process as a whole.
+A stream depends on the seed, its number, the list of decoders and the examples alone. A stream that takes more than two
+seconds of CPU is a finding, too, and so is a stream for which 512 MiB are not enough for the process as a whole.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def spoilt(rng: random.Random, samples: Sequence[bytes]) -> bytes:
 def fuzz(seed: str, numbers: Sequence[int], only: str = "", progress: Progress = lambda _: None) -> Counter[str]:
     """Check the streams of these numbers; returns how many were read without an error, by decoder.
 
-    Raises Finding at the first bad one.
+    Raises Finding at the first bad stream.
     """
     accepted: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="tfoperator-fuzz-") as folder, decoders(Path(folder)) as known:
@@ -106,7 +106,7 @@ def check(decoder: Decoder, data: bytes) -> bool:
 
 @contextmanager
 def _bounded(memory: int) -> Iterator[None]:
-    """Within so many bytes of memory, those of this process as it is included; 0 means any number."""
+    """Limit the memory to so many bytes, with the memory that this process has already; 0 means any number."""
     before = resource.getrlimit(resource.RLIMIT_DATA)
     if memory:
         resource.setrlimit(resource.RLIMIT_DATA, (memory, before[1]))
@@ -128,7 +128,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         read = ", ".join(f"{name} {count}" for name, count in sorted(accepted.items()) if count)
         return f"byte streams (read all the same: {read})"
 
-    logging.disable(logging.CRITICAL)  # spoilt files have things said about them
+    logging.disable(logging.CRITICAL)  # for spoilt files the code logs warnings
     try:
         with _bounded(arguments.memory << 20):
             return run(arguments, check_numbers)

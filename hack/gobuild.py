@@ -1,10 +1,10 @@
 """Builds the Go programs that tests and benchmarks run against, and caches them outside the checkout.
 
 Each folder of hack/gomod is a module whose `tool` directives name the programs and whose go.sum pins every byte, so
-the programs come from the Go module proxy alone. What is made of the newest Kubernetes libraries shares one module:
-with the same versions of them, a package is compiled once for all. Where the stock program (CoreDNS) compiles far more
-than is used here, there is a small main.go of our own, or build tags leave it out (Prometheus). The cache key is the
-hash of these files and of the recipe below: a change to any of them builds anew, anything else is found ready.
+the programs come from the Go module proxy alone. Programs made of the newest Kubernetes libraries share one module:
+with the same versions of the libraries, a package is compiled once for all. Where the stock program (CoreDNS) compiles
+far more than is used here, there is a small main.go of our own, or build tags leave it out (Prometheus). The cache key
+is the hash of these files and of the recipe below: a change to any of them builds anew, anything else is found ready.
 `KUBEBUILDER_ASSETS`, the convention of the Go world, names a folder with ready binaries and is honoured first.
 
 The environment variable `KUBERNETES` chooses an older Kubernetes that is supported, as in `KUBERNETES=1.35`: its own
@@ -42,7 +42,7 @@ PEER = "github.com/kubeflow/training-operator"
 
 
 class BuildError(Exception):
-    """A Go program can't be had; the message says why and what to do."""
+    """A Go program can't be had; the message names the reason and a remedy."""
 
 
 @dataclass(frozen=True)
@@ -81,18 +81,18 @@ def _containerd(command: str) -> Program:
 
 
 def _prometheus(command: str) -> Program:
-    """Of all discovery of targets only that by DNS: those in clouds would double what there is to compile."""
+    """Discover targets only by DNS: the discovery in clouds would double the code to compile."""
     package = f"github.com/prometheus/prometheus/cmd/{command}"
     return Program(command, "prometheus", package, tags="remove_all_sd,enable_dns_sd")
 
 
 BUILD_COMMAND = "make controlplane"
-"""What builds everything that a test needs."""
+"""The command that builds everything that a test needs."""
 
 PEER_PROGRAM = Program("training-operator", "training-operator", f"{PEER}/cmd/training-operator.v1")
 
 KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kubectl", "kubelet", "kube-proxy", "kube-scheduler")
-"""What the version of Kubernetes decides on."""
+"""The programs that belong to a version of Kubernetes."""
 
 _OTHERS = {
     program.name: program
@@ -116,7 +116,7 @@ _OTHERS = {
 }
 
 PROGRAMS = (*KUBERNETES, *_OTHERS)
-"""What tests need: all of them."""
+"""All programs that tests need."""
 
 ARGO = "github.com/argoproj/argo-workflows/v3"
 
@@ -145,7 +145,7 @@ def find(name: str) -> Path:
 
 
 def build(*names: str) -> list[Path]:
-    """The paths of programs. What is missing is compiled in one go, which keeps every core busy.
+    """Return the paths of programs. Missing programs are compiled in one go, which keeps every core busy.
 
     Safe to call from several processes at once. Raises BuildError.
     """
@@ -210,7 +210,7 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-# What a debugger needs is not linked, so it need not be compiled: an eighth of the CPU.
+# Data for debuggers are not linked, so they need not be compiled: an eighth of the CPU.
 _FLAGS = ("-trimpath", "-mod=readonly", "-gcflags=all=-dwarf=false")
 
 
@@ -230,7 +230,7 @@ def _build(name: str) -> Path:
 
 
 def run(module: str, *arguments: str, asked: str = "") -> str:
-    """What a program in a folder of hack/gomod answers to what it is `asked`. Raises BuildError."""
+    """Return the answer of a program in a folder of hack/gomod to the question `asked`. Raises BuildError."""
     return _go("run", "-mod=readonly", *arguments, module=module, asked=asked)
 
 

@@ -1,8 +1,8 @@
 """Lay out the root of the operator's image: the interpreter, the libraries that it loads, and nothing else.
 
-The Dockerfile runs this in its first stage; the last one is empty but for what this has copied. So there is no shell,
-no package manager and no tool of the base image in it, without a list of what to remove. What scanners need to name
-the libraries is kept: for each Debian package of which a file is copied, its entry of dpkg's status.
+The Dockerfile runs this in its first stage; the last stage is empty but for what this has copied. So it has no shell,
+no package manager and no tool of the base image, without a list of what to remove. The files that scanners need to name
+the libraries are kept: for each Debian package of which a file is copied, its entry of dpkg's status.
 
     python hack/image_root.py ENVIRONMENT ROOT
 
@@ -45,7 +45,7 @@ _UNCHECKED = PycInvalidationMode.UNCHECKED_HASH
 
 
 def lay_out(environment: Path, root: Path) -> None:
-    """Copy what the interpreter of `environment` needs into `root`, and take out of `environment` what it does not."""
+    """Copy the files that the interpreter of `environment` needs into `root`; remove other files from `environment`."""
     interpreter = Path(sys.executable).resolve()
     prune(environment)
     libraries = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}

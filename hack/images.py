@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 APPLETS = ("sh", "sleep", "cat", "echo", "ls", "wget", "nslookup", "nc", "true", "false", "env", "date", "id", "kill")
-"""What busybox is called in the images made here, most of all by people who look into a pod."""
+"""The names of busybox in the images made here, most of all for people who look into a pod."""
 
 UNWANTED = {"__pycache__", "idlelib", "site-packages", "test", "tests", "tkinter", "turtledemo"}
 """Folders of a Python installation that no program in an image imports."""
@@ -93,7 +93,7 @@ _BASE = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix, "installed_b
 
 def programs(*files: Path) -> dict[str, Path | bytes | str]:
     """Programs of this machine at the same paths, with the libraries that they and wheels for Linux load."""
-    # What such wheels may expect of a system beside what Python itself needs (PEP 513).
+    # Libraries that such wheels may expect of a system beside those that Python itself needs (PEP 513).
     extra = ["libstdc++.so.6", "libgcc_s.so.1", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libutil.so.1"]
     told = subprocess.run(["ldd", *files], capture_output=True, text=True, check=False).stdout
     cached = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True).stdout

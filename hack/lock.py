@@ -1,7 +1,7 @@
 """Write the locks: every dependency with the hashes of all its files, on every platform, for `pip --require-hashes`.
 
 `constraints.txt` has the versions and is for people to edit; the locks follow from it and from `setup.cfg`. A lock
-begins with those that it extends, so that each package is said once.
+begins with references to the locks that it extends, so that each package is in one lock only.
 
     python -m hack.lock              # after a change of setup.cfg, requirements/*.in or constraints.txt: some seconds
     python -m hack.lock --upgrade    # the newest versions that setup.cfg allows, into constraints.txt too
@@ -28,7 +28,7 @@ RESOLVE_SECONDS = 300.0
 
 
 class Lock(msgspec.Struct, frozen=True):
-    """One lock: what it is made of, the lock that it extends, and what is required but never imported there."""
+    """One lock: its sources, the lock that it extends, and requirements that are never imported there."""
 
     name: str
     sources: tuple[str, ...]
@@ -73,7 +73,7 @@ LOCKS = (
         extends="run",
     ),
 )
-"""What the Makefile installs with, what the image's build stage has (two), what `make run` and what tests have."""
+"""The locks of the Makefile's own installations, of the image's build stage (two), of `make run` and of tests."""
 
 
 class LockError(Exception):
@@ -98,7 +98,7 @@ def canonical(name: str) -> str:
 
 
 def with_versions(constraints: str, wanted: dict[str, str]) -> str:
-    """Constraints that say these versions and no others; lines that do so already stay as they are spelt."""
+    """Return constraints with exactly these versions; lines that are already right keep their spelling."""
     lines = {canonical(name): line for line in entries(constraints) for name in [line.partition("==")[0]]}
     for name, version in wanted.items():
         if lines.get(name, "").partition("==")[2] != version:

@@ -1,8 +1,8 @@
 """A machine within this machine: Linux namespaces that hold a node's processes, mounts, interfaces and firewall rules.
 
-Whatever a kubelet and a container engine do to the machine they run on (mounts, bridges, iptables rules, daemons that
-outlive their parents) happens in namespaces of its own, and ends with them: `stop()` kills one process. A pair of
-virtual interfaces links the two: this machine reaches the node, its pods and its services, and nobody else does.
+A kubelet and a container engine change the machine they run on (mounts, bridges, iptables rules, daemons that outlive
+their parents). Here this happens in namespaces of its own, and ends with them: `stop()` kills one process. A pair of
+virtual interfaces links the two: only this machine reaches the node, its pods and its services.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from hack.processes import comes_true
 
 LINK = "tfo-node"
-HOST_ADDRESS = "198.18.0.1"  # 198.18.0.0/15 is set aside for tests of networks (RFC 2544): no real network has it
+HOST_ADDRESS = "198.18.0.1"  # 198.18.0.0/15 is reserved for tests of networks (RFC 2544): real networks don't use it
 NODE_ADDRESS = "198.18.0.2"
 POD_CIDR = "198.18.1.0/24"
 SERVICE_CIDR = "198.18.16.0/20"
@@ -28,7 +28,7 @@ START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 NAMESPACES = ("--mount", "--net", "--pid", "--uts", "--ipc")
 
-# The first process of a PID namespace inherits its orphans, and nobody else can bury them.
+# The first process of a PID namespace inherits its orphans, and only this process can reap them.
 INIT = """
 import os, signal
 signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -41,12 +41,12 @@ while True:
 
 
 class MachineError(Exception):
-    """The namespaces or the link can't be made; the message says why."""
+    """The namespaces or the link can't be made; the message names the reason."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """One set of namespaces, held by a process (`pid`, of this machine) that ends when it is told to."""
+    """One set of namespaces, held by a process (`pid`, of this machine) that ends when it gets a signal."""
 
     pid: int
     init_pid: int

@@ -203,7 +203,7 @@ def load_image(machine: Machine, archive: Path) -> None:
 
 
 def name_by_digest(machine: Machine, image: str) -> str:
-    """Name an image of the node by its digest, as one that was pulled from a registry is. Raises MachineError."""
+    """Name an image of the node by its digest, like an image pulled from a registry. Raises MachineError."""
     _, line = machine.run(*_ctr(), "images", "list", f"name=={image}").splitlines()
     pinned = f"{image.rpartition(':')[0]}@{line.split()[2]}"
     machine.run(*_ctr(), "images", "tag", "--force", image, pinned)
@@ -218,7 +218,7 @@ def require_no_other() -> None:
 
 
 def read_sysctls() -> dict[str, str]:
-    """What a kubelet will overwrite for the whole machine, namespaces or not, to be put back at the end."""
+    """Return settings that a kubelet will overwrite for the whole machine, namespaces or not, to be restored."""
     return {name: Path("/proc/sys", name).read_text() for name in SYSCTLS}
 
 

@@ -30,7 +30,7 @@ class _ThisInterpreter(AsyncKernelManager):
 
 
 def execute(path: Path) -> Any:
-    """The notebook with what its cells show. Raises nbclient.exceptions.CellExecutionError for one that fails."""
+    """Return the notebook with the output of its cells. Raises nbclient.exceptions.CellExecutionError if it fails."""
     notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as sockets:
         client = NotebookClient(

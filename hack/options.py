@@ -140,7 +140,7 @@ def _refusal(setting: Setting, value: object) -> str:
 
 
 def _undeclared_flags(helpers: str, settings: Sequence[Setting]) -> Iterator[str]:
-    """Look through the arguments in the chart: each is a flag; one that gets a value unchanged names this value."""
+    """Look through the arguments in the chart: each is a flag; a flag with a value unchanged names this value."""
     declared = {setting.name: setting.option for setting in settings if setting.option.on_command_line}
     for flag, value in re.findall(r"^- --([a-z-]+)(?:=(.*))?$", helpers, re.MULTILINE):
         if flag not in declared:

@@ -3,18 +3,18 @@
     python -m hack.pipeline_kills --moments 50 --seed 1 [--store postgresql]
 
 The pipeline has four steps: data, two trainings side by side of which one is a TFJob of two replicas, evaluation. Pods
-run as processes of this machine, under a control plane of its own. Each dead runner is followed by one that resumes
-its run, which may be killed, too, or by a new run, which stops what the dead one has left. With `--store postgresql`
-the records are in a PostgreSQL server, which is itself killed and started again in every fifth moment: then a successor
-waits until the lease of a dead runner has run out, and what a new run could not know to be dead yet is stopped
-afterwards, as by `tfoperator pipeline stop`.
+run as processes of this machine, under a control plane of its own. After a runner was killed, another runner resumes
+its run, which may be killed, too, or starts a new run, which stops what the dead runner has left. With `--store
+postgresql` the records are in a PostgreSQL server, which is itself killed and started again in every fifth moment: then
+a successor waits until the lease of a dead runner has run out, and runs that a new run could not yet know to be dead
+are stopped afterwards, as by `tfoperator pipeline stop`.
 
 The judge shares no code with the runner. It reads what the containers themselves have written (each appends a line when
 it begins and when it ends), the API server's objects, and the tables:
 
 - no step of a run came to its end twice, in any replica, and every step of the last run did once
-- no pod and no TFJob is left
-- every record can be read, and no execution is recorded as running
+- all pods and TFJobs are gone
+- every record can be read, and all executions are recorded as ended
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def run(folder: Path, kubeconfig: str, *, resume: bool) -> None:
 
 
 def child(folder: Path, kubeconfig: str, *, resume: bool) -> int:
-    """Run it in a process of its own; this one has no other thread. Returns its pid."""
+    """Run it in a process of its own, forked from this process, which has only one thread. Return its pid."""
     pid = os.fork()
     if pid:
         return pid
@@ -147,7 +147,7 @@ def ended(pid: int) -> int:
 
 
 def rows(folder: Path, query: str) -> list[Any]:
-    """What the tables of a moment have."""
+    """Return rows of the tables of a moment."""
     place = home_of(folder)
     if "://" in place:
         import psycopg
@@ -159,7 +159,7 @@ def rows(folder: Path, query: str) -> list[Any]:
 
 
 def stop_left(folder: Path, kubeconfig: str) -> None:
-    """What a user does about runs whose runners have died."""
+    """Stop runs whose runners have died, as a user does."""
     if "://" not in home_of(folder):
         return
     context = LaunchContext(kube=lambda: Client(load_config(kubeconfig)))
@@ -185,7 +185,7 @@ def known_runs(folder: Path) -> int:
 
 
 def problems(folder: Path, kubeconfig: str) -> list[str]:
-    """What is wrong, now that the last runner has succeeded."""
+    """Find everything that is wrong, now that the last runner has succeeded."""
     stop_left(folder, kubeconfig)
     found: list[str] = []
     counts = Counter(line for line in (folder / "journal").read_text().splitlines() if line.startswith("end "))

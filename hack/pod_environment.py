@@ -1,6 +1,6 @@
-"""What a container's variables say once they are put into each other, by the kubelet's rules but from another hand.
+"""The values of a container's variables after substitution, by the kubelet's rules but not by the operator's code.
 
-Whoever judges an operator by its pods must read them as the kubelet does, and not with the operator's own code.
+A judge of an operator's pods must read them as the kubelet does, and not with the operator's own code.
 """
 
 from __future__ import annotations

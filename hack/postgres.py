@@ -1,7 +1,7 @@
 """A PostgreSQL server for tests and benchmarks: Debian's, on loopback, as a process of an ordinary user.
 
 PostgreSQL refuses to run as root; as root it is started as `nobody`. Its data are in a folder of their own, which goes
-with it. Who is on this machine needs its password, which is in the file that `PGPASSFILE` names.
+with it. Other users of this machine need its password, which is in the file that `PGPASSFILE` names.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def is_installed() -> bool:
 
 
 def _installed() -> list[Path]:
-    """The folders of the installed ones' programs, the newest last."""
+    """Return the folders of the installed servers' programs, the newest last."""
     found = Path("/usr/lib/postgresql").glob("*/bin/postgres")
     return [path.parent for path in sorted(found, key=lambda path: int(path.parts[4]))]
 

@@ -28,7 +28,7 @@ _kept: list[int] = []
 
 
 def spawn(command: Sequence[str | Path], log: Path, **options: Any) -> subprocess.Popen[bytes]:
-    """Start a program that writes to the end of `log`; `options` are those of Popen."""
+    """Start a program that writes to the end of `log`; `options` are Popen's."""
     with log.open("ab") as output:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, **options)
 
@@ -44,12 +44,12 @@ def comes_true(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 def becomes_ready(process: subprocess.Popen[bytes], ready: Callable[[], bool], seconds: float) -> bool:
-    """Wait until `ready` says so; False if the process ends before, or does not get there in time."""
+    """Wait until `ready()` is true; return False if the process ends before, or is not ready in time."""
     return comes_true(lambda: process.poll() is not None or ready(), seconds) and process.poll() is None
 
 
 def answers(url: str, *, token: str = "", ca_file: Path | None = None) -> bool:
-    """Whether a server on this machine answers 200 in time; `ca_file` is the authority of one that speaks TLS."""
+    """Return whether a server on this machine answers 200 in time; `ca_file` is the authority of a TLS server."""
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
     try:
         context = ssl.create_default_context(cafile=ca_file) if ca_file else None
@@ -97,7 +97,7 @@ def remove_cgroups(tops: Iterable[Path]) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on, and that this function gives to nobody else while this process lives.
+    """Return free ports of loopback, which this function returns only once while this process lives.
 
     Not those that port 0 would give: the kernel gives them to outgoing connections, too, also before they are used.
     """
@@ -106,7 +106,7 @@ def free_ports(count: int) -> list[int]:
         one = socket.socket()
         try:
             one.bind(("127.0.0.1", random.randrange(*_LISTENING)))
-        except OSError:  # somebody listens there, or keeps it for somebody
+        except OSError:  # a server listens there, or another call has reserved it
             one.close()
             continue
         # Only from here on, so that the next `bind` above is refused; a server sets it, too, and may listen.

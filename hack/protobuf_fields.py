@@ -1,4 +1,4 @@
-"""Writes how the built-in kinds look in protobuf, as the published Go types say.
+"""Writes how the built-in kinds look in protobuf, by the published Go types.
 
 python hack/protobuf_fields.py     writes the API server's table, and the samples that its reader is tested with
 

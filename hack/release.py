@@ -4,8 +4,8 @@
     python -m hack.release --sbom     # the bills of materials alone
 
 The same commit gives the same bytes: the files come from git and not from the folder, and every time in them is the
-commit's (`SOURCE_DATE_EPOCH` says another). Nothing is signed and nothing is uploaded here: who publishes does that,
-with their key. So the provenance is a statement of whoever ran this, SLSA's build level 1, and no proof.
+commit's (or `SOURCE_DATE_EPOCH`). This program signs nothing and uploads nothing: the publisher does that, with their
+key. So the provenance is a statement by the person who ran this program, SLSA's build level 1, and no proof.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from hack.release_parts import NoNotes, chart_package, notes
 DIST = ROOT / "dist"
 CHART = "manifests/helm/tfoperator"
 SBOM_LOCKS = tuple(lock for lock in LOCKS if lock.name in ("operator", "run"))
-"""What the image holds, and what `make run` installs; the others are tools of developers."""
+"""The locks of the image and of `make run`; the other locks are tools of developers."""
 BUILD_TYPE = "urn:tfoperator:make-release:v1"
-"""What `make release` is called in a provenance; CONTRIBUTING.md says what its parameters mean."""
+"""The type of a build by `make release` in a provenance; CONTRIBUTING.md explains its parameters."""
 TOOL_SECONDS = 300.0
 
 
 class ReleaseError(Exception):
-    """A release can't be made; the message says why."""
+    """A release can't be made; the message is the reason."""
 
 
 def bill_of_materials(lock: Lock, target: Path, epoch: int) -> None:
@@ -149,7 +149,7 @@ def _whole(lock: Lock) -> str:
 
 
 def _project_table() -> str:
-    """What the tool wants to know of the project, which setup.cfg says in another form."""
+    """Return the project's metadata in the form that the tool requires; setup.cfg has it in another form."""
     metadata = _setup()["metadata"]
     named = {key: metadata[key] for key in ("name", "version", "description", "license")}
     return "[project]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in named.items())
@@ -179,7 +179,7 @@ def _digest(path: Path) -> str:
 
 
 def _run_tool(command: Sequence[str], *, cwd: Path, epoch: int) -> None:
-    """Run a module of this environment. Raises ReleaseError with what it said."""
+    """Run a module of this environment. Raises ReleaseError with the module's output."""
     done = subprocess.run(
         [sys.executable, "-m", *command], cwd=cwd, env={**os.environ, "SOURCE_DATE_EPOCH": str(epoch)},
         capture_output=True, text=True, check=False, timeout=TOOL_SECONDS,

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 
 class NoNotes(Exception):
-    """The changelog has nothing to say of a version; the message says what it looked for."""
+    """The changelog has no notes for a version; the message names the sections that were looked for."""
 
 
 def chart_package(files: Mapping[str, bytes], name: str, epoch: int) -> bytes:
-    """A chart as `helm package` makes one, but the same bytes each time. `files` are by path within the chart."""
+    """Return a chart as `helm package` makes it, but the same bytes each time. `files`: by path within the chart."""
     buffer = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=buffer, mode="wb", filename="", mtime=epoch) as compressed,
@@ -29,9 +29,9 @@ def chart_package(files: Mapping[str, bytes], name: str, epoch: int) -> bytes:
 
 
 def notes(changelog: str, version: str) -> str:
-    """What the changelog says of a version, or of the one to come if it has no section of its own yet.
+    """Return the changelog's notes for a version, or for the next version if it has no section of its own yet.
 
-    Raises NoNotes if neither says anything.
+    Raises NoNotes if neither section has notes.
     """
     sections = dict(re.findall(r"^## \[([^\]]+)\][^\n]*\n(.*?)(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL))
     for title in (version, "Unreleased"):

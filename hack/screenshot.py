@@ -1,7 +1,7 @@
 """Draws docs/run.svg: what `tfoperator run examples/digits/tfjob.yaml` shows on a terminal, half-way through.
 
-The job really runs, and the picture is made of what the command's own view is told: `python hack/screenshot.py`
-after a change of that view. It isn't part of `make generate`, for no two runs look the same.
+The job really runs, and the picture is made of the changes that the command's own view gets. Run `python
+hack/screenshot.py` after a change of that view. It isn't part of `make generate`, for no two runs look the same.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ MANIFEST = "examples/digits/tfjob.yaml"
 MOMENT = "step 400/"
 WIDTH = 108
 LINES = 16
-"""Of the log, the last ones: a picture that is taller than a screen isn't looked at."""
+"""The last lines of the log: readers don't look at a picture that is taller than a screen."""
 
 
 class Camera(LiveView):
-    """Takes its picture when the chief says `MOMENT`."""
+    """Takes its picture when the chief prints `MOMENT`."""
 
     def __init__(self) -> None:
         super().__init__(Console(file=io.StringIO(), force_terminal=True, width=WIDTH))

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class SequentialClient(ApiClient):
-    """What simulated servers have in common. Subclasses implement `make`, `list` and `watch`."""
+    """The common part of simulated servers. Subclasses implement `make`, `list` and `watch`."""
 
     @property
     def parallelism(self) -> int:
@@ -25,7 +25,7 @@ class SequentialClient(ApiClient):
     def send(self, chains: Sequence[Sequence[Request]]) -> list[list[Answer]]:
         """Make the requests of each chain up to its first failure, one chain after the other.
 
-        That is one of the orders in which they may arrive.
+        Real servers may get the requests in this order, too.
         """
         return [self._send(chain) for chain in chains]
 

@@ -42,7 +42,7 @@ class SimulatedObjects:
     _uids: Any = field(default_factory=itertools.count)
 
     def observed(self, **more: Any) -> Observed:
-        """What an operator sees whose caches are up to date."""
+        """Return what an operator sees if its caches are up to date."""
         return Observed(
             job=self.job,
             pods=tuple(self.pods.values()),
@@ -53,7 +53,7 @@ class SimulatedObjects:
         )
 
     def carry_out(self, action: Action) -> None:
-        """Do what one action says."""
+        """Do one action."""
         match action:
             case Create():
                 if not self.refuses(action):
@@ -73,7 +73,7 @@ class SimulatedObjects:
         self.job = msgspec.structs.replace(self.job, status=plan.status)
         self.changed()
 
-    # What differs from world to world.
+    # The parts that differ from world to world.
 
     def refuses(self, creation: Create) -> bool:
         """Whether the API server refuses to create the object, because it is there."""
@@ -142,5 +142,5 @@ class SimulatedObjects:
 
 
 def pod_group_status() -> dict[str, str]:
-    """A new PodGroup is let in at once: one that a scheduler keeps waiting stands still."""
+    """Let a new PodGroup in at once: a PodGroup that a scheduler keeps waiting stands still."""
     return {"phase": "Inqueue"}

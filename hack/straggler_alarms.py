@@ -40,21 +40,21 @@ OWN = (
     *(0.871, 0.948, 0.960, 0.969, 0.974, 0.980, 0.985, 0.991, 0.997, 0.999),
     *(1.003, 1.006, 1.008, 1.011, 1.016, 1.020, 1.024, 1.030, 1.036, 1.049, 1.143),
 )
-"""Quantiles, each twentieth, of the seconds per step in five seconds, by the median of the same loop: what the four
-loops had in common, and what each had of its own.
+"""Quantiles, each twentieth, of the seconds per step in five seconds, by the median of the same loop: the part that the
+four loops had in common, and the part of each loop alone.
 
 Measured on 26 November 2026 on a virtual machine of two cores: four loops (NumPy, a dense net, 80 ms a step) side by
 side for 300 s, while test runs used one of the cores or both.
 """
 
 SHARED_CORRELATION, OWN_CORRELATION = 0.69, 0.1
-"""Of their logarithms, from one five seconds to the next."""
+"""Correlations of the quantiles' logarithms, from one five seconds to the next."""
 
 MOST_SECONDS, MOST_LATE, MOST_FALSE = 60.0, 0.01, 0.01
 _TIME = datetime(2026, 1, 1, tzinfo=UTC)  # of no meaning here
 _HOUR = int(3600 / PERIOD)
 _WRITE_SECONDS = 1.0
-"""The writer waits so long at most before it writes what a job's reports say."""
+"""The writer waits so long at most before it writes the reports of a job."""
 
 _LATENCY = 0.05
 _CHECKPOINT_EVERY, _CHECKPOINT_SECONDS = 600.0, 20.0
@@ -64,7 +64,7 @@ _LONG_STEP = 2.0
 
 @dataclass
 class Replica:
-    """What a replica's program does: `pace` has the seconds of a step, relative to the usual, every five seconds."""
+    """A replica's program: `pace` has the seconds of a step, relative to the usual seconds, every five seconds."""
 
     name: str
     step_seconds: float

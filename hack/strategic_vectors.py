@@ -2,7 +2,7 @@
 
 python hack/strategic_vectors.py     writes tests/unit/kube/patches/strategic_vectors.jsonl anew
 
-The questions are the cases of `PICKED` and pods and patches made at random, always the same ones; the answers come from
+The questions are the cases of `PICKED` and random pods and patches, always the same; the answers come from
 hack/gomod/kubernetes/strategic, which needs Go. Tests read the file alone.
 """
 

@@ -4,9 +4,9 @@
 
 Pods wait for nodes, pull images, fail, are evicted, deleted, restarted in place; users suspend, resume and scale; the
 operator is killed (and forgets), sees things late, and loses its writes. Programs that report train in step, save
-checkpoints, and begin again at the last one. The oracle knows what really happened, second by second, and shares no
-code with the operator: it is the words of docs/usage.md. Each phase has to agree within 2 % of the job's time, or 2 s,
-and so do the seconds that CPUs were held and trained.
+checkpoints, and begin again at the last checkpoint. The oracle knows what really happened, second by second, and
+shares no code with the operator: it is the words of docs/usage.md. Each phase has to agree within 2 % of the job's
+time, or 2 s, and so do the seconds that CPUs were held and trained.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _OPTIONS = plan_options(Options(), restart_delay_base=1.0, restart_delay_cap=60.
 
 @dataclass
 class Second:
-    """What really was in one second. `losses` counts programs lost so far; `report` is a step, if one was reported."""
+    """The facts of one second. `losses` counts programs lost so far; `report` is a step, if a program reported it."""
 
     seen: bool
     suspended: bool
@@ -60,7 +60,7 @@ class Second:
 
 @dataclass
 class Shape:
-    """What a seed decides about a job."""
+    """The part of a job that a seed decides."""
 
     workers: int
     servers: int
@@ -74,7 +74,7 @@ class Shape:
 
     @classmethod
     def of(cls, dice: random.Random) -> Shape:
-        """Return a random one."""
+        """Return a random shape."""
         return cls(
             workers=dice.randint(1, 4),
             servers=dice.choice((0, 0, 1, 2)),
@@ -170,7 +170,7 @@ class World(SimulatedObjects):
         self._dirty = True
 
     def kill_operator(self, seconds: int) -> None:
-        """It is away for so long, and knows nothing then but what is written."""
+        """Stop the operator for so long; afterwards it knows only what is written."""
         self._memory = self._progress = None
         self.down_until, self._dirty = self._at + seconds, True
 
@@ -312,7 +312,7 @@ class World(SimulatedObjects):
 
 
 def oracle(seconds: list[Second]) -> tuple[Counter[str], float, float]:
-    """What docs/usage.md says about these seconds: those of each phase, and CPU seconds held and trained."""
+    """Return what docs/usage.md promises for these seconds: seconds of each phase, CPU seconds held and trained."""
     reports = any(one.report is not None for one in seconds)
     phases: Counter[str] = Counter()
     held = trained = 0.0
@@ -340,7 +340,7 @@ def oracle(seconds: list[Second]) -> tuple[Counter[str], float, float]:
         elif not reports and one.running:
             phase = "training"
         else:
-            # Once everything has run without a report, the rest of the time until the first one is the start.
+            # Once everything has run without a report, the rest of the time until the first report is the start.
             ran |= one.running
             phase = "starting" if one.bound or (reports and ran and most < 0) else "scheduling"
         losses = one.losses

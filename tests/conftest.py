@@ -1,4 +1,4 @@
-"""What every test relies on."""
+"""Settings and fixtures for all tests."""
 
 import re
 import signal
@@ -17,7 +17,7 @@ _REAL = re.compile(r"[\[-]real[\]-]")
 def pytest_configure() -> None:
     """See to what the machine and the shell must not decide."""
     _let_interrupts_through()
-    # How fast examples come is no property of what is tested: the very first one of a clone builds a table of Unicode.
+    # How fast examples come is no property of the tested code: a clone's very first example builds a table of Unicode.
     too_slow = [*settings.default.suppress_health_check, HealthCheck.too_slow]
     settings.register_profile("tests", settings.default, deadline=None, suppress_health_check=too_slow)
     settings.load_profile("tests")
@@ -72,8 +72,8 @@ class _GroupScheduling(LoadFileScheduling):
 
 
 def _group(nodeid: str) -> str:
-    """Tests of one group follow each other in one worker: a file's, whose fixtures are made once, and those of all
-    files that share the one cluster, the one Docker engine, or the control plane of the contract.
+    """Return a test's group: tests of a group follow each other in one worker. A group is a file, whose fixtures are
+    made once, or all files that share the one cluster, the one Docker engine, or the control plane of the contract.
     """
     file = nodeid.partition("::")[0]
     if file.startswith("tests/cluster/"):

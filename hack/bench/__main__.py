@@ -32,7 +32,7 @@ _EXEMPT = {"no": (False,), "too": (False, True), "only": (True,)}
 
 
 class _Written(msgspec.Struct):
-    """What is read of a JSON file that `main` has written."""
+    """The part of a JSON file written by `main` that is read again."""
 
     runs: list[Result]
 
@@ -48,7 +48,7 @@ _LOADS_HELP = (
 def schedule(
     loads: Sequence[Load], contestants: Sequence[Contestant], repetitions: int, *, all_of_them: bool
 ) -> list[tuple[int, Load, Contestant]]:
-    """Who runs when: every repetition has every load, and every load all contestants in turn, each time another first.
+    """Return the order of runs: each repetition has all loads, each load all contestants, each time another first.
 
     Contestants that a rate limit holds back sit out the heavy loads unless `all_of_them` take part.
     """
@@ -57,14 +57,14 @@ def schedule(
         for load in loads:
             able = [one for one in contestants if all_of_them or not (load.heavy and one.rate_limited)]
             if load.reports_seconds:
-                able = [one for one in able if one.name == OURS]  # nobody else takes reports for TFJobs
+                able = [one for one in able if one.name == OURS]  # only our operator takes reports for TFJobs
             shift = repetition % max(len(able), 1)
             order += [(repetition, load, one) for one in (*able[shift:], *able[:shift])]
     return order
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the arguments say; returns the exit code."""
+    """Do what the arguments ask for; return the exit code."""
     options = _parse(arguments)
     if options.report:
         return _report(options)

@@ -1,8 +1,8 @@
-"""What the API server spends its CPU on during a run: its own pprof, asked for piece by piece, as one file.
+"""Shows where the API server spends its CPU during a run: asks its own pprof piece by piece, and writes one file.
 
-A profile has a length that must be said beforehand, and a run hasn't. So short ones are taken one after the other, and
-`go tool pprof` makes one of them. Being profiled costs the API server a few hundredths of its CPU: figures of such a
-run are not to be compared with those of others.
+A profile needs a length beforehand, and the length of a run is not known. So short profiles are taken one after the
+other, and `go tool pprof` merges them. Being profiled costs the API server a few hundredths of its CPU: don't compare
+figures of such a run with figures of other runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SHOWN = 40
 
 
 class ProfileError(Exception):
-    """There is no profile; the message says why."""
+    """There is no profile; the message names the reason."""
 
 
 class ApiServerProfile:

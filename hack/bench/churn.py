@@ -22,7 +22,7 @@ _CONTENT_TYPE = "application/merge-patch+json"
 def churn(
     environment: Environment, load: Load, watcher: Watcher, timeout: float, say: Callable[[str], None]
 ) -> dict[str, float]:
-    """Kill in every round, and wait until all pods run and all statuses say so; the figures by name.
+    """Kill in every round, and wait until all pods run and all statuses show it; return the figures by name.
 
     Raises TimeoutError, RequestFailed, OSError.
     """
@@ -53,7 +53,7 @@ def victims_of(load: Load) -> int:
 
 
 def _kill(environment: Environment, pod: str) -> None:
-    """Say of a pod what its kubelet says when the container was killed."""
+    """Report a pod's status as its kubelet does when the container was killed."""
     ended = {"exitCode": _KILLED, "reason": "Error", "finishedAt": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
     container = {
         "name": "tensorflow",

@@ -1,4 +1,4 @@
-"""Who takes part: our operator and the Go operator, each with its own CRD, as processes of this machine.
+"""The contestants: our operator and the Go operator, each with its own CRD, as processes of this machine.
 
 Each is started the way its Deployment starts it, but for addresses. The Go operator runs without its validating
 webhook being registered, which spares it (and the API server) a call per TFJob.
@@ -39,7 +39,7 @@ OURS = "ours"
 OURS_PER_JOB, FLOOR_PER_JOB = "ours-per-job", "floor-per-job"
 """With one headless service per job."""
 OURS_COUNTED = "ours-counted"
-"""With its function calls counted, by thread (`profiled_operator`): none of its other figures means anything."""
+"""With its function calls counted, by thread (`profiled_operator`): ignore its other figures."""
 OURS_OPEN = "ours-open"
 """With the CRD that leaves pod templates open: what their fields cost the API server is the difference."""
 CALLS_FILE = Path("build/bench/profiles/operator-calls.txt")
@@ -144,7 +144,7 @@ def _our_program(
 
 
 def progress_flags() -> tuple[str, ...]:
-    """What has our operator take reports, as a single replica that may write as often as two replicas would."""
+    """Return flags by which our operator takes reports, as a single replica that may write as often as two would."""
     (port,) = free_ports(1)
     return (
         f"--progress-bind-address=127.0.0.1:{port}",
@@ -192,7 +192,7 @@ def _prepare_peer(environment: Environment) -> None:
 def _certificates(environment: Environment) -> Iterator[None]:
     """Play the kubelet: put the secret that the peer fills into the folder where it waits for it.
 
-    The folder is this peer's as long as it runs: another one, of a test beside it, waits until it has gone.
+    The folder is this peer's as long as it runs: another peer, of a test beside it, waits until it has gone.
     """
     with gobuild.locked(_PEER_CERTIFICATES.with_suffix(".lock")):
         shutil.rmtree(_PEER_CERTIFICATES, ignore_errors=True)

@@ -36,7 +36,7 @@ class _Page(msgspec.Struct):
 
 
 class Environment:
-    """What a run works with. `client` is the benchmark's own, `contestant` goes by the contestant's name."""
+    """The things that a run needs. `client` is the benchmark's own, `contestant` has the contestant's name."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
@@ -61,7 +61,7 @@ class Environment:
         return list(self.each(path))
 
     def each(self, path: str) -> Iterator[Json]:
-        """The objects of a collection one by one, of which a page is in memory at a time: there may be 100,000."""
+        """Yield the objects of a collection; only a page is in memory at a time, as there may be 100,000."""
         onwards = ""
         while True:
             answer = self.client.request("GET", f"{path}?limit={_PAGE}&continue={onwards}")

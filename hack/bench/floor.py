@@ -1,7 +1,7 @@
 """The floor: what the load costs this machine without any controller.
 
-A script makes the same TFJobs and the same services and pods, and writes each job's status once. Nothing that must
-create these objects can be much faster than this on the same API server; how near an operator comes is what we ask.
+A script makes the same TFJobs and the same services and pods, and writes each job's status once. A program that must
+create these objects can hardly be faster than this on the same API server; the question is how near an operator comes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def submit(environment: Environment, load: Load) -> None:
 def play_floor(environment: Environment, load: Load, watcher: Watcher, timeout: float) -> None:
     """Do everything that a controller would have to do for the load, and return when it is done."""
     names = job_names(load)
-    # Few large jobs are made in parallel each, many small ones beside each other.
+    # Few large jobs: each job's objects are made in parallel. Many small jobs: the jobs are made in parallel.
     few = len(names) < PARALLELISM
     makers = ThreadPoolExecutor(len(names) if few else 1, thread_name_prefix="floor jobs")
     with makers, ThreadPoolExecutor(PARALLELISM, thread_name_prefix="floor") as pool:
@@ -80,7 +80,7 @@ def play_floor(environment: Environment, load: Load, watcher: Watcher, timeout: 
                 _write_status(environment, name, status_manifest(load))
             return uid
 
-        # Who waits for the pool must not be of it.
+        # A task that waits for the pool must not be in the pool.
         _results([(makers if few else pool).submit(make, name) for name in names])
         if load.finishes:
             _finish(environment, load, watcher, pool, timeout)
@@ -175,7 +175,7 @@ def _tf_config(load: Load, one: Replica) -> list[Json]:
     env: list[Json] = []
     for kind in ("PS", "Worker") if load.per_job and not load.dynamic else ():
         if len('","'.join(told.get(kind.lower(), ()))) > _LONG:
-            # What stands between the numbers of two replicas is a variable, as our operator has it.
+            # The text between the numbers of two replicas is a variable, as our operator writes it.
             between = f'{_around(load, one, kind, 0)[1]}", "{_around(load, one, kind, 1)[0]}'
             name = "_" * (len(env) + 1)
             env.append({"name": name, "value": between})
@@ -184,7 +184,7 @@ def _tf_config(load: Load, one: Replica) -> list[Json]:
 
 
 def _around(load: Load, one: Replica, kind: str, index: int) -> tuple[str, str]:
-    """What a replica's host says before and after its number."""
+    """Return the parts of a replica's host name before and after its number."""
     name = Replica(one.job, kind, index)
     before, number, after = host(load, name).partition(f"-{kind.lower()}-{index}")
     return before + number.removesuffix(str(index)), after

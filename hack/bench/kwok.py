@@ -1,6 +1,6 @@
 """kwok as the kubelet of the benchmark: a pod that is pending runs, one with a label finishes, a deleted one goes.
 
-It hands out no pod address: nobody here reads one, and all contestants would pay for it.
+Pods get no addresses: the benchmark never reads an address, and all contestants would pay for it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ _CONFIGURATION = [
         delay={"durationMilliseconds": FINISH_SECONDS * 1000},
     ),
     _stage("pod-delete", _if(_DELETED, "Exists"), then={"finalizers": {"empty": True}, "delete": True}),
-    # Nobody deletes a node: without any stage of nodes kwok would not see those that there are, nor their pods.
+    # Nodes are never deleted here, but without any stage of nodes kwok would not see the nodes, nor their pods.
     _stage("node-delete", _if(_DELETED, "Exists"), then={"delete": True}, kind="Node"),
 ]
 

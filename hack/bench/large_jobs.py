@@ -1,7 +1,7 @@
 """How much memory the operator takes beside large objects: `python -m hack.bench.large_jobs --jobs 1000`.
 
-The API server is the embedded one, in this process; each operator is a process of its own, and what counts is its peak
-(VmHWM). Measured: jobs that are created one by one while it runs, a standby that lists them and takes over, one that
+The embedded API server runs in this process. Each operator is a process of its own, and its peak (VmHWM) counts.
+Measured: jobs that are created one by one while it runs, a standby that lists them and takes over, an operator that
 starts where the API server does not stream lists, and labelled services with many labels and finalizers, without jobs.
 """
 
@@ -147,7 +147,7 @@ class Operator:
 
 
 def page(port: int, path: str) -> str | None:
-    """What a server on this machine answers; None while there is none, or if it refuses."""
+    """Return the answer of a server on this machine; None while there is no server, or if it refuses."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
             return str(answer.read().decode())

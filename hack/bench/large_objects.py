@@ -5,7 +5,7 @@
 
 For each kind a control plane of its own starts. Operators run beside it, one for each `--code`, while the objects are
 created; then they are started again, and read them. Printed is the resident memory of each process in MiB, at its peak
-and afterwards. No object here belongs to a job that runs, so the operators do nothing but watch.
+and afterwards. The objects here belong to no job that runs, so the operators do nothing but watch.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ WAIT = 1200.0
 """Seconds until a cache has to be complete: 1.4 GB of TFJobs take minutes on two busy cores."""
 _NAMESPACE = "default"
 _LONG = ".".join(["l" * 50] * 3)
-"""A long part of a name: API servers need long for an object of ten thousand short ones."""
+"""A long part of a name: API servers take long to serve an object of ten thousand short names."""
 
 
 def _labels(size: int) -> Json:
@@ -248,7 +248,7 @@ def _create(client: Client, kind: Kind, count: int) -> None:
 
 
 def _report(what: str, operators: dict[str, Operator], kind: Kind, count: int) -> None:
-    more = 2 if kind.resource is PRIORITY_CLASSES else 0  # those of Kubernetes itself
+    more = 2 if kind.resource is PRIORITY_CLASSES else 0  # Kubernetes' own
     for name, operator in operators.items():
         _wait(lambda one=operator: one.has(kind.resource.plural, count + more), f"{name} has all {count}")  # type: ignore[misc]
         peak, now = operator.memory()

@@ -1,4 +1,4 @@
-"""What the contestants have to do: which TFJobs, whether they end, and what is looked at afterwards.
+"""The work of the contestants: the TFJobs of each load, whether they end, and what is measured afterwards.
 
 A load is a value; the manifests are pure functions of it, so that every contestant and the floor get the very same
 bytes. Pods carry a node's name, so there is no scheduler in the figures.
@@ -63,7 +63,7 @@ class Load:
 
     @property
     def title(self) -> str:
-        """What it is, in a few words for people."""
+        """Return a title of a few words for people."""
         workers = f"{self.workers} worker{'s' if self.workers > 1 else ''}"
         each = f"{self.ps} PS + {workers}" if self.ps else workers
         what = f"{self.jobs} job{'s' if self.jobs > 1 else ''} of {each}"
@@ -130,7 +130,7 @@ QUICK_LOADS = [
     replace(LOADS[name].scaled(factor), idle_seconds=0.0)
     for name, factor in (("finish", 0.15), ("medium", 0.2), ("fives", 0.15), ("wide", 0.3), ("churn", 0.2))
 ]
-"""What can be measured of three contestants in five minutes, of which most is the start of a control plane for each."""
+"""The loads that three contestants can do in five minutes, of which the starts of control planes take the most."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Replica:
 
 
 def job_labels(job: str) -> dict[str, str]:
-    """What all that is made for a job carries."""
+    """Return the labels of all objects that are made for a job."""
     return {f"{_PREFIX}operator-name": "tfjob-controller", f"{_PREFIX}job-name": job}
 
 
@@ -194,7 +194,7 @@ def pod_template(load: Load, kind: str) -> Json:
         }
     }
     if load.reports_seconds:
-        # An admission plugin says so in a cluster.
+        # In a cluster an admission plugin sets it.
         template["spec"]["serviceAccountName"] = "default"
     if load.finishes and kind == "Worker":
         template["metadata"] = {"labels": {FINISH_LABEL: "yes"}}
@@ -214,7 +214,7 @@ def job_manifest(load: Load, name: str) -> Json:
     }
     spec: Json = {"runPolicy": {"cleanPodPolicy": "Running"}, "tfReplicaSpecs": specs}
     if load.finishes:
-        # Else the job ends with worker 0, and whether the other one is then still running is a matter of milliseconds.
+        # Else the job ends with worker 0, and milliseconds decide whether the other worker is then still running.
         spec["successPolicy"] = "AllWorkers"
     if load.reports_seconds:
         spec["progress"] = {}

@@ -1,6 +1,6 @@
 """Figures from outside the contestants: CPU and memory from /proc, calls from the API server's audit log.
 
-Nothing that an operator says of itself counts, so two operators in two languages are measured by one yardstick.
+An operator's own statements don't count, so two operators in two languages are measured by one yardstick.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 CONTESTANT_USER = "system:serviceaccount:bench-system:contestant"
-"""Who every contestant is to the API server: a service account, so that priority and fairness hold as in a cluster."""
+"""Each contestant's user at the API server: a service account, so priority and fairness apply as in a cluster."""
 
 AUDIT_POLICY = f"""
 apiVersion: audit.k8s.io/v1
@@ -40,7 +40,7 @@ _SILENT_WINDOW = 7.0
 
 @dataclass(frozen=True)
 class Usage:
-    """What one process has used: CPU seconds since its start, memory in bytes now and at its peak."""
+    """The usage of one process: CPU seconds since its start, memory in bytes now and at its peak."""
 
     cpu: float = 0.0
     rss: int = 0
@@ -79,14 +79,14 @@ def parse_status(text: str) -> tuple[int, int]:
 
 
 def read_usage(pid: int) -> Usage:
-    """What a process has used until now. Raises OSError if there is none."""
+    """Return the usage of a process until now. Raises OSError if there is no such process."""
     folder = Path("/proc") / str(pid)
     rss, peak = parse_status((folder / "status").read_text())
     return Usage(parse_stat((folder / "stat").read_text()), rss, peak)
 
 
 def total_usage(pids: Sequence[int]) -> Usage:
-    """What several processes have used together until now. Raises OSError if one of them is none."""
+    """Return the sum of the usage of several processes until now. Raises OSError if a process does not exist."""
     usages = [read_usage(pid) for pid in pids]
     return Usage(sum(one.cpu for one in usages), sum(one.rss for one in usages), sum(one.peak_rss for one in usages))
 
@@ -145,7 +145,7 @@ class AuditLog:
         self._counted: Counter[str] = Counter()
 
     def counts(self) -> Counter[str]:
-        """All calls until now. The API server writes a line before it answers, so no finished call is missing."""
+        """Return all calls until now. The API server writes a line before it answers, so all finished calls count."""
         if not self._path.exists():
             return Counter()
         self._follow_rotation()
@@ -195,7 +195,7 @@ def wait_silent(calls: Callable[[], int], timeout: float, period: float = _SILEN
 
 
 def _wait_still(read: Callable[[], float], growth: float, timeout: float, window: float) -> float:
-    """Wait until what `read` tells grows by no more than `growth` for `window` seconds; returns when that began."""
+    """Wait until `read()` grows by no more than `growth` for `window` seconds; return when that began."""
     end = time.monotonic() + timeout
     began, before = time.monotonic(), read()
     while time.monotonic() < end:

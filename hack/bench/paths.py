@@ -1,4 +1,4 @@
-"""Where the API server has TFJobs, pods and services: of one namespace, or "" for those of all namespaces."""
+"""The API server's paths of TFJobs, pods and services: of one namespace, or with "" of all namespaces."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The operator with each of its function calls counted: `python -m hack.bench.profiled_operator FILE FLAGS...`.
 
-Nearly all of the operator's CPU is the interpreter's, about a microsecond a call, whichever function it is. So what a
-change saves is seen in the number of calls, by thread; unlike milliseconds it hardly depends on what else a machine
+Nearly all of the operator's CPU is the interpreter's, about a microsecond a call, whichever function it is. So the
+number of calls, by thread, shows the effect of a change; unlike milliseconds it hardly depends on what else a machine
 does. The process takes four times as long for everything: its other figures mean nothing.
 """
 
@@ -28,7 +28,7 @@ _ROOT = str(Path(__file__).resolve().parents[2]) + "/"
 
 
 class Function(NamedTuple):
-    """What a function took in all threads of one name: calls, and CPU seconds in itself and with all it called."""
+    """The cost of a function in all threads of one name: calls, and CPU seconds in itself and with all it called."""
 
     name: str
     calls: int

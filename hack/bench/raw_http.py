@@ -60,7 +60,7 @@ class RawClient:
             yield answer
 
     def close(self) -> None:
-        """Close all connections; no thread may use them any more."""
+        """Close all connections; threads must not use them any more."""
         with self._lock:
             for connection in self._connections:
                 connection.close()

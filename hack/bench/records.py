@@ -64,7 +64,7 @@ def spin() -> None:
 
 
 def measured(place: Path | str, processes: int, executions: int, load: int) -> list[float] | str:
-    """The seconds of all executions, the first of them being those of the whole; or the first error."""
+    """Return the seconds of the whole, then the seconds of all executions; or the first error."""
     MetadataStore(place).close()  # its tables
     context = multiprocessing.get_context("fork")
     go, times = context.Barrier(processes + 1), context.SimpleQueue()

@@ -1,6 +1,6 @@
 """From runs to a table: medians over the repetitions, and how they compare with the tuned peer and with the floor.
 
-Pure. A run with complaints gives no figure; its cell says so, and the report as a whole counts as failed.
+Pure. A run with complaints gives no figure; its cell shows it, and the report as a whole counts as failed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REFUSED = "refused"
 
 @dataclass(frozen=True)
 class Figure:
-    """What a figure is called and counted in; all are the better the smaller."""
+    """The title and unit of a figure; for every figure, smaller is better."""
 
     title: str
     unit: str
@@ -68,7 +68,7 @@ FIGURES = {
 
 @dataclass(frozen=True)
 class Target:
-    """A figure of `of` is to be at most `ratio` times that of `against`, in the same load."""
+    """A figure of `of` is to be at most `ratio` times the figure of `against`, in the same load."""
 
     load: str
     figure: str
@@ -115,7 +115,7 @@ TARGETS = (
     Target("medium", "idle_cpu_s", 2.0),
 )
 GROWTH_TARGETS = {"large": 1.2, "huge": 1.3}
-"""Our CPU per job in that load over that of `small`."""
+"""Our CPU per job in that load, relative to `small`."""
 
 Medians = dict[tuple[str, str, str], float]
 """By load, contestant and figure."""
@@ -177,7 +177,7 @@ def table(results: Sequence[Result]) -> str:
 
 
 def _calls(of_load: Sequence[Result], columns: Sequence[str], bad: Container[tuple[str, str]]) -> list[str]:
-    """What the calls of a job are: a row per verb and resource that is more than a rarity."""
+    """Return the calls per job: a row per verb and resource that is more than a rarity."""
     rows = []
     for what in sorted({what for result in of_load for what in result.calls}):
         cells = []
@@ -236,7 +236,7 @@ def _verdict(ratio: float, limit: float) -> str:
 
 
 def to_json(results: Sequence[Result], circumstances: dict[str, Any]) -> dict[str, Any]:
-    """Everything: the circumstances, the medians that count, and each run, refused ones with their complaints."""
+    """Return everything: the circumstances, the medians that count, and each run; refused runs have complaints."""
     return {
         "circumstances": circumstances,
         "medians": [

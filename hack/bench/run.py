@@ -66,7 +66,7 @@ def run(
     exempt: bool = False,
     profiles: Path | None = None,
 ) -> Result:
-    """Measure. What goes wrong on the way is among the complaints, so that the others can still be measured.
+    """Measure. Problems on the way are among the complaints, so that the other figures can still be measured.
 
     `exempt`: without priority and fairness for the contestant. `profiles` is a folder for the API server's CPU profile
     of the time in which all jobs come to run, or to their end.
@@ -186,7 +186,7 @@ class _Run:
             self._figures["done_s"] = max(self._watcher.seen.job_ended.values()) - began
 
     def _await_rest(self) -> None:
-        """What an operator does after the last job runs belongs to the job, too."""
+        """Wait for the operator's work after the last job runs: it belongs to the job, too."""
         if self._process is not None:
             wait_quiet([self._process.pid], _QUIET_TIMEOUT)
             wait_silent(lambda: self._snapshot().total_calls, self._timeout)

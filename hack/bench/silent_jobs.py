@@ -4,7 +4,7 @@
 
 Each job has one pod, which runs and logs nothing, and a `progressDeadlineSeconds` of 1, stored before the CRD had a
 least value. The API server reads logs from a kubelet, which is a small HTTPS server in this process here. The operator
-has the rights of the manifests, with and without the one to read logs. Printed are requests for logs in a second, as
+has the rights of the manifests, with and without the right to read logs. Printed are requests for logs in a second, as
 the API server counts them, answers 403 as the operator counts them, and the share of a core that the operator takes.
 """
 

@@ -1,4 +1,4 @@
-"""`python -m hack.bench.terminal`: `tfoperator run` and a program that says more than anybody can read.
+"""`python -m hack.bench.terminal`: `tfoperator run` and a program that prints more than anybody can read.
 
 Three runs, as a person would start them: so many lines into a pipe, the same on a terminal (a pty, read at once),
 and many more on a terminal with Ctrl-C in the middle. A run whose outcome is wrong gives no figure: in the pipe
@@ -34,11 +34,11 @@ _CONTROLS = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class WrongOutcome(Exception):
-    """A run did not do what it had to, so its time says nothing."""
+    """A run did not do what it had to, so its time means nothing."""
 
 
 class Figures(msgspec.Struct, frozen=True, rename="camel"):
-    """What was measured; times are in seconds, of the whole command."""
+    """The measured figures; times are in seconds, of the whole command."""
 
     lines: int
     pipe: float

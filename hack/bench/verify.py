@@ -24,7 +24,7 @@ _PLACE = ("job-name", "replica-type", "replica-index")
 
 @dataclass(frozen=True)
 class Found:
-    """What the API server has at the end of a run. Pods and services are looked at once, one after the other.
+    """The objects at the API server at the end of a run. Pods and services are each listed once, one after the other.
 
     `pods_made` is how many pods of each name a watch has seen in the course of the run.
     """
@@ -36,7 +36,7 @@ class Found:
 
 
 def verify(load: Load, found: Found) -> list[str]:
-    """What is missing, doubled or wrong, at most 20 of it; empty if all is well."""
+    """Return complaints about missing, doubled or wrong objects, at most 20; empty if all is well."""
     uids: dict[str, str] = {}
     complaints: list[str] = []
     for job in found.jobs:
@@ -86,7 +86,7 @@ class _Seen:
 def _about_replica(
     one: Json, wanted: Mapping[str, Replica], uids: Mapping[str, str], check: Callable[[Json, Replica], list[str]]
 ) -> list[str]:
-    """What is wrong with the pod or the service of a replica; of what is too many nothing is said here."""
+    """Return complaints about the pod or the service of a replica; surplus objects are not this function's subject."""
     replica = wanted.get(str(one["metadata"]["name"]))
     if replica is None:
         return []
@@ -157,19 +157,19 @@ def _about_pod(load: Load, pod: Json, replica: Replica) -> list[str]:
         complaints.append(f"its TF_CONFIG says it is {config.get('task')}")
     told = config.get("cluster")
     if load.dynamic and isinstance(told, dict):
-        told = {**told, "ps": told.get("ps") or []}  # the Go operator says null where there is none
+        told = {**told, "ps": told.get("ps") or []}  # the Go operator writes null for an empty list
     if told != cluster(load, replica):
         complaints.append("its TF_CONFIG names another cluster")
     return complaints
 
 
 def alone(load: Load) -> bool:
-    """Whether a job's only replica has nobody to be told of: then it gets no TF_CONFIG."""
+    """Whether a job has only one replica, without dynamic workers: then it gets no TF_CONFIG."""
     return load.ps + load.workers == 1 and not load.dynamic
 
 
 def cluster(load: Load, replica: Replica) -> Json:
-    """What TF_CONFIG must tell a replica about those of its job."""
+    """Return the `cluster` that a replica's TF_CONFIG must have."""
     if load.dynamic and replica.kind == "PS":
         return {"worker": {}, "ps": [host(load, replica)]}
     if load.dynamic:
@@ -212,7 +212,7 @@ def _about_job(load: Load, job: Json) -> list[str]:
         for kind, value in expected.items()
         if conditions.get(kind) != value
     ]
-    # On a busy machine a job may have ended before anybody saw it run: then it is not said that it did.
+    # On a busy machine a job may have ended before anybody saw it run: then it has no condition Running.
     if load.finishes and conditions.get("Running", "False") != "False":
         complaints.append(f"TFJob {name}: condition Running is {conditions['Running']}, not False")
     if conditions.get("Failed") == "True":

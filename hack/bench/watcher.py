@@ -72,7 +72,7 @@ _See = Callable[[Event, float], None]
 
 
 class Observations:
-    """What has been seen so far; moments are `time.monotonic()`. Read it under `Watcher.lock`."""
+    """Everything seen so far; moments are `time.monotonic()`. Read it under `Watcher.lock`."""
 
     def __init__(self) -> None:
         self.job_created: dict[str, float] = {}
@@ -173,7 +173,7 @@ class Watcher:
             sock.close()
 
     def wait(self, what: str, holds: Callable[[Observations], bool], timeout: float) -> None:
-        """Wait until `holds`, looking now and then. Raises TimeoutError that says what was seen instead.
+        """Wait until `holds`, looking now and then. Raises TimeoutError, whose message is what was seen instead.
 
         It does not wake up for every event, which would take CPU from the contestant; moments are noted by the watches.
         """
@@ -236,6 +236,6 @@ def all_running(load: Load) -> Callable[[Observations], bool]:
 
 
 def all_reported(load: Load) -> Callable[[Observations], bool]:
-    """Every job's status counts every one of its pods as active."""
+    """Return whether every job's status counts all pods of the job as active."""
     pods = load.ps + load.workers
     return lambda seen: len(seen.active) == load.jobs and all(count == pods for count in seen.active.values())

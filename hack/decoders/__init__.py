@@ -19,6 +19,6 @@ __all__ = ["Decoder", "decoders"]
 
 @contextmanager
 def decoders(folder: Path) -> Iterator[list[Decoder]]:
-    """All decoders, always in the same order. Those of files write what they read into `folder`."""
+    """Yield all decoders, always in the same order. The decoders of files write into `folder` what they read."""
     with client_decoders() as received:
         yield [*received, *file_decoders(folder), *server_decoders()]

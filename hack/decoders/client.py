@@ -1,4 +1,4 @@
-"""What our client reads from API servers: objects, watches, and HTTP from the first byte of an answer on."""
+"""Everything that our client reads from API servers: objects, watches, and HTTP from an answer's first byte on."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEASE_ERRORS = (KubeError, msgspec.MsgspecError)
 
 @contextmanager
 def client_decoders() -> Iterator[list[Decoder]]:
-    """Those of HTTP talk to a server on loopback."""
+    """Yield the client's decoders; the HTTP decoders talk to a server on loopback."""
     with (
         _Server() as server,
         Client(ClusterConfig(server=server.url), request_timeout=5, watches=WatchPace(5)) as client,
@@ -49,7 +49,7 @@ def _objects() -> list[Decoder]:
 
 
 class _Bytes:
-    """What HttpWatch reads from, in pieces of a few sizes."""
+    """The stream that HttpWatch reads, in pieces of a few sizes."""
 
     def __init__(self, data: bytes) -> None:
         size = (1, 7, 64, 4096)[len(data) % 4]

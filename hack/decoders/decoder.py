@@ -1,4 +1,4 @@
-"""What a decoder is, for whoever spoils its input."""
+"""The interface of a decoder, for programs that spoil its input."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Decoder:
-    """One decoder. `read` may raise `declared` and nothing else, whatever it is given. `weight`: how often it is tried,
-    for those that cost more are tried less.
+    """One decoder. `read` may raise only `declared`, whatever its input is. `weight` is how often it is tried: decoders
+    that take more time are tried less often.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""What is read from files: manifests, configuration, what the launcher and its components write, and records.
+"""The decoders of files: manifests, configuration, files of the launcher and its components, and records.
 
-The records are those of pods in the archive, of processes and control planes on this machine, and of launches.
+The records are of pods in the archive, of processes and control planes on this machine, and of launches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What our servers are sent: heads of requests, reviews (and the CRD that the webhook reads), reports of progress with
+"""The input of our servers: heads of requests, reviews (and the CRD that the webhook reads), reports of progress with
 their tokens (and the keys to these), requests for the page, and calls of the API.
 """
 

@@ -1,9 +1,9 @@
 """Fault plans of `hack.faults` in a simulated world: the same seed gives the same journal, in every process.
 
-Jobs, steps and chances are those that the seed has on real servers, and the faults of requests are chosen by the same
-injector. What breaks a socket ends here as the error that a client then raises, or as events that are late. Two faults
-of requests have no effect here: a delay, since nothing else runs meanwhile, and an old list, since no list here asks
-for less than the newest state.
+Jobs, steps and chances are the same as the seed has on real servers, and the same injector chooses the faults of
+requests. A fault that breaks a socket appears here as the error that a client then raises, or as late events. Two
+faults of requests have no effect here: a delay, since nothing else runs meanwhile, and an old list, since every list
+here asks for the newest state.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PROGRAM = (sys.executable, "-m", "hack.enumeration")
 
 _PROFILE = Profile(real=False, wall_speed=SPEED)
 _LEASE = 30.0
-"""Seconds. Who is paused for longer finds that another process leads, and ends."""
+"""Seconds. A process that is paused for longer finds that another process leads, and ends."""
 
 _RECONNECT = 1.0
 """Seconds until a watch that broke goes on."""
@@ -108,7 +108,7 @@ def compare(count: int, say: Callable[[str], None], program: Sequence[str] = PRO
 
 
 class _Stepped(VirtualClock):
-    """The clock of operators: that of the world, but for steps of the wall clock."""
+    """The clock of operators: the world's clock, but its wall clock can be stepped."""
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__()
@@ -205,7 +205,7 @@ class SeededWorld(World):
 
     @property
     def operator_clock(self) -> VirtualClock:
-        """One that steps."""
+        """A clock that can be stepped."""
         return self._wall
 
     def client_of(self, who: list[SteppedOperator]) -> DirectClient:
@@ -217,11 +217,11 @@ class SeededWorld(World):
         self._writes += 1
 
     def pause_before(self, move: Move) -> float:
-        """As long as the plan says, on clocks that are as fast as those of its operators."""
+        """Return the seconds from the plan, on clocks that are as fast as the clocks of its operators."""
         return move.after * SPEED if isinstance(move, Step) else 0.0
 
     def act(self, step: Step) -> str:
-        """Do what a step says, also to the environment."""
+        """Do a step, also a step about the environment."""
         match step.act:
             case Act.KILL_OPERATOR | Act.PAUSE_OPERATOR if not self._operators:
                 return "none runs"

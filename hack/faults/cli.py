@@ -24,7 +24,7 @@ _ENDED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play plans; returns 1 if one of them was violated, 130 if it was told to end."""
+    """Play plans; return 1 if one of them was violated, 130 after a signal to end."""
     parser = argparse.ArgumentParser(prog="python -m hack.faults", description="Plays seeded fault plans.")
     parser.add_argument("--server", choices=["embedded", "real"], default="embedded")
     parser.add_argument("--seed", type=int, default=1, help="the (first) plan's seed")
@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _orderly_end() -> Iterator[threading.Event]:
     """Tells when SIGTERM or SIGINT came, so that servers and operators are stopped on the way out. In the main thread.
 
-    Nothing is raised: an exception out of nowhere would be lost in some places, and leave processes behind in others.
+    It raises nothing: an exception out of nowhere would be lost in some places, and leave processes behind in others.
     """
     end = threading.Event()
     before = {number: signal.signal(number, lambda *_: end.set()) for number in (signal.SIGTERM, signal.SIGINT)}

@@ -1,8 +1,8 @@
-"""What the API server says happened, in its own order: every version of every job, pod and service of a namespace.
+"""Records every version of every job, pod and service of a namespace, in the order in which the API server made them.
 
 Where a plan has TensorBoards or gangs, of every Deployment or PodGroup, too; other plans don't pay for those watches.
-The order is that of resourceVersions, which both API servers count across all resources. The recorder has watches of
-its own, at the server and not at the proxy: injected faults do not change what it records.
+The order is the order of resourceVersions, which both API servers count across all resources. The recorder has its own
+watches, at the server and not at the proxy: injected faults do not change what it records.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Journal(msgspec.Struct):
-    """What happened, and what the plan did (by UID), not the operator.
+    """The events of a play, and (by UID) the objects that the plan, and not the operator, has changed.
 
-    `deleted_by_plan` are objects that the plan deleted, `jobs_deleted_by_plan` jobs; `foreign_objects` are of the
-    plan's own, and nobody else may touch them; from `orphaned` ones the plan removed the owner reference; `doubles` are
-    second objects of a replica, which the plan made. `gang` is the gang scheduler, "" if there is none. `prompt`: the
-    operator saw each change as it was made. Without `texts` conditions are told in short, by type and status. With
+    `deleted_by_plan` are objects that the plan deleted, `jobs_deleted_by_plan` jobs; `foreign_objects` are the plan's
+    own objects, which others must not touch. From objects in `orphaned` the plan removed the owner reference. `doubles`
+    are second objects of a replica, which the plan made. `gang` is the gang scheduler, "" if there is none. `prompt`:
+    the operator saw each change as it was made. Without `texts` conditions are shown in short, by type and status. With
     `clock_stepped` times prove nothing; `now` is the time of clocks that were not stepped. In `gaps` (after one
     version, up to another) a watch was away and something may be missing.
     """
@@ -77,10 +77,10 @@ class Journal(msgspec.Struct):
 
 
 class Recorder(Protocol):
-    """What simulations ask of the journal while it is written."""
+    """The part of the journal that simulations use while it is written."""
 
     def current(self, kind: str) -> list[Json]:
-        """The objects that exist, sorted by name; none of a kind that is not recorded."""
+        """Return the objects that exist, sorted by name; empty for a kind that is not recorded."""
         ...
 
     def entries(self) -> list[Entry]:
@@ -131,7 +131,7 @@ class JournalRecorder:
             thread.join(10)
 
     def current(self, kind: str) -> list[Json]:
-        """The objects that exist, sorted by name; none of a kind that is not recorded."""
+        """Return the objects that exist, sorted by name; empty for a kind that is not recorded."""
         with self._lock:
             objects = list(self._current.get(kind, {}).values())
         return sorted(objects, key=lambda obj: str(obj["metadata"]["name"]))
@@ -139,7 +139,7 @@ class JournalRecorder:
     def entries(self) -> list[Entry]:
         """All events so far, in the order of their versions, each once."""
         with self._lock:
-            # Written and watched are the same event; what the watch says of it (ADDED, DELETED) is more.
+            # A write and its watch event are the same event; the watch adds how it ended (ADDED, DELETED).
             unique = {
                 (e.version, e.uid): e for e in sorted(self._entries, key=lambda e: e.what == "MODIFIED", reverse=True)
             }

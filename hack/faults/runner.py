@@ -1,4 +1,4 @@
-"""Plays one scenario from beginning to end, and says what the oracle found.
+"""Plays one scenario from beginning to end, and returns the violations that the oracle found.
 
 A plan has three phases. First every step of the scenario is played while faults are injected. Then there are no faults,
 every operator runs, kubelets do their work, and the oracle is asked until it finds no violation or patience ends. At

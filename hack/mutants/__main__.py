@@ -1,12 +1,12 @@
 """`python -m hack.mutants ROOM ...`: which changes of a room's code its tests would not notice.
 
 A room is a folder or a file in tfoperator: `workqueue`, `local/apiserver`, `kube/watching/reflector.py`. Each change is
-made in a process of its own as the module is imported; no file is written. It is noticed when a test fails that mirrors
-the room in tests/unit, or when these tests take ten times as long as without it.
+made in a process of its own as the module is imported, and files never change. It is noticed when a test fails that
+mirrors the room in tests/unit, or when these tests take ten times as long as without it.
 
-With `--plays` those of the plan (`controller/plan`, `api/pods/lost_nodes.py`) are played first: such a change is
+With `--plays` the plays of the plan (`controller/plan`, `api/pods/lost_nodes.py`) come first: such a change is
 noticed when something that is played is violated, fails, or takes longer than ten minutes, or else when a play differs
-from its record. What plays do not notice is tested.
+from its record. Changes that plays do not notice go to the tests.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _was_played(tried: Tried | None) -> bool:
 
 
 def _try_all(room: str, todo: Sequence[Mutant], results: Results, arguments: argparse.Namespace) -> Iterator[Tried]:
-    """Yield what became of each change, as it comes; of what plays do not notice once more, when it was tested."""
+    """Yield the result of each change, as it comes; a change that plays do not notice once more, after its tests."""
     unplayed = [mutant for mutant in todo if arguments.again or not _was_played(results.get(mutant))]
     if arguments.plays and unplayed:
         yield from _played(unplayed, arguments)

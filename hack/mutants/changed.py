@@ -1,4 +1,4 @@
-"""The changes of a program, and the import of a module with one of them. No file is written."""
+"""The changes of a program, and the import of a module with one of them. Files never change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be changed in a program, one place at a time. Pure."""
+"""The possible changes of a program, one place at a time. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OTHERS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
 """The opposite of each comparison, and what differs from it at the boundary alone."""
 
 _NOT_RUN = ("annotation", "returns", "decorator_list")
-"""Members of a tree that say what something is, as the keywords of a class do."""
+"""Members of a tree that describe what something is, as the keywords of a class do."""
 
 
 class Edit(NamedTuple):

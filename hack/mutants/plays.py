@@ -1,4 +1,4 @@
-"""What the plays of the enumerations notice: `hack.enumeration.recorded` has them and their records."""
+"""Runs the plays of the enumerations for a change: `hack.enumeration.recorded` has them and their records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hack.mutants.changed import ROOT, Mutant, import_changed
 from hack.mutants.results import RECORDED_OTHERWISE
 
 PLAN = ("tfoperator/controller/plan", "tfoperator/api/pods/lost_nodes.py")
-"""What decides what a job does. The plays come to all of it, and not to all of anything else."""
+"""The code that decides about a job. The plays come to all of it, and only to parts of other code."""
 
 SECONDS = 600.0
 """For all plays, with one change."""
@@ -27,7 +27,7 @@ _NOT_OF_THE_PLAN = (
     "tfoperator.informers",
     "tfoperator.expectations",
 )
-"""What is imported once for all: it does not import the plan."""
+"""Modules that are imported once for all: they do not import the plan."""
 
 
 def prepare() -> None:

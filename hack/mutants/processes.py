@@ -41,7 +41,7 @@ class _Running(NamedTuple):
 def in_processes(tasks: Iterable[Task[T]], jobs: int) -> Iterator[tuple[T, Any]]:
     """Yield each task's `what` with its answer, or with TookTooLong or Died, as they come; so many run at a time.
 
-    A process has a group of its own, which is killed when it has answered: nothing that it started is left.
+    A process has a group of its own, which is killed when it has answered, with everything that the process started.
     """
     waiting, running = iter(tasks), list[_Running]()
     try:

@@ -1,4 +1,4 @@
-"""What became of changes: kept in a file as it comes, and shown as a table."""
+"""The results of changes: kept in a file as they come, and shown as a table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 
 
 class Tried(msgspec.Struct, frozen=True):
-    """What became of one change, `change` in words.
+    """The result of one change, `change` in words.
 
     `played` is how the plays noticed it, `tested` how unit tests did; empty if they did not, None if they were not
     asked. `source` is a hash of the file that was changed, `reached` whether a play or a test came to the place.
@@ -48,7 +48,7 @@ def source_of(path: str) -> str:
 
 
 class Results:
-    """What has been tried, in a file that a later run continues. For one thread.
+    """The results so far, in a file that a later run continues. For one thread.
 
     A result holds as long as the changed file is the same. After a change of the tests or plays, `--again` tries again
     what was not noticed.
@@ -62,7 +62,7 @@ class Results:
             try:
                 self._note(msgspec.json.decode(line, type=Tried))
             except msgspec.DecodeError:
-                continue  # the last one, when the run was interrupted
+                continue  # the last line, when the run was interrupted
         path.parent.mkdir(parents=True, exist_ok=True)
 
     def get(self, mutant: Mutant) -> Tried | None:
@@ -93,7 +93,7 @@ def equivalents(text: str) -> dict[tuple[str, str], str]:
 
 
 def left(tried: Sequence[Tried], same: Mapping[tuple[str, str], str]) -> list[Tried]:
-    """Return what nothing noticed although it makes a difference. `same` are the changes that make none."""
+    """Return changes that make a difference, but were not noticed. `same` are the changes that make none."""
     return [change for change in tried if not change.is_noticed and (change.path, change.change) not in same]
 
 

@@ -1,4 +1,4 @@
-"""What the tests of a room notice: those that come to a change, the fast ones first, up to the first that fails.
+"""Runs the tests of a room that come to a change, the fast tests first, up to the first test that fails.
 
 All tests of a room run once without a change, and the functions of the room to which each comes are kept. That is done
 anew when a file of the room or of its tests has changed.
@@ -37,16 +37,16 @@ BESIDE: Mapping[str, tuple[str, ...]] = {
     ),
     "local/apiserver": ("tests/contract",),
 }
-"""What tests a room, and the rooms in it, beside its mirror in tests/unit."""
+"""The tests of a room, and of the rooms in it, besides its mirror in tests/unit."""
 
 LONGEST_RECORDING = 450.0
 """Seconds for all tests of a room, whose calls are counted."""
 
 _LEAST, _MOST, _TIMES = 30.0, 600.0, 10
-"""Seconds that the tests get with a change at least and at most, and how many times as long as without one."""
+"""Seconds that the tests get with a change at least and at most, and how many times the seconds without a change."""
 
 _LEAST_OF_A_TEST = 10.0
-"""Seconds that a single test gets at least: one that waits for what the change prevents notices it."""
+"""Seconds that a single test gets at least: a test that waits for an event that the change prevents notices it."""
 
 _OPTIONS = (
     "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--hypothesis-seed", "0", "-m", "not full",
@@ -58,7 +58,7 @@ _OF_ALL_TESTS = (
     "sqlalchemy", "xdist.remote", "cachetools", "tenacity", "httptools", "jwt", "websocket",
     *(f"_pytest.{name}" for name in default_plugins),
 )  # fmt: skip
-"""What is imported once for all: nothing in it is changed, and it takes most of the time of a start."""
+"""Modules that are imported once for all: they are never changed, and take most of the time of a start."""
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -99,7 +99,7 @@ def mirror_of(room: str) -> list[str]:
 
 
 def kept(folder: Path, room: str) -> Recording | None:
-    """Return the recording of a room, if it was made of what there is now."""
+    """Return the recording of a room, if it was made of the present files."""
     file = _file(folder, room)
     try:
         recording = msgspec.json.decode(file.read_bytes(), type=Recording)
@@ -205,7 +205,7 @@ class _Recorder:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """Note what a test calls, and what the fixtures have called that it shares with others."""
+        """Note the functions that a test calls, and the calls of fixtures that it shares with other tests."""
         self._codes.clear()
         began = time.monotonic()
         result = yield

@@ -4,7 +4,7 @@
 `random_case` (`ODD`), which spoils its jobs besides.
 
 The caller's `random.Random` decides everything. `hack/fuzz.py` gives one per number, and unit tests Hypothesis' own,
-which searches, and shrinks what it finds; that one is some twenty times slower.
+which searches, and shrinks its findings; Hypothesis' generator is some twenty times slower.
 """
 
 from hack.random_jobs.cases import Case, random_case

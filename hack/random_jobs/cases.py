@@ -30,20 +30,20 @@ class Case(NamedTuple):
     now: datetime
     options: PlanOptions
     problems: tuple[str, ...] | None
-    """What validation is made to have found; None for what it does find."""
+    """The problems that a simulated validation finds; None: the real validation runs."""
     graceful: bool
     """Whether deleted pods stay, terminating, for as long as anybody looks."""
 
 
 def random_case(rng: random.Random) -> Case:
-    """One case; the same one from the same random numbers and examples."""
+    """Return a case; the same random numbers and examples give the same case."""
     manifest: Any = json.loads(rng.choice(_examples())) if chance(rng, 0.2) else random_manifest(rng, ODD)
     for _ in range(rng.choice((0, 0, 1, 1, 2, 3, 8))):
         manifest = mutated(rng, manifest)
     data = json.dumps(manifest).encode()
     if chance(rng, 0.05):
         data = damaged(rng, data)
-    # What cannot be acted on is noticed without validation, too.
+    # Jobs that cannot be acted on are noticed without validation, too.
     alleged: tuple[tuple[str, ...], ...] = (("spec: is bad",), ())
     return Case(
         data=data,

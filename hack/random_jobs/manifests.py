@@ -193,7 +193,7 @@ class _Draw:
         self._chances = chances
 
     def sets(self, field: str) -> bool:
-        """Whether a field is set. What is certain takes no random number."""
+        """Return whether a field is set. If it is certain, it takes no random number."""
         share = self._chances.fields.get(field, 0.0)
         return share >= 1.0 or (share > 0.0 and chance(self.rng, share))
 

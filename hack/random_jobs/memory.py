@@ -1,4 +1,4 @@
-"""What an operator knows of a job beside its objects, by chance: reports, log lines, its queue, its own requests."""
+"""An operator's random knowledge of a job beside its objects: reports, log lines, its queue, its own requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _REFUSED = {"mnist-worker-0": "another controller owns it"}
 
 
 class Witnesses(NamedTuple):
-    """What an operator has that looks into programs, and whether the job is in a queue of Kueue."""
+    """The ways in which an operator looks into programs, and whether the job is in a queue of Kueue."""
 
     reports: bool
     logs: bool

@@ -68,7 +68,7 @@ _REQUESTS = (
     _requests(*(f"b.example/{at}" for at in range(20))),
     _requests("memory", amount="9000000000000000E"),
 )
-"""What pods may ask for: more kinds than are accounted for, more than is counted, and what can't be read, too."""
+"""Requests of random pods: also more kinds than are accounted for, more than is counted, and unreadable requests."""
 
 
 def changed_pod(rng: random.Random, pod: Pod, now: datetime) -> Pod | None:
@@ -101,7 +101,7 @@ def changed_pod_group(rng: random.Random, group: PodGroup) -> PodGroup:
 
 
 def _odd(rng: random.Random, metadata: ObjectMeta) -> ObjectMeta:
-    """Metadata that say something else, or less, than those of the pods that the operator makes."""
+    """Return metadata that differ from the metadata of the operator's pods, or are only a part of them."""
     match rng.randrange(10):
         case 0 | 1:
             return replace(metadata, creation_timestamp=None)
@@ -216,7 +216,7 @@ _CHANGES: dict[str, Callable[[random.Random, Pod, datetime], Pod]] = {
     "Running": _going_on,
     "Unknown": _running,
 }
-"""What can become of a pod, by its phase; one that has ended stays as it is."""
+"""The ways in which a pod can go on, by its phase; a pod that has ended stays as it is."""
 
 
 def random_pod(rng: random.Random, which: int) -> Pod:
@@ -239,7 +239,7 @@ def _of_anybody(rng: random.Random, which: int) -> dict[str, Any]:
     labels[LABEL_OPERATOR_NAME] = OPERATOR_NAME
     name = f"mnist-{kind}-{index}" if not chance(rng, 0.2) else f"mnist-{kind}-{index}-{which}"
     if chance(rng, 0.1):
-        # Not under a replica's name: the API server says whose names are taken, and the plan need not know it.
+        # Not under a replica's name: the API server decides whose names are taken, and the plan need not know it.
         name = f"stray-{which}"
         del labels[rng.choice(list(labels))]
     counts = (*_COUNTS, "3", "-3", "9" * 40, "٣")

@@ -25,7 +25,7 @@ _NODES = tuple(f"{name}/{node}" for name in ("worker-0", "worker-1", "ps-0", "ch
 
 
 def odd_status(rng: random.Random, status: TFJobStatus, now: datetime) -> TFJobStatus:
-    """Return the status with one thing that says something else, or is gone."""
+    """Return the status with one part changed or left out."""
     fields: Json = json.loads(msgspec.json.encode(status))
     match rng.randrange(8):
         case 0 | 1 | 2 if fields.get("replicaStatuses"):

@@ -25,7 +25,7 @@ def main() -> int:
         path = SOURCE / place
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    # Material tells everybody about MkDocs 2; setup.cfg allows MkDocs 1 only.
+    # Material prints a notice about MkDocs 2; setup.cfg allows MkDocs 1 only.
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--clean", "--quiet"]
     done = subprocess.run(command, cwd=ROOT, env=environment, check=False, timeout=BUILD_SECONDS)

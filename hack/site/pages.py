@@ -19,7 +19,7 @@ PUBLIC = {
     "tfoperator.api.conversion": "TFJobs of older versions as v1.",
     "tfoperator.api.loading": "Files of manifests as objects with the lines of their fields.",
 }
-"""What programs may import, and what it is for. Everything else is the project's own and may change at any time."""
+"""Modules that programs may import, and their purpose. Everything else is the project's own and may change any time."""
 
 
 def cli_reference() -> str:

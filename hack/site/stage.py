@@ -125,7 +125,7 @@ def _split_code(text: str) -> list[tuple[bool, str]]:
 
 
 def _tracked() -> set[str]:
-    """What git knows, and what it would not ignore, so that a page can be seen before it is committed."""
+    """Return files that git tracks, or would not ignore, so that a page can be seen before it is committed."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     return {path for path in listed if (ROOT / path).is_file()}

@@ -34,7 +34,7 @@ INSTALL_SECONDS = 600.0
 
 
 class StrangersError(Exception):
-    """The environment can't be had; the message says why and what to do."""
+    """The environment can't be had; the message names the reason and a remedy."""
 
 
 def find(requirements: Path = CLIENTS) -> Path:
@@ -56,7 +56,7 @@ def _installed(requirements: Path) -> Path:
     with locked(root.with_suffix(".lock")):
         if not root.is_dir():
             print(f"installing {requirements.name} of hack/strangers (once) ...", file=sys.stderr, flush=True)
-            # It is moved when it is complete; nobody calls its scripts, which would name the first place.
+            # It is moved when it is complete; its scripts, which contain the first place, are never called.
             partial = Path(tempfile.mkdtemp(prefix="strangers-", dir=root.parent))
             try:
                 _run(sys.executable, "-m", "venv", str(partial))

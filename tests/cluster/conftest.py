@@ -1,4 +1,4 @@
-"""One cluster with a real node for the whole session, and the operator in it, deployed as its manifests say."""
+"""One cluster with a real node for the whole session, and the operator in it, deployed by its manifests."""
 
 import itertools
 import tempfile
@@ -18,7 +18,7 @@ _numbers = itertools.count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the chart's own tests first: what they install has the names of what `deployed` leaves in the cluster.
+    """Put the chart's own tests first: their objects have the same names as those that `deployed` leaves behind.
 
     Whichever test comes first waits for the image to be built and for the cluster to be started.
     """
@@ -51,7 +51,7 @@ def node_cluster(operator_archive: Path) -> Iterator[Cluster]:
 
 
 COMPONENTS = ("progress", "log-archive", "stall-stacks")
-"""What the operator of most tests has beside the base: jobs that don't ask for it notice nothing."""
+"""Components of most tests' operator beside the base: jobs that don't ask for them notice nothing."""
 
 
 @pytest.fixture(scope="session")
@@ -87,7 +87,7 @@ def namespace(deployed: InCluster, tmp_path: Path) -> Iterator[InCluster]:
 
 @pytest.fixture
 def peer(deployed: InCluster) -> Iterator[GoOperator]:
-    """The Go operator, in the place of this one."""
+    """The Go operator, in the place of this operator."""
     deployed.kubectl("scale", "deployment/tfoperator", "--replicas=0")
     try:
         eventually(lambda: not deployed.list("pods"), within=120, every=1, what="this operator is gone")

@@ -69,7 +69,7 @@ def name_of(case: Case) -> str:
 
 
 def seen(namespace: InCluster) -> Mapping[str, str]:
-    """What has become of each job, in the words of the page."""
+    """Return the state of each job, in the words of the page."""
     pods = {one["metadata"]["name"]: one["status"] for one in namespace.list("pods")}
     found = {}
     for job in namespace.list("tfjobs"):
@@ -86,7 +86,7 @@ def counts(status: Json, kind: str) -> str:
 
 
 def rest(pod: Json | None) -> str:
-    """What is left of a pod: its program runs, or only the other container does, or nothing."""
+    """Return the rest of a pod: its program runs, or only the other container does, or nothing."""
     if pod is None:
         return "deleted"
     every = [*pod.get("containerStatuses", ()), *pod.get("initContainerStatuses", ())]
@@ -95,7 +95,7 @@ def rest(pod: Json | None) -> str:
 
 
 def try_cases(namespace: InCluster, gate: Path, wanted: Mapping[Case, str]) -> None:
-    """Let the jobs of these cases end, and compare what a minute later is with what is wanted."""
+    """Let the jobs of these cases end, and compare the state a minute later with the wanted state."""
     jobs = [job_of(case, gate) for case in wanted]
     namespace.apply(*jobs)
 

@@ -31,7 +31,7 @@ class Helm:
         return subprocess.run(command, capture_output=True, text=True, timeout=230, env=home, check=False)
 
     def __call__(self, *arguments: str) -> str:
-        """What it prints; its failure fails the test with what it says."""
+        """Run Helm and return its output; if it fails, the test fails with its output."""
         done = self.run(*arguments)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -106,17 +106,17 @@ def test_a_release_from_its_installation_to_its_end(system: InCluster, team: InC
     values = {"webhook": {"enabled": True}, "config": {"restart-delay-cap": "10m"}}
     helm.upgrade(values, "--force-conflicts")
     assert versions(system) == ["v1", "v1alpha2"]
-    # It is served once the operator has told the CRD of the webhook, and API server and kube-proxy have heard of that.
+    # It is served once the operator has written the webhook into the CRD, and API server and kube-proxy have seen it.
     get = ("get", "tfjobs.v1alpha2.kubeflow.org", "long", "-o", "jsonpath={.spec.tfReplicaSpecs}")
     eventually(lambda: "sleep 1000" in team.kubectl(*get), within=LIMIT, every=0.5, what="v1alpha2 is served")
     authority = system.get("crd", CRD)["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"]
     helm.upgrade({**values, "logFormat": "text"})
-    # What the operator has written into the CRD isn't Helm's to take away.
+    # Helm must not take away the operator's own changes of the CRD.
     assert system.get("crd", CRD)["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] == authority
     trains(team, "after-upgrade")
 
-    # Back to v1 alone, as it was. Helm 4 by itself applies what it knows, and leaves the authority: there is no CRD
-    # with one and without a webhook.
+    # Back to v1 alone, as it was. By itself, Helm 4 applies what it knows, and leaves the authority; but a CRD can't
+    # have an authority without a webhook.
     helm("rollback", RELEASE, "1", "--wait", "--timeout=200s", "--server-side=false")
     assert versions(system) == ["v1"]
     assert system.get("crd", CRD)["spec"]["conversion"] == {"strategy": "None"}

@@ -60,7 +60,7 @@ def test_the_digits_example_trains_across_pods(namespace: InCluster, network: st
 def test_a_program_is_told_of_many_replicas_by_their_whole_names(namespace: InCluster) -> None:
     """The kubelet's own way from variables that stand for each other to what a program reads."""
     job = shell_job("many", "sleep 1000", replicas=130, network="PerJob")
-    # One of them runs; the others are told of, and need no machine.
+    # Only the chief runs; its TF_CONFIG names the others, which need no machine.
     replicas = job["spec"]["tfReplicaSpecs"]
     replicas["Chief"] = shell_job("many", 'echo "$TF_CONFIG"')["spec"]["tfReplicaSpecs"]["Worker"]
     replicas["Worker"]["template"]["spec"]["nodeSelector"] = {"example.com/there-is": "no-such-node"}
@@ -135,7 +135,7 @@ def test_a_tensorboard_is_reached_by_its_name(namespace: InCluster, tmp_path: Pa
 
     eventually_holds(ready, within=LIMIT, every=0.5, what="the page is ready")
     namespace.wait(name, "Succeeded")
-    # The job is over, its TensorBoard is not. Any pod may look at the page; its curves are those of the training.
+    # The job is over, its TensorBoard is not. Any pod may look at the page; its curves are the training's.
     url = namespace.get("tfjob", name)["status"]["tensorBoard"]["url"]
     assert url == f"http://{name}-tensorboard.{namespace.namespace}.svc"
     page = f"wget -qO- {url}/ | grep -o '<title>.*</title>'; wget -qO- {url}/data/runs"
@@ -198,7 +198,7 @@ def test_under_never_a_pod_that_is_taken_is_made_again(namespace: InCluster, tak
 
 
 def runs_again(namespace: InCluster, name: str, before: dict[str, str]) -> bool:
-    """Whether other pods than those of before run, which is counted as one restart."""
+    """Return whether pods other than those in `before` run, which is counted as one restart."""
     status = namespace.get("tfjob", name)["status"]
     size = len(before)
     assert (status.get("restarts"), status.get("ready")) == (1, f"{size}/{size}"), status
@@ -286,7 +286,7 @@ def test_the_failure_of_one_ends_the_others_and_keeps_their_pods_and_logs(namesp
     for pod in ("let-go-worker-0", "let-go-worker-1"):
         namespace.wait_log(pod, marker)
     before = namespace.pod_uids("let-go")
-    # Its exit code says nothing: the end of the container may end the command in it, too.
+    # Its exit code means nothing: the end of the container may end the command in it, too.
     namespace.kubectl.run("exec", "let-go-worker-1", "--", "sh", "-c", "kill -USR1 1")
     namespace.wait("let-go", "Failed")
 
@@ -314,7 +314,7 @@ def test_an_update_of_the_operator_disturbs_no_job(namespace: InCluster, deploye
     before = snapshot(namespace)
     deployed.kubectl("rollout", "restart", "deployment/tfoperator")
     deployed.wait_operator()
-    # The new leader has looked at every job when it has finished one that came last.
+    # The new leader has looked at every job when it has finished a job that came last.
     namespace.apply(shell_job("after-the-update", "exit 0"))
     namespace.wait("after-the-update", "Succeeded")
     after = snapshot(namespace)
@@ -325,7 +325,7 @@ JOBS = 10
 
 
 def snapshot(namespace: InCluster) -> dict[str, object]:
-    """All that an update may not touch: what jobs say of themselves, and which pods they have."""
+    """Return all that an update must not touch: the statuses of jobs, and the UIDs of their pods and services."""
     jobs = {f"job {job['metadata']['name']}": but_for_time(job["status"]) for job in namespace.list("tfjobs")}
     pods = {f"pod {pod['metadata']['name']}": pod["metadata"]["uid"] for pod in namespace.list("pods")}
     services = {f"service {one['metadata']['name']}": one["metadata"]["uid"] for one in namespace.list("services")}

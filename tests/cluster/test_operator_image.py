@@ -64,7 +64,7 @@ def test_its_only_program_is_the_interpreter(contents: ImageContents) -> None:
 
 
 def test_its_modules_are_compiled(contents: ImageContents) -> None:
-    """Nothing can be written there, so each start would do it again."""
+    """The folders are read-only, so without compiled modules each start would compile them again."""
     sources = {path for path in contents.files if path.endswith(".py")}
     compiled = {
         str(Path(path).parent.parent / Path(path).name.partition(".")[0])
@@ -104,7 +104,7 @@ def test_inside_nothing_can_be_written_and_nothing_is_there_that_is_not_imported
     assert set(said["writing"]) == {"Read-only file system"}
     assert said["importable"] == []
     unused = {canonical(name) for name in contents.python_packages()} - set(map(canonical, said["imported"]))
-    # What cffi and dateutil require without importing it in a server, and what a log archive at a URL imports.
+    # Requirements of cffi and dateutil that a server does not import, and the library of a log archive at a URL.
     assert unused <= {"pycparser", "tzdata", "obstore"}
 
 

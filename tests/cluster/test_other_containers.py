@@ -1,6 +1,6 @@
 """Sidecars on a real node: nothing runs on after the program beside them, and each log can be read.
 
-What is counted and left under each policy, also when a limit ends the job, is in `test_ends`.
+`test_ends` checks the counts and the remains under each policy, also when a limit ends the job.
 """
 
 from typing import Any

@@ -154,12 +154,12 @@ def states(pipeline: NodePipeline, run: str) -> dict[str, str]:
 
 
 def shown_in(namespace: InCluster, pod: str) -> str:
-    """What the records say to who looks at them in a runner's pod."""
+    """Return the records as they look in a runner's pod."""
     return namespace.kubectl("exec", pod, "--", "tfoperator", "pipeline", "show", "last", "--home=/data/records")
 
 
 def only_runners_are_left(namespace: InCluster, runners: int) -> None:
-    """Of the steps there is neither a pod nor a TFJob; the pods of runners are kept by their Jobs."""
+    """Check that the steps' pods and TFJobs are gone; the pods of runners are kept by their Jobs."""
 
     def left() -> None:
         pods = [pod["metadata"]["name"] for pod in namespace.list("pods")]
@@ -169,6 +169,6 @@ def only_runners_are_left(namespace: InCluster, runners: int) -> None:
 
 
 def lineage(namespace: InCluster, pipeline: NodePipeline, run: str) -> Json:
-    """What the report of a run was made from."""
+    """Return the lineage of a run's report."""
     uri, home = f"/data/root/Evaluate/report/{run}", f"--home={pipeline.home}"
     return dict(json.loads(namespace.cli.run("pipeline", "lineage", uri, home, "-o", "json", code=0).stdout))

@@ -38,5 +38,5 @@ def test_the_clients_of_the_protocol_report_from_pods_and_kubectl_shows_it(names
     assert (found["callback"]["totalSteps"], found["keras"]["totalSteps"]) == (50, 16)
     header, *rows = (line.split() for line in namespace.kubectl("get", "tfj").splitlines())
     shown = {row[0]: dict(zip(header, row, strict=False)) for row in rows}
-    assert (shown["sdk"]["PROGRESS"], found["sdk"].get("eta")) == ("42%", None)  # nothing is left when a job has ended
+    assert (shown["sdk"]["PROGRESS"], found["sdk"].get("eta")) == ("42%", None)  # a job that has ended has no ETA
     assert shown["keras"]["PROGRESS"] == "100%"

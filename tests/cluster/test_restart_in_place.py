@@ -16,7 +16,7 @@ MODES = ("InPlace", "Recreate")
 
 
 def job_of(mode: str, name: str, shared: Path, workers: int) -> Json:
-    """Workers whose first run exits with 130 when it is told to, and whose second ends with 0.
+    """Return a job whose workers' first run exits with 130 after a signal, and whose second run ends with 0.
 
     Each notes the machine's uptime at its starts and at its exit.
     """

@@ -1,4 +1,4 @@
-"""A job that hangs on a node: the operator says so and keeps, in its archive, where the programs are."""
+"""A job that hangs on a node: the operator reports it and keeps, in its archive, where the programs are."""
 
 from pathlib import Path
 

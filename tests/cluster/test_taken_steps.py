@@ -200,7 +200,7 @@ def test_a_program_that_fails_its_liveness_probe_is_run_again(
 def test_a_program_that_its_kubelet_evicts_for_its_storage_is_run_again(
     start: Start, pod: dict[str, Any], shared: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its pod's phase is Succeeded then, mostly without a reason and a condition: only an event tells of it."""
+    """Its pod's phase is Succeeded then, mostly without reason and condition: only an event reports the eviction."""
     [main] = pod["containers"]
     mounts = [*main["volumeMounts"], {"name": "small", "mountPath": "/small"}]
     small = {"name": "small", "emptyDir": {"sizeLimit": "1Mi"}}

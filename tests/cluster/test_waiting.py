@@ -1,4 +1,4 @@
-"""docs/waiting.md: what a job says whose replicas don't start, for each cause, on a node with a real kubelet.
+"""docs/waiting.md: the conditions of a job whose replicas don't start, for each cause, on a node with a real kubelet.
 
 All jobs wait at once. The test makes the page from what it sees, and compares.
 """
@@ -102,7 +102,7 @@ CASES = {
     "node": Case("the node does not answer", nothing),
 }
 LATE = ("taint", "node")
-"""What would keep the others from starting comes after them."""
+"""Cases that come last, because they would keep the other jobs from starting."""
 
 
 def job_of(name: str) -> Json:
@@ -162,7 +162,7 @@ def registry(team: str) -> Json:
 
 
 class Seen:
-    """What condition, `describe` and `report` say of a job's replica, in the words of the page."""
+    """The words of condition, `describe` and `report` about a job's replica, in the form of the page."""
 
     def __init__(self, client: Client, team: str, capsys: pytest.CaptureFixture[str]) -> None:
         self.clients = {
@@ -247,7 +247,7 @@ def test_what_does_not_start_says_why_everywhere(namespace: InCluster, capsys: p
                 try:
                     said = eventually(lambda name=name: settled(name), within=within, every=0.5, what=name)
                 except AssertionError:
-                    said = seen.condition(name)  # the page says something else: all that differs is told at the end
+                    said = seen.condition(name)  # differs from the page: all differences are reported at the end
                     if not said:
                         raise
                 seen.views_agree(name, said)

@@ -61,7 +61,7 @@ def submit(namespace: InCluster, folder: Path, name: str, workers: int) -> None:
 
 
 def starts_of(namespace: InCluster, folder: Path, pod: str) -> None:
-    """Wait until the second start in a pod has what is here, and see that the first one had it."""
+    """Wait until the second start in a pod has the folder's present text, and check that the first start had it."""
     here = subprocess.run([sys.executable, "train.py", "-"], cwd=folder, check=True, capture_output=True, text=True)
     namespace.wait_log(pod, here.stdout)
 

@@ -1,4 +1,4 @@
-"""What contract tests ask of an API server: dictionaries in and out through our own client, and raw HTTP beside it."""
+"""The access of contract tests to an API server: dictionaries in and out through our own client, raw HTTP beside it."""
 
 import http.client
 import json
@@ -178,7 +178,7 @@ def changes(events: Iterator[WatchEvent[Json]], count: int) -> list[tuple[str, s
 
 
 def nothing_left() -> AbstractContextManager[None]:
-    """Whatever a test starts has ended. The session's servers have pools, which begin threads when they are busy."""
+    """Check that all threads of a test have ended. The session's servers have pools, which begin threads when busy."""
     return no_threads_left(but=("webhook-conversion", "apiserver-log"))
 
 

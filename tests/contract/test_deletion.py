@@ -106,9 +106,10 @@ def test_an_owner_that_never_was_is_no_owner_also_if_another_one_has_its_name(sp
 
 
 def wait_for_the_collector(space: Space) -> None:
-    """Until the garbage collector knows every pod made so far: it sees pods in order, and it has seen a later one.
+    """Wait until the garbage collector knows all pods made so far: it sees pods in order, and it has seen a later pod.
 
-    The real one takes a pod that it has not seen for no dependent: it would not make an orphan of it, nor wait for it.
+    The real collector takes a pod that it has not seen for no dependent: it would not make an orphan of it, nor wait
+    for it.
     """
     owner = space.create(TFJOBS, tfjob("seen"))
     space.create(PODS, owned_by(owner, pod("seen"), controller=True))

@@ -1,4 +1,4 @@
-"""A launcher's pod, with the test as its kubelet: what the launcher makes of everything that can become of one."""
+"""A launcher's pod, with the test as its kubelet: the launcher's result for everything that can happen to a pod."""
 
 import json
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_an_empty_file_on_a_volume_in_common_over_which_the_kubelet_has_mounted_
 
 
 def test_a_report_that_kubernetes_has_cut_is_a_failure_even_after_exit_code_0(start: Start, player: PodPlayer) -> None:
-    """The kubelet keeps the last 4096 bytes: the head, which said that it had failed, is missing."""
+    """The kubelet keeps the last 4096 bytes: the head, which had the failure, is missing."""
     whole = json.dumps({"error_status": {"code": "PERMANENT_ERROR", "message": "x" * 5000}})
     launch = start()
     player.ends(player.the_pod(), message=whole[-4096:])

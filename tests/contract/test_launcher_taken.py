@@ -1,6 +1,6 @@
 """Steps whose pods are taken away, on a node whose programs answer SIGTERM with exit code 0, under either API server.
 
-A program that was told to end has not succeeded because it obeys; one that had ended before has.
+A program that got SIGTERM has not succeeded because it obeys; a program that had ended before has succeeded.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,7 +37,7 @@ def evict(space: Space, pod: str) -> None:
 
 
 def drain(space: Space, pod: str) -> None:
-    """As `kubectl drain` does it: nothing new comes to the node, and what is there is evicted."""
+    """Drain the node as `kubectl drain` does: it gets no new pods, and its pods are evicted."""
     space.client.patch(NODES, "", NODE, {"spec": {"unschedulable": True}}, decode)
     evict(space, pod)
 
@@ -154,7 +154,7 @@ def confirmed(space: Space, pod: str) -> Json | None:
 def test_a_pod_that_is_taken_while_its_launcher_is_away_is_lost(
     take: Take, start: Start, player: PodPlayer, space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next launcher adopts the pod of the killed one, and sees its end alone."""
+    """The next launcher adopts the pod of the killed launcher, and sees its end alone."""
     killed(start, monkeypatch, shards(tmp_path))
     name = taken_and_kept(take, player, space, tmp_path)
     launch = start(shards(tmp_path))

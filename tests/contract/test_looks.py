@@ -1,4 +1,4 @@
-"""The reconciler's look at the live state: what it is told by a short watch, on both servers."""
+"""The reconciler's look at the live state: the events of a short watch, on both servers."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""A step of a pipeline whose pod is taken away: neither the next step nor the cache uses what it has left."""
+"""A step of a pipeline whose pod is taken away: the next step and the cache don't use the remains of its output."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What kube-apiserver refuses of a pod, the embedded server refuses, too, and names the same fields."""
+"""The embedded server refuses the same pods as kube-apiserver, and names the same fields."""
 
 import http.client
 import json
@@ -63,7 +63,7 @@ class Server:
 
 @contextmanager
 def both() -> Iterator[tuple[Server, Server]]:
-    """A real server and the embedded one."""
+    """Start a real server and the embedded server."""
     with control_plane() as plane, EmbeddedApiServer() as embedded:
         servers = Server(yaml.safe_load(plane.kubeconfig.read_text())), Server(embedded.kubeconfig())
         try:

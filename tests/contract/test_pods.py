@@ -168,7 +168,7 @@ def test_a_bound_pod_ends_when_its_node_says_so_and_another_delete_can_only_shor
 
 
 def test_a_delete_that_shortens_a_grace_period_beyond_its_end_moves_the_deletion_to_the_present(space: Space) -> None:
-    """So a pod that is kept after its end by a finalizer does not show any more when it was asked to end."""
+    """Therefore a pod that a finalizer keeps after its end no longer shows when its deletion was requested."""
     held = pod("a", nodeName="node-1")
     held["metadata"]["finalizers"] = ["example.com/hold"]
     space.create(PODS, held)
@@ -234,7 +234,7 @@ def test_an_eviction_deletes_and_a_status_for_another_pod_of_the_same_name_is_re
 
 
 def disruptions(obj: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """What has taken a pod, as its conditions tell."""
+    """Return the disruptions of a pod, by its conditions."""
     conditions = obj["status"].get("conditions", ())
     return [(c["status"], c["reason"], c["message"]) for c in conditions if c["type"] == "DisruptionTarget"]
 

@@ -1,4 +1,4 @@
-"""What a client may do and who it is: whoever has the administrator's token may do everything."""
+"""A client's rights and its name: a client that has the administrator's token may do everything."""
 
 import pytest
 

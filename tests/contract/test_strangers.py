@@ -1,6 +1,6 @@
 """Clients that we did not write, unchanged, where pods run and the operator works: what they do has to come off.
 
-`make controlplane` installs or builds them. The Python ones have scripts of their own (`strangers/`), which run in the
+`make controlplane` installs or builds them. The Python clients have their own scripts (`strangers/`), which run in the
 interpreter that has them and end with an error when something is not as it should be.
 """
 
@@ -49,7 +49,7 @@ class Stranger:
         }
 
     def __call__(self, *command: str | Path, **environment: str) -> str:
-        """What it prints; its failure fails the test with everything that it said."""
+        """Run a command and return its output; if it fails, the test fails with all of its output."""
         done = subprocess.run(
             [str(part) for part in command],
             env={**self.environment, **environment},
@@ -112,7 +112,7 @@ def test_kr8s(stranger: Stranger) -> None:
 
 @contextmanager
 def _lines_of(process: subprocess.Popen[str]) -> Iterator[Queue[str]]:
-    """What a program prints, line by line; it is ended with the context."""
+    """Yield the lines that a program prints; it is ended with the context."""
     lines: Queue[str] = Queue()
     assert process.stdout is not None
     reader = Thread(target=lambda: [lines.put(line) for line in process.stdout or ()], name="lines-of-a-stranger")

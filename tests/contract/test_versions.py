@@ -1,4 +1,4 @@
-"""v1alpha2 beside v1, whatever converts: a webhook on the real API server, the server itself in the embedded one."""
+"""v1alpha2 beside v1, whatever converts: a webhook on the real API server, the embedded server itself."""
 
 import json
 from typing import Any
@@ -272,7 +272,7 @@ def explicit(spec: Json, policy: str) -> Json:
 
 
 UNCHECKED = [*settings.default.suppress_health_check, HealthCheck.function_scoped_fixture]
-"""What the profile of all tests leaves unchecked (how fast examples come), and that they share a namespace."""
+"""The checks that the profile of all tests leaves out (how fast examples come), and the shared namespace."""
 
 
 def _round_trip(space: Space, version: Any, other: Any, spec: Json, policy: str) -> None:
@@ -280,7 +280,7 @@ def _round_trip(space: Space, version: Any, other: Any, spec: Json, policy: str)
     made = space.create(version, body)
     name = made["metadata"]["name"]
     assert made["spec"] == explicit(spec, policy)
-    # There and back: what the other version says is written back as it is.
+    # There and back: the fields of the other version are written back unchanged.
     seen_there = space.get(other, name)
     space.replace(other, {**seen_there, "metadata": {**seen_there["metadata"], "labels": {"edited": "yes"}}})
     back = space.get(version, name)

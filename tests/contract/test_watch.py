@@ -171,7 +171,7 @@ def test_initial_events_need_a_match_and_a_version_is_a_number(space: Space) -> 
         with refused(InvalidError, "resourceVersionMatch"), space.watch(TFJOBS, **options):
             pass
     with refused(ApiError), space.watch(TFJOBS, resource_version="abc") as events:
-        next(events)  # a server may say it in the stream
+        next(events)  # a server may send the error in the stream
 
 
 @pytest.mark.parametrize("form", ["PartialObjectMetadata", "Table"])
@@ -180,7 +180,7 @@ def test_a_watch_has_the_form_that_was_asked_for(space: Space, form: str) -> Non
     path = f"{space.path(TFJOBS)}?watch=true&timeoutSeconds=1"
 
     def first() -> Json:
-        """What a watch begins with, unless its time is over before."""
+        """Return the first event of a watch, unless its time is over before."""
         body = space.http("GET", path, accept=f"application/json;as={form};g=meta.k8s.io;v=v1").body
         return body if isinstance(body, dict) else {}
 

@@ -77,7 +77,7 @@ def start_operator(plane: ControlPlane, cluster: Cluster, tmp_path: Path) -> Ite
 
 @pytest.fixture(scope="module")
 def operator_flags() -> tuple[str, ...]:
-    """What the operator of `operated` is started with; a module may override it."""
+    """The flags of the operator of `operated`; a module may override them."""
     return ("--restart-delay-base=100ms",)
 
 

@@ -40,7 +40,7 @@ WITHIN = 10.0
 _AT_ONCE, _CPUS = 40, 48
 _TICK = 0.2
 _SHARE_OF_YOUNG, _LONGEST_LIFE = 0.3, 6.0
-"""Of all jobs these are deleted within two seconds, the others within so many seconds of their first pods."""
+"""This share of jobs is deleted within two seconds, the others within so many seconds of their first pods."""
 
 _ENDED = ("Succeeded", "Failed")
 _LINGERS: Json = {"spec": {"terminationGracePeriodSeconds": 600}}
@@ -68,7 +68,7 @@ class DeletedJobs:
         self.seen = Counter[str]()
         self.late: dict[str, str] = {}
         self.longest = 0.0
-        """Seconds between the end of a job's last pod and that of its Workload and PodGroup, at most."""
+        """Seconds between the end of a job's last pod and the end of its Workload and PodGroup, at most."""
 
     def play(self, count: int) -> list[str]:
         """Let so many jobs live, and delete each; what was left of them, or of their quota, too long."""
@@ -204,7 +204,7 @@ class DeletedJobs:
                     ends = begins + rng.uniform(0.5, 6)
                     self._plan(ends, lambda name=name: cluster.set_phase(name, "Succeeded", exit_code=0))  # type: ignore[misc]
 
-    # What is left.
+    # The remains.
 
     def _look(self) -> None:
         namespace, client = self._queues.namespace, self._queues.client
@@ -232,7 +232,7 @@ class DeletedJobs:
                 self._forget(uid)
 
     def _forget(self, uid: str) -> None:
-        """Have nothing more of a job; what its owner has left by `Orphan` is taken away, as its owner would."""
+        """Forget a job; objects that its owner has left by `Orphan` are deleted, as the owner would delete them."""
         name = self._living.pop(uid)
         self._free_since.pop(uid, None)
         if uid not in self._orphaning:

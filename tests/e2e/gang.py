@@ -1,4 +1,4 @@
-"""What the tests of both gang schedulers share: an operator with the rights of its manifests, a scheduler, a node."""
+"""Common parts of the tests of both gang schedulers: an operator with its manifests' rights, a scheduler, a node."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -64,7 +64,7 @@ class Gang:
         eventually(lambda: self.pod_group(name) is None, within=_PATIENCE, every=0.05, what=f"no PodGroup {name}")
 
     def wait_message(self, job: JobOnCluster, *words: str, status: str = "False") -> str:
-        """Wait until the job's Running condition has this status and says these words."""
+        """Wait until the job's Running condition has this status and these words."""
 
         def told() -> str:
             condition = job.conditions().get("Running") or {}
@@ -100,7 +100,7 @@ class Gang:
             self.cluster.client.patch(self.pod_groups, self.cluster.namespace, name, change, decode)
 
     def free_the_node(self) -> None:
-        """End what the test has submitted, without the garbage collector, which is slow to learn of new CRDs."""
+        """End the test's jobs, without the garbage collector, which is slow to learn of new CRDs."""
         jobs, self._jobs = self._jobs, []
         for job in jobs:
             if job.state() not in ("Succeeded", "Failed"):
@@ -117,14 +117,14 @@ def gang_job(name: str, *, cpu: str = "1", policy: Json | None = None, **options
     manifest = tfjob(name, run_policy=run_policy, **options)
     for spec in manifest["spec"]["tfReplicaSpecs"].values():
         container = {**spec["template"]["spec"]["containers"][0], "resources": {"requests": {"cpu": cpu}}}
-        # Pods without a kubelet: nobody would end them gracefully.
+        # There is no kubelet, which would end pods gracefully.
         spec["template"] = {"spec": {"containers": [container], "terminationGracePeriodSeconds": 0}}
     return manifest
 
 
 @dataclass(frozen=True)
 class GangKind:
-    """One kind of gang scheduler; the operator says `missing` and `remedy` in one line while its CRD is missing."""
+    """One kind of gang scheduler; the operator logs `missing` and `remedy` in one line while its CRD is missing."""
 
     overlay: str
     scheduler_name: str
@@ -134,7 +134,7 @@ class GangKind:
     missing: str
     remedy: str
     asks: Callable[[int, str], Json] = lambda pods, cpu: {"minMember": pods, "minResources": {"cpu": cpu}}
-    """What the spec of a PodGroup of so many pods says, which need so many CPUs together."""
+    """The spec of a PodGroup of so many pods, which need so many CPUs together."""
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +166,7 @@ def gang(gang_of_module: Gang) -> Iterator[Gang]:
 
 
 class GangTests:
-    """What is the same with each kind: a test module derives a class from it."""
+    """The tests that are the same with each kind: a test module derives a class from it."""
 
     def test_an_operator_without_the_crd_says_what_to_install_and_starts_once_it_is_there(
         self, gang: Gang, gang_kind: GangKind
@@ -188,7 +188,7 @@ class GangTests:
 
 
 class KubeSchedulerTests(GangTests):
-    """What is the same where Kubernetes' scheduler knows gangs, and looks at the pods of one that has no room."""
+    """The same tests where Kubernetes' scheduler knows gangs, and looks at the pods of a gang that has no room."""
 
     def test_a_job_that_does_not_fit_says_what_it_lacks_and_runs_when_it_asks_for_less(
         self, gang: Gang, gang_kind: GangKind

@@ -1,6 +1,6 @@
-"""What the tests of the migration share: jobs that the Go operator runs, and the switch to this operator beside them.
+"""Common parts of the tests of the migration: jobs that the Go operator runs, and the switch to this operator.
 
-The switch is that of docs/migrate.md, step by step. The test plays the kubelet, so no pod really runs.
+The switch follows docs/migrate.md, step by step. The test plays the kubelet, so no pod really runs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def shapes() -> Iterator[Json]:
 
 
 def replicas_of(job: JobOnCluster) -> list[str]:
-    """What a job's pods are called without its name."""
+    """Return the names of a job's pods without the job's name."""
     specs = job.get()["spec"]["tfReplicaSpecs"]
     return [f"{kind.lower()}-{i}" for kind, spec in specs.items() for i in range(spec.get("replicas", 1))]
 
@@ -64,7 +64,7 @@ def active(job: JobOnCluster) -> int:
 
 
 def play_all_running(job: JobOnCluster) -> None:
-    """Wait for the pods and services of a job, let the pods run, and wait until its status says so of each."""
+    """Wait for the pods and services of a job, let the pods run, and wait until its status shows each of them."""
     replicas = replicas_of(job)
     job.wait_pods(*replicas)
     job.wait_services(*replicas)
@@ -83,7 +83,7 @@ class Objects(dict[str, tuple[str, str]]):
 
 
 class Migration:
-    """A control plane on which the Go operator was followed by this one. `told`: what `migrate` said, in that order."""
+    """A control plane on which this operator followed the Go operator. `told`: the reports of `migrate`, in order."""
 
     def __init__(self, plane: ControlPlane, client: Client, folder: Path, stack: ExitStack) -> None:
         self.plane = plane
@@ -149,13 +149,13 @@ class Migration:
         job.cluster.client.patch(PODS, job.cluster.namespace, job.pod_name(replica), change, decode)
 
     def ask(self, code: int) -> Json:
-        """What `tfoperator migrate` says of the whole cluster."""
+        """Return the report of `tfoperator migrate` about the whole cluster."""
         told: Json = json.loads(self.cli.run("migrate", "--all-namespaces", "-o", "json", code=code).stdout)
         self.told.append(told)
         return told
 
     def deal_with_each_action(self) -> None:
-        """Steps 1 to 3 of the checklist: what has to be done before, until there is nothing left to do."""
+        """Do steps 1 to 3 of the checklist, the actions before the switch, until none is left."""
         around = self.folder / "around"
         around.mkdir()
         self.go_operator.apply_manifests(around)
@@ -168,7 +168,7 @@ class Migration:
         self.ask(code=0)
 
     def take_out_the_webhook(self) -> None:
-        """Take the webhook for TFJobs out of the Go operator's configuration, which has those of its other kinds."""
+        """Take the webhook for TFJobs out of the Go operator's configuration, which has other kinds' webhooks, too."""
         kind = ("validatingwebhookconfiguration", WEBHOOKS)
         configuration = json.loads(self.kubectl("get", *kind, "--output=json"))
         number = [one["name"].split(".")[1] for one in configuration["webhooks"]].index("tfjob")
@@ -176,7 +176,7 @@ class Migration:
         self.kubectl("patch", *kind, "--type=json", "--patch", json.dumps(change))
 
     def meanwhile(self) -> None:
-        """What happens while there is no operator."""
+        """Let things happen while there is no operator."""
         self.states, self.objects = self.shown(), self.all_objects()
         self.jobs["fails-retryably"].play("Failed", "worker-1", exit_code=137)
         self.jobs["fails-for-good"].play("Failed", "worker-1", exit_code=1)
@@ -194,7 +194,7 @@ class Migration:
         return {row[1]: row[2] for row in rows}
 
     def apply_our_crd(self, *flags: str) -> str:
-        """Step 4 of the checklist, or an upgrade later; what kubectl says."""
+        """Do step 4 of the checklist, or an upgrade later; return kubectl's output."""
         if not self._crd:
             self._crd = self.cli.run("crd", code=0).stdout
         return self.kubectl("apply", "--server-side", *flags, "--filename=-", stdin=self._crd)

@@ -103,7 +103,7 @@ class Joined:
         eventually_holds(gone, within=PATIENCE, every=0.1, what=f"nothing of {job.name} in the worker")
 
     def wait_stopped(self, job: JobOnCluster) -> None:
-        """Wait until its quota is free, and nothing is in the worker: one that goes on before that may be stuck."""
+        """Wait until its quota is free, and the worker has no object of it: a job that goes on before may be stuck."""
 
         def gave_back() -> None:
             conditions = self.workload(job)["status"]["conditions"]
@@ -114,13 +114,13 @@ class Joined:
         job.wait("Suspended", within=PATIENCE)
 
     def workload(self, job: JobOnCluster) -> Json:
-        """The manager's Workload of the job, its name beside its spec and status; empty before there is one."""
+        """Return the manager's Workload of the job, its name beside its spec and status; empty before it exists."""
         found = self.manager.workloads(job)
         return {**found[0], "name": found[0]["metadata"]["name"]} if found else {}
 
 
 class TwoClusters:
-    """Both, with a namespace each way: `plain` has no operator in the manager, `operated` has one.
+    """Both, with a namespace each way: `plain` has no operator in the manager, `operated` has an operator there.
 
     `trail` is what the manager's Kueue has asked the worker for.
     """

@@ -7,7 +7,7 @@ suspend, change and delete jobs, delete and deactivate Workloads, drain the queu
 each at least once, and start again some steps later. In the end nothing disturbs the jobs any more, and all must come
 to their end.
 
-What is judged is every state that the API server had, by watches, not samples: pods that have not ended never need more
+The judge checks every state that the API server had, by watches, not samples: pods that have not ended never need more
 CPUs than the queue has, and a job never has two Workloads.
 """
 
@@ -45,7 +45,7 @@ _LINGERS = {"spec": {"terminationGracePeriodSeconds": 600}}
 
 
 class Version(NamedTuple):
-    """One version of a pod or a Workload, as a watch told it."""
+    """One version of a pod or a Workload, from a watch."""
 
     number: int
     obj: Json
@@ -101,10 +101,10 @@ class Judge:
                 self.broken.append(f"the watch ended: {error}")
 
     def _judge_pods(self) -> None:
-        """No quota is overdrawn.
+        """Check that quota is never overdrawn.
 
-        What a Workload had that somebody deactivates Kueue gives to others at once, before it is given back, while the
-        pods still end: until they have, they count for nothing.
+        If somebody deactivates a Workload, Kueue gives its quota to others at once, before the operator gives it back,
+        while the pods still end: until they have ended, these pods do not count.
         """
         alive: dict[str, tuple[str, str]] = {}  # uid: its job's UID, name
         deactivated = set[str]()
@@ -123,7 +123,7 @@ class Judge:
                 self.broken.append(f"{len(counted)} CPUs of {CPUS} are taken: {counted}")
 
     def _judge_workloads(self) -> None:
-        """No job has two Workloads."""
+        """Check that a job never has two Workloads."""
         known: dict[str, Json] = {}
         for _, obj, deleted in self.versions:
             if "podSets" not in obj["spec"]:
@@ -169,7 +169,7 @@ class Plan:
         self.judge = Judge(queues)
 
     def play(self) -> list[str]:
-        """What was broken; empty if nothing was."""
+        """Play; return the rules that were broken, empty if all were kept."""
         rng = self._rng
         for _ in range(2):
             self._submit()
@@ -221,7 +221,7 @@ class Plan:
         self._jobs.append(name)
 
     def _kubelet(self) -> None:
-        """Nodes, for some pods at a time: each is bound, runs, ends; one that is deleted lingers a while."""
+        """Play nodes, for some pods at a time: each is bound, runs, ends; a pod that is deleted lingers a while."""
         pods = self._queues.cluster.pods()
         for name in self._rng.sample(sorted(pods), min(3, len(pods))):
             self._move(pods[name], self._rng.choice(("Running", "Running", "Succeeded", "Failed")))
@@ -311,7 +311,7 @@ class Plan:
     # The end.
 
     def _rest(self) -> None:
-        """Nothing disturbs the jobs any more: all come to their end, and no quota is kept."""
+        """Disturb the jobs no longer: all come to their end, and all quota is given back."""
         queues = self._queues
         queues.set_stop_policy(self._queue, "None")
 

@@ -1,4 +1,4 @@
-"""What the tests of Kueue share: one control plane with Kueue and an operator, and queues for each test."""
+"""Common parts of the tests of Kueue: one control plane with Kueue and an operator, and queues for each test."""
 
 import itertools
 import json
@@ -121,7 +121,7 @@ class Queues:
         return JobOnCluster(self.cluster, self.cluster.submit(manifest))
 
     def wait_queue(self, job: JobOnCluster, state: QueueState, *words: str) -> JobQueue:
-        """Wait until the SDK says that the job stands so in its queue, in these words."""
+        """Wait until the SDK reports this state of the job in its queue, in these words."""
 
         def stands() -> JobQueue:
             queue = self.sdk.get_job_queue(job.name)
@@ -139,7 +139,7 @@ class Queues:
         return pods
 
     def wait_held(self, job: JobOnCluster) -> None:
-        """Wait until the job has no pods, and its conditions say that quota, or the suspension by Kueue, is why."""
+        """Wait until the job has no pods, and its conditions give quota, or the suspension by Kueue, as the reason."""
         job.wait_pods(within=PATIENCE)
 
         def is_said() -> None:
@@ -156,7 +156,7 @@ class Queues:
         return list(self.client.list(WORKLOADS, self.namespace, decode, options).items)
 
     def workload(self, job: JobOnCluster, *, other_than: str = "") -> Json:
-        """Kueue's record of the job, once it is there, with another UID than the one that is named."""
+        """Return Kueue's record of the job, once it is there, with another UID than `other_than`."""
 
         def there() -> Json | None:
             return next((one for one in self.workloads(job) if one["metadata"]["uid"] != other_than), None)
@@ -164,7 +164,7 @@ class Queues:
         return eventually(there, within=PATIENCE, every=0.05, what=f"Workload of {job.name}") or {}
 
     def wait_reserved(self, queue: str, cpu: int) -> None:
-        """Wait until Kueue says that so many CPUs of the queue are given away."""
+        """Wait until Kueue's status shows that so many CPUs of the queue are given away."""
 
         def reserved() -> None:
             status = self.client.get(CLUSTER_QUEUES, "", queue, decode).get("status") or {}
@@ -196,7 +196,7 @@ def queues_of(folder: Path, mode: str, *flags: str, gangs: bool = False, **confi
     """
     users = {KUEUE_USER: KUEUE_GROUPS, OPERATOR_USER: OPERATOR_GROUPS}
     with ExitStack() as stack:
-        # Of its own: Kueue's webhooks are asked about every job of a cluster.
+        # A control plane of its own: API servers send each job of a cluster to Kueue's webhooks.
         plane = stack.enter_context(control_plane(users=users, audit_policy=AUDIT_POLICY, api_server_flags=flags))
         admin = stack.enter_context(Client(load_config(str(plane.kubeconfig))))
         cluster = Cluster(admin)

@@ -60,7 +60,7 @@ HEALTHY = {
     of("rest_client_requests_total", code="403", method="POST"): "9x180",
     of("rest_client_rate_limiter_duration_seconds_bucket", le="0.05"): "0+60x180",
     of("rest_client_rate_limiter_duration_seconds_bucket", le="+Inf"): "0+60x180",
-    # What somebody else sends, a certificate that is renewed in time, and one that the CRD hears of.
+    # Requests of others, a certificate that is renewed in time, and a certificate that reaches the CRD.
     of("tfoperator_webhook_failures_total", reason="malformed"): "0+60x180",
     of("tfoperator_webhook_failures_total", reason="conversion"): "3x180",
     EXPIRY: f"{31 * DAY}x90 {90 * DAY}x90",

@@ -90,7 +90,7 @@ class Deployed:
         return find(self.client, SECRETS, NAMESPACE, SECRET)
 
     def age(self, label: str) -> None:
-        """Let the certificate in the Secret be one that is due, with weeks to live, and have the Secret looked at."""
+        """Replace the certificate in the Secret by a certificate that is due, with weeks to live; trigger a look."""
         secret = self.secret()
         assert secret is not None
         keyring = decode_keyring({name: base64.b64decode(text) for name, text in secret["data"].items()})
@@ -137,7 +137,7 @@ def deployed(api: tuple[ControlPlane, Client], tmp_path: Path) -> Iterator[Deplo
 
 
 class Requests:
-    """Requests in v1alpha2, one after the other on connections of the API server's choice, until told to stop."""
+    """Requests in v1alpha2, one after the other on connections of the API server's choice, until they are stopped."""
 
     def __init__(self, deployed: Deployed, name: str) -> None:
         self._deployed = deployed
@@ -189,7 +189,7 @@ def test_an_older_job_runs_and_its_status_is_read_in_its_own_words(deployed: Dep
 
 
 def test_a_certificate_is_renewed_again_and_again_without_a_failed_request(deployed: Deployed) -> None:
-    # Two replicas, of which the API server knows one by its URL; both renew, and each takes up what the other made.
+    # Two replicas; the API server has the URL of one replica. Both renew, and each takes the other's certificates.
     first = deployed.start(*ELECT).wait_ready()
     second = deployed.start(*ELECT, port=free_port()).wait_ready()
     wait_served(deployed.client)

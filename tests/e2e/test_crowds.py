@@ -22,7 +22,7 @@ pytestmark = pytest.mark.controlplane
 
 SECONDS = 5
 SLOWEST = 15.0
-"""Seconds that a probe may take where other programs use the cores too; on idle ones each takes less than one."""
+"""Seconds that a probe may take where other programs use the cores too; on idle cores each takes less than a second."""
 MOST_MIB = 400
 
 

@@ -1,4 +1,4 @@
-"""What is taken from a job is no failure of it, on the embedded node: each row of the table in docs/tfjob.md."""
+"""Disruptions of a job are no failures of it, on the embedded node: each row of the table in docs/tfjob.md."""
 
 from pathlib import Path
 

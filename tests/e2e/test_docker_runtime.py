@@ -1,4 +1,4 @@
-"""Pods as Docker containers, on a real engine: one control plane, whose pods tell how it went."""
+"""Pods as Docker containers, on a real engine: one control plane, whose pods show how it went."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -80,7 +80,7 @@ class Pods:
         return self.until(name, lambda status: status.get("phase") in ("Succeeded", "Failed"), "its end")
 
     def log(self, name: str, container: str = "main", attempt: int = 0) -> str:
-        """What an attempt has written; "" before it began."""
+        """Return the log of an attempt; "" before it began."""
         path = self._run_dir / "logs/default" / name / container / f"{attempt}.log"
         return path.read_text() if path.exists() else ""
 
@@ -120,7 +120,7 @@ done 2>/dev/null"""
 
 
 def containers_of(engine: Any, pod: str) -> dict[str, Any]:
-    """What the engine runs of a pod, by the end of its name: `sandbox`, or the number of an attempt."""
+    """Return the engine's containers of a pod, by the end of their name: `sandbox`, or the number of an attempt."""
     every = engine.containers.list(ignore_removed=True)
     return {one.name.rpartition("-")[2]: one for one in every if f"-{pod}-" in one.name}
 

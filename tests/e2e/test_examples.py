@@ -37,7 +37,7 @@ def train(example: str, run_dir: Path) -> tuple[str, dict[str, str]]:
 
 
 def accuracies(replica: str, output: str) -> list[float]:
-    """What a replica has measured, in the order of its lines."""
+    """Return the accuracies of a replica, in the order of its lines."""
     found = re.findall(rf"^\[{replica}\] .*accuracy on held-out samples: (\d\.\d+)", output, re.MULTILINE)
     assert found, output
     return [float(number) for number in found]

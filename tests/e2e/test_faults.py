@@ -12,7 +12,7 @@ from hack.faults.runner import Result, play
 from tfoperator.kube.client import Client
 
 EMBEDDED_SEEDS = (133, 305, 158, 188, 7, 10131, 35008, 35054)
-"""Seeds that have found something, some that kill, pause and cut, one that stalls, and two whose workers fail for good.
+"""Seeds that have found something, some that kill, pause and cut, a stall, and two whose workers fail for good.
 
 The first has a gang of one kind, the second of the other, both with TensorBoards."""
 

@@ -34,7 +34,7 @@ STARTS = int(os.environ.get("TFOPERATOR_CONTENDED_STARTS", "30"))
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    """One that has no PodGroups yet."""
+    """Start a control plane that has no PodGroups yet."""
     flags = ("--runtime-config=scheduling.k8s.io/v1beta1=true",)
     users = {OPERATOR_USER: OPERATOR_GROUPS}
     with control_plane(

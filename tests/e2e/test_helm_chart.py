@@ -98,7 +98,7 @@ VARIANTS: dict[str, tuple[list[str], list[str], Json]] = {
         },
     ),
 }
-"""Of kustomize the resources and components, of Helm the values."""
+"""For kustomize the resources and components, for Helm the values."""
 
 
 def run(program: str, *arguments: str) -> str:
@@ -122,7 +122,7 @@ def kustomized(folder: Path, resources: list[str], components: list[str]) -> Obj
 
 @pytest.fixture
 def render(tmp_path: Path) -> Render:
-    """What `helm template` makes of values."""
+    """Return the objects that `helm template` makes of values."""
 
     def rendered(
         values: Json | None = None, name: str = "tfoperator", namespace: str = NAMESPACE, *, tests: bool = False
@@ -320,7 +320,7 @@ def test_the_operator_understands_all_that_values_can_say(render: Render) -> Non
 def test_an_api_server_takes_every_object_of_the_chart(
     render: Render, plane: ControlPlane, cluster: Cluster, tmp_path: Path
 ) -> None:
-    """All but those of others' CRDs; unknown fields are refused."""
+    """All objects except objects of others' CRDs; unknown fields are refused."""
     values: Json = {**VARIANTS["everything"][2], "namespaces": [cluster.namespace]}
     values |= {"monitoring": {"dashboard": {"enabled": True}}, "nodeSelector": {"a": "b"}, "podAnnotations": {"a": "b"}}
     values |= {"tolerations": [{"operator": "Exists"}], "imagePullSecrets": [{"name": "x"}], "priorityClassName": "x"}

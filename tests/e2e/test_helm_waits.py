@@ -19,7 +19,7 @@ from tests.support.operator_process import OperatorProcess
 pytestmark = pytest.mark.controlplane
 
 PATIENCE = 20
-"""Seconds that Helm waits: it needs one, and reads what the operator has written meanwhile."""
+"""Seconds that Helm waits: it needs one second, and reads what the operator has written meanwhile."""
 
 CHART = {"apiVersion": "v2", "name": "trains", "version": "1.0.0"}
 TEMPLATE = """\
@@ -49,7 +49,7 @@ class Release:
         (self._chart / "templates" / "job.yaml").write_text(TEMPLATE)
 
     def deploy(self, verb: str, ttl: int, *, suspend: bool = False) -> None:
-        """Install or upgrade it, and wait as Helm does; Helm's failure fails the test with what Helm says."""
+        """Install or upgrade it, and wait as Helm does; if Helm fails, the test fails with Helm's output."""
         values = (f"--set=ttl={ttl}", f"--set=suspend={str(suspend).lower()}")
         command = [str(gobuild.find("helm")), verb, "trains", str(self._chart), *values, *self._common]
         command += ["--wait", f"--timeout={PATIENCE}s"]
@@ -97,7 +97,7 @@ def test_an_installation_and_each_upgrade_of_a_job_are_done_at_once(
     release.deploy("upgrade", 1003)
     cluster.set_phase("trains-chief-0", outcome, exit_code=code)
     release.until(outcome, "0/2")
-    release.deploy("upgrade", 1003)  # nothing has changed, and the job has ended
+    release.deploy("upgrade", 1003)  # without a change, and the job has ended
     release.deploy("upgrade", 1004)  # nor does an edit of it bring it back
     release.until(outcome, "0/2")
 

@@ -1,7 +1,7 @@
 """Jobs whose end, or whose operator's, takes a process and a real API server to see.
 
-What is decided about jobs is in tests/unit/controller; that it comes off on a real API server, whatever happens to the
-operator, is what test_faults shows. The numbers are threads of kubeflow/trainer, whose users complain of these things;
+tests/unit/controller tests the decisions about jobs; test_faults shows that they come off on a real API server,
+whatever happens to the operator. The numbers are threads of kubeflow/trainer, whose users complain of these things;
 names that are too long (#1101) and misplaced fields (#1241) are in tests/contract, memory (#1661) is in
 test_operator_cost.
 """
@@ -45,7 +45,7 @@ def test_2045_the_back_off_limit_counts_over_recreations_and_restarts_of_the_ope
     failed = job.wait("Failed")
     assert "reached the specified backoff limit" in failed["message"]
     assert job.restarts() == 2, "what ends the job is not tried again"
-    job.wait_pods("worker-0")  # its log tells why; the other is stopped
+    job.wait_pods("worker-0")  # its log has the reason; the other is stopped
 
 
 def set_back(job: JobOnCluster, field: str) -> None:
@@ -106,7 +106,7 @@ def test_2361_pods_are_made_in_parallel_and_after_their_services(
     pods = creations()
     at_once = max(sum(begin <= other < end for begin, end in pods.values()) for other, _ in pods.values())
     assert 2 <= at_once <= 16
-    # Not by the log's times: an answer reaches the operator before the log says that it was given.
+    # Not by the log's times: an answer reaches the operator before the log records it.
     made = cluster.services(), cluster.pods()
     orders = [{name: int(one["metadata"]["resourceVersion"]) for name, one in some.items()} for some in made]
     assert all(orders[0][name] < order for name, order in orders[1].items())
@@ -118,7 +118,7 @@ def test_2361_pods_are_made_in_parallel_and_after_their_services(
 def as_left_by_an_older_one(operated: Operated, name: str, policy: str, **run_policy: Any) -> JobOnCluster:
     """A running job of two workers, the first of which was restarted twice; no operator runs.
 
-    Its spec has what older CRDs filled in, and its status what older operators knew of.
+    Its spec has the defaults of older CRDs, and its status the members of older operators.
     """
     run_policy = {"cleanPodPolicy": "None", "suspend": False, **run_policy}
     job = operated.running(name, restart_policy=policy, run_policy=run_policy, Worker=2)

@@ -1,4 +1,4 @@
-"""The trials of examples/katib, made and judged as Katib 0.19 does it: what its source says is written down here."""
+"""The trials of examples/katib, made and judged as Katib 0.19 does it: its source's rules are written down here."""
 
 import json
 import re
@@ -21,7 +21,7 @@ TEMPLATE = EXPERIMENT["spec"]["trialTemplate"]
 
 
 def trial_job(name: str, **assignments: str) -> dict[str, Any]:
-    """What `GetRunSpecWithHyperParameters` (experiment/manifest/generator.go) makes of the template."""
+    """Make a job from the template as `GetRunSpecWithHyperParameters` (experiment/manifest/generator.go) does."""
     text = json.dumps(TEMPLATE["trialSpec"])
     used = set()
     for parameter in TEMPLATE["trialParameters"]:
@@ -39,7 +39,7 @@ def trial_job(name: str, **assignments: str) -> dict[str, Any]:
 
 
 def judged(job: TFJob) -> str:
-    """What `GetDeployedJobStatus` (trial/util/job_util.go) says with the default conditions for a TFJob.
+    """Judge as `GetDeployedJobStatus` (trial/util/job_util.go) does with the default conditions for a TFJob.
 
     They are `status.conditions.#(type=="Failed")#|#(status=="True")#`, asked first, and the same with Succeeded.
     """
@@ -71,7 +71,7 @@ def test_the_experiment_is_one_that_katib_takes() -> None:
     replicas = TEMPLATE["trialSpec"]["spec"]["tfReplicaSpecs"].values()
     containers = [one["template"]["spec"]["containers"] for one in replicas]
     assert {one["name"] for [one] in containers} == {TEMPLATE["primaryContainerName"]}
-    # What it adds to a template of a TFJob is not written here, so its defaults apply.
+    # Katib's additions to a template of a TFJob are not written here, so its defaults apply.
     assert not {"successCondition", "failureCondition", "primaryPodLabels"} & set(TEMPLATE)
 
 

@@ -35,7 +35,7 @@ PROGRAM = textwrap.dedent(
 
 
 def batches(log: Path) -> list[int]:
-    """Those whose line is whole: the program may be writing the last one."""
+    """Return the batches whose line is whole: the program may be writing the last line."""
     return [int(number) for number in re.findall(r"^batch (\d+) begins$", log.read_text(), re.MULTILINE)]
 
 

@@ -1,6 +1,6 @@
 """Kueue drives TFJobs: its own webhooks, scheduler and controllers on a real API server, and this operator beside them.
 
-There is no kubelet: a pod runs when the test says so.
+There is no kubelet: the test decides when a pod runs.
 """
 
 import json

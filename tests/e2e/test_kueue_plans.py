@@ -1,4 +1,4 @@
-"""Quota is never overdrawn, by whatever happens and whoever is killed, and no right to Kueue's objects is too many."""
+"""Quota is never overdrawn, whatever happens and whoever is killed, and each right to Kueue's objects is needed."""
 
 import time
 from collections.abc import Iterator

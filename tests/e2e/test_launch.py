@@ -32,7 +32,7 @@ def launch(tmp_path: Path) -> Launch:
 
     def write(script: str, *arguments: str, platforms: Any = None, **more: Any) -> list[str]:
         container = {"image": "busybox:1.36", "command": ["sh", "-ec"], "args": [script]}
-        pod = {"spec": {"terminationGracePeriodSeconds": 60}}  # none of the programs needs as long
+        pod = {"spec": {"terminationGracePeriodSeconds": 60}}  # more than the programs need
         document = {"name": "step", "container": container, "platforms": platforms or {"kubernetes": pod}, **more}
         (tmp_path / "component.yaml").write_text(yaml.safe_dump(document))
         return ["launch", "component.yaml", *arguments]
@@ -62,7 +62,7 @@ def test_a_killed_launch_is_resumed(cli: Cli, launch: Launch, cluster: ControlPl
 
 def test_a_tfjob_is_a_component(cli: Cli, launch: Launch, cluster: ControlPlane, tmp_path: Path) -> None:
     done = json.dumps({"outputs": {"model": {"uri": "/models/1"}}})
-    # Worker 0 waits for the other: with its end the job has succeeded, and one that has not begun would never begin.
+    # Worker 0 waits for the other: with its end the job has succeeded, and a worker that has not begun never begins.
     script = f"""
         echo $TF_CONFIG | grep -o '"index": *[0-9]' | tail -n 1
         case $TF_CONFIG in

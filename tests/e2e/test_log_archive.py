@@ -1,7 +1,7 @@
 """The log archive, end to end: a container ends or its pod is deleted, and what it has printed is found.
 
-Only a kubelet has logs. On the embedded control plane that is its node agent, with real processes. The real API server
-asks a node that the test plays, and one that doesn't answer.
+Only a kubelet has logs. On the embedded control plane this is its node agent, with real processes. The real API server
+asks a node that the test plays, and a node that doesn't answer.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,9 +44,9 @@ def submit(cli: Cli, manifest: str) -> None:
 
 
 def logs_say(cli: Cli, text: str, *arguments: str, source: str = "") -> str:
-    """Wait until `tfoperator logs` shows that, and says that it comes from this source; returns all that it said.
+    """Wait until `tfoperator logs` shows the text, and announces this source; return all of its output.
 
-    A pod that was told to go answers itself until it has gone, and then the archive does.
+    A pod that is being deleted answers itself until it has gone, and then the archive does.
     """
 
     def shown() -> None:
@@ -101,7 +101,7 @@ def test_nodes_that_do_not_answer_lose_logs_but_hold_up_no_restart(operated: Ope
     assert "The log of pod mute-worker-1 was not archived: tensorflow: " in event["message"]
     assert not [path for path in archive_dir.rglob("*") if path.is_file()]
 
-    # What was never on a node has an empty log; what never ran, the new worker-1, has none.
+    # A pod that was never on a node has an empty log; the new worker-1, which never ran, has none.
     job.suspend()
     job.wait("Suspended")
     job.wait_pods()
@@ -144,7 +144,7 @@ class Node:
         eventually_holds(kept, every=0.05, what=f"the log of {replica} is kept")
 
     def says(self, job: JobOnCluster, text: str, *arguments: str) -> None:
-        """What `tfoperator logs` shows of the archive."""
+        """Wait until `tfoperator logs` shows the text from the archive."""
         where = ("--namespace", self.cluster.namespace)
         logs_say(self._cli, text, job.name, *where, *arguments, source="from the archive")
 

@@ -37,7 +37,7 @@ def kubectl(plane: ControlPlane, admin: Client, tmp_path_factory: pytest.TempPat
 
 @pytest.fixture
 def trail(plane: ControlPlane) -> AuditTrail:
-    """What the operator asks the API server for from now on."""
+    """Record the operator's requests to the API server from now on."""
     return AuditTrail(plane.audit_log, OPERATOR_USER)
 
 
@@ -63,7 +63,7 @@ def scrape(operator: OperatorProcess, token: str = "") -> tuple[int, str]:
 
 
 def answered(operator: OperatorProcess, token: str) -> tuple[int, str]:
-    """As `scrape`, once the API server has said something about the token, which may take it longer than is waited."""
+    """Scrape as `scrape`, once the API server has reviewed the token, which may take longer than the operator waits."""
 
     def found() -> tuple[int, str]:
         status, text = scrape(operator, token)

@@ -94,7 +94,7 @@ def tracked(place: str) -> list[dict[str, Any]]:
 def test_a_server_has_runs_that_succeeded_and_failed_and_shows_their_curves(server: str, tmp_path: Path) -> None:
     done = train(tmp_path, server, "-o", "json", "--", "--rate", "0.1")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["outcome"] == "Succeeded"  # nobody else writes there
+    assert json.loads(done.stdout)["outcome"] == "Succeeded"  # standard output has only the report
     assert f"MLflow has it: {server}, experiment tfoperator" in done.stderr
     assert train(tmp_path, server, "--name", "worse", "--", "--fail").returncode == 1
 

@@ -61,7 +61,7 @@ def operator_flags(webhook_port: int, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def ask_for_a_conversion(port: int, version: str) -> None:
-    """What an API server sends for a job of some version; whether it succeeds is for the metrics to tell."""
+    """Send an API server's request for a job of some version; the metrics show whether it succeeds."""
     job = {"apiVersion": f"kubeflow.org/{version}", "kind": "TFJob", "metadata": {"name": "x"}, "spec": {}}
     request = {"uid": "1", "desiredAPIVersion": "kubeflow.org/v1", "objects": [job]}
     review = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "request": request}
@@ -107,7 +107,7 @@ def test_every_rule_is_healthy_and_nothing_critical_fires_while_all_is_well(prom
     assert len(critical) >= 5
 
     def nothing_critical() -> None:
-        # A scrape that took longer than a second is one that an operator has not answered, until the next one.
+        # A scrape that took longer than a second counts as unanswered until the next scrape.
         firing = critical & set(prometheus.firing())
         assert not firing, firing
 
@@ -145,7 +145,7 @@ def test_prometheus_understands_every_expression_of_the_dashboard_and_most_show_
     assert len(expressions) > 50
 
     def most_show_something() -> None:
-        # A rate needs two scrapes. What has not happened (a failed sync, a repair) has no samples.
+        # A rate needs two scrapes. Events that have not happened (a failed sync, a repair) have no samples.
         empty = [expression for expression in expressions if not prometheus.query(expression)]
         assert len(empty) < len(expressions) / 4, empty
 

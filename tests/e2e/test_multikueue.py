@@ -1,6 +1,6 @@
-"""MultiKueue drives TFJobs: two control planes, a real Kueue in each, jobs made in one that run in the other.
+"""MultiKueue drives TFJobs: two control planes, a real Kueue in each, jobs made in the manager that run in the worker.
 
-There is no kubelet: a pod runs when the test says so.
+There is no kubelet: the test decides when a pod runs.
 """
 
 import json
@@ -47,7 +47,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoClusters]:
 
 @pytest.fixture(params=["plain", "operated"])
 def either(both: TwoClusters, request: pytest.FixtureRequest) -> Joined:
-    """A namespace whose manager has no operator of ours, and one whose manager has."""
+    """A namespace whose manager has no operator of ours, and a namespace whose manager has our operator."""
     found: Joined = getattr(both, request.param)
     return found
 
@@ -64,7 +64,7 @@ def tell(plain: Joined, tmp_path: Path) -> Commands:
 
 
 def copied(status: Json) -> Json:
-    """Of a status what MultiKueue copies."""
+    """Return the part of a status that MultiKueue copies."""
     counts = {
         kind: {name: one[name] for name in ("active", "succeeded", "failed") if one.get(name)}
         for kind, one in status.get("replicaStatuses", {}).items()

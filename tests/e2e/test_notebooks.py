@@ -18,7 +18,7 @@ def test_the_notebook_trains_and_shows_how_it_went() -> None:
     assert "Succeeded" in result.data["text/html"]
     failure = next(cell for cell in cells if "run_locally(broken" in cell.source).outputs[-1]
     assert "FileNotFoundError: /data/mnist: there is no such data set" in failure.text
-    # What readers see was made by the cells that they read.
+    # The output that readers see was made by the cells that they read.
     kept = nbformat.read(path, as_version=4)
     assert [cell.source for cell in kept.cells] == [cell.source for cell in cells]
     assert "[worker-1] step 150 of worker 1 of 2: loss" in kept.cells[cells.index(run)].outputs[1].text

@@ -1,4 +1,4 @@
-"""TFJobs that were stored before the CRD had its rules: each is told what is wrong, once, and keeps nobody busy."""
+"""TFJobs stored before the CRD had its rules: each gets its error message once, and then causes no more work."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The configuration of clusters with the oldest `kubernetes` package that setup.cfg allows: that of TFX's users."""
+"""The configuration of clusters with the oldest `kubernetes` package that setup.cfg allows, which TFX's users have."""
 
 import configparser
 import os

@@ -1,4 +1,4 @@
-"""What the operator costs, counted from outside: calls from the API server's audit log, memory from the system."""
+"""The cost of the operator, counted from outside: calls from the API server's audit log, memory from the system."""
 
 import json
 import signal

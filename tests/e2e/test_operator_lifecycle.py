@@ -18,7 +18,7 @@ Start = Callable[..., OperatorProcess]
 
 
 def test_an_object_nested_deeply_keeps_nobody_from_working(cluster: Cluster, start_operator: Start) -> None:
-    # API servers take 10,000 levels; a decoder in Python stops before, and may not always be told otherwise.
+    # API servers take 10,000 levels; a decoder in Python stops before, and its limit can't always be raised.
     levels = "[" * 9990 + "]" * 9990
     deep = json.dumps(tfjob("deep", Worker=1)).replace('"containers"', f'"deep": {levels}, "containers"')
     cluster.client.create(TFJOBS, cluster.namespace, deep.encode(), lambda _: None)

@@ -14,7 +14,7 @@ from tests.support.go_operator import USERS, WEBHOOKS
 from tests.support.operated import JobOnCluster, Operated
 from tfoperator.api.schema.crd import crd
 
-# The timeout is that of the switch, which one fixture makes: the sum of what it waits for at most.
+# The timeout is for the switch, which one fixture makes: the sum of its longest waits.
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
 POLICY = "spec.runPolicy.cleanPodPolicy"
@@ -29,7 +29,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Migration]:
 
 
 class Here(NamedTuple):
-    """Our operator in the place of the other, and what it has made of its jobs before anything happens to them."""
+    """Our operator in the place of the other, and the state of its jobs before anything happens to them."""
 
     operated: Operated
     states: dict[str, str]
@@ -234,7 +234,7 @@ def test_the_way_back(there: Migration) -> None:
 
     states, objects = there.shown(), {name: Objects.of(job) for name, job in jobs.items()}
     there.go_operator.start(f"--namespace={OTHERS}")
-    for number in range(2):  # what was there before has been looked at once the second one has begun
+    for number in range(2):  # older jobs have been looked at once the second new job has begun
         canary = JobOnCluster(there.others, there.others.submit(tfjob(f"new-{number}", Worker=1)))
         play_all_running(canary)
     assert {name: there.shown()[name] for name in jobs} == {name: states[name] for name in jobs}

@@ -1,4 +1,4 @@
-"""What `pipeline compile` writes: checked and substituted by Argo's own code, and played where pods run."""
+"""The output of `pipeline compile`: checked and substituted by Argo's own code, and played where pods run."""
 
 import base64
 import json
@@ -98,7 +98,7 @@ def run_all(cli: Cli, answer: Answer) -> None:
 
 
 def made(folder: Path, run: str) -> dict[str, str]:
-    """What a run has made, by step."""
+    """Return the output of a run, by step."""
     return {path.parts[-3]: path.read_text() for path in (folder / "root").glob(f"*/text/{run}*")}
 
 
@@ -190,7 +190,7 @@ def test_what_a_failed_workflow_has_left_is_stopped_at_its_end(cli: Cli, cluster
 
 def test_values_reach_the_pipeline_as_they_were_given(folder: Path, cli: Cli) -> None:
     text = compiled(cli, folder)
-    for value in HOSTILE:  # one after the other, for what one has might end what another begins
+    for value in HOSTILE:  # one after the other, because a text in one value might end a text in another
         answer = argo(text, f"note={value}", f"left_out={value}")
         assert answer.error == "", value
         for task in answer.tasks:

@@ -74,7 +74,7 @@ class Bench:
         return runner.run(self.pipeline(word), resume=resume)
 
     def killed(self, when: Any) -> None:
-        """A runner in a process of its own, killed as soon as `when` says so."""
+        """Start a runner in a process of its own, and kill it as soon as `when()` is true."""
         pid = os.fork()
         if pid == 0:
             sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - the process is about to be killed

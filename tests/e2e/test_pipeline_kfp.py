@@ -1,4 +1,4 @@
-"""Pipelines that `kfp` itself has compiled, run as processes: what they put out is what its own local runner says."""
+"""Pipelines that `kfp` itself has compiled, run as processes: their output equals the output of its local runner."""
 
 import json
 import os

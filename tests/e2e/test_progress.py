@@ -102,7 +102,7 @@ def test_tokens_of_others_are_refused_by_the_keys_of_a_real_cluster(
     eventually(replaced, within=WAIT, every=0.05, what="its successor")
     eventually(lambda: reporters.post(mine, {"progressPercentage": 67}, good)[0] == 403, within=WAIT, every=0.2)
     assert "theirs" not in str(reporters.wait_percentage("mine", 5))
-    # Nor is one good for another job of the same name.
+    # A token is not good for another job of the same name either.
     old = reporters.token("theirs-worker-0")
     before = cluster.job("theirs")["metadata"]["uid"]
     cluster.client.delete(TFJOBS, cluster.namespace, "theirs")
@@ -143,7 +143,7 @@ def test_any_replica_of_the_operator_takes_reports_and_a_killed_leader_loses_one
     cluster: Cluster, reporters: Reporters, start_operator: Start
 ) -> None:
     ports = free_ports(2)
-    # Nobody loses a lease for being slow. That of the leader that is killed is ended by the test.
+    # A slow leader keeps its lease. When the test kills the leader, it also ends the lease.
     election = (
         "--leader-elect", f"--leader-elect-namespace={cluster.namespace}", "--leader-elect-lease-duration=10m",
         "--leader-elect-renew-deadline=5m", "--leader-elect-retry-period=300ms",
@@ -178,7 +178,7 @@ def test_any_replica_of_the_operator_takes_reports_and_a_killed_leader_loses_one
     wait_for_all(20)
     report(ports[0], 25)
     leader.kill()
-    # What it had written stays, and what it had taken and not written yet is one report of each job at most.
+    # Written reports stay; at most one report of each job was taken and not written yet.
     for name in names:
         assert cluster.job(name)["status"]["progress"]["percentage"] in (20, 25)
     report(ports[1], 30)

@@ -137,7 +137,7 @@ def port_of(training: Any) -> str:
 
 
 def strangers_try(engine: docker.DockerClient, neighbour: Any, asked: list[str]) -> dict[str, tuple[int, str]]:
-    """What those get who are not in the network of the gateway: exit code and words of `nc`."""
+    """Let containers outside the network of the gateway try it: return exit code and words of `nc`."""
     of_neighbour = neighbour.exec_run(asked)
     other = engine.containers.create(BUSYBOX_IMAGE, asked)
     try:

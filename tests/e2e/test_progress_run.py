@@ -69,7 +69,7 @@ def test_every_replica_may_report_and_who_does_not_ask_is_told_nothing(tmp_path:
     cli.run("run", cli.write(*jobs), "--logs-dir", "kept", timeout=120, code=0)
     found = final_progress(tmp_path / "kept", "loop")
     assert (found["replica"], found["completion"], found["step"]) == ("worker-0", "100%", 40)
-    # Who has ended is not behind any more, so it depends on the order of their ends which are still named.
+    # A worker that has ended is not behind any more, so the order of their ends decides which are still named.
     assert {one["step"] for one in found.get("behind", ())} <= {40}
     assert {one["name"] for one in found.get("behind", ())} <= {f"worker-{index}" for index in range(3)}
     for name in ("unset", "off"):

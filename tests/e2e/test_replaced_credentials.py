@@ -1,4 +1,4 @@
-"""Credentials that are replaced under a leader and its standby, on a real API server: both go on with the new ones."""
+"""Credentials that are replaced under a leader and its standby, on a real API server: both use the new credentials."""
 
 import json
 from collections.abc import Callable

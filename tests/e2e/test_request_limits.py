@@ -1,4 +1,4 @@
-"""What limits the operator's requests: as it is shipped the API server alone, whose wishes (429) it heeds."""
+"""The limits of the operator's requests: by default the API server alone, whose wishes (429) it heeds."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""`restartMode: InPlace` on the control plane of this machine: what is kept of a job is what recreation keeps of it."""
+"""`restartMode: InPlace` on the control plane of this machine: a job's record is the same as with recreation."""
 
 import re
 from pathlib import Path
@@ -77,7 +77,7 @@ def test_a_job_ends_as_by_recreation_with_the_log_of_each_run(runs: dict[str, Pa
 
 
 def restarts_told(folder: Path, name: str) -> list[tuple[int, int]]:
-    """Of each event about restarts in place the number of the last of them, and its exit code.
+    """Return for each event about restarts in place the number of the last of them, and its exit code.
 
     Two that follow each other at once may be one event.
     """

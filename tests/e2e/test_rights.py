@@ -1,6 +1,6 @@
 """The operator with exactly the rights that the manifests give it: they suffice, and it uses each of them and no other.
 
-The API server enforces them, and tells in its audit log which were used.
+The API server enforces them, and records in its audit log which were used.
 """
 
 from collections.abc import Callable
@@ -110,7 +110,7 @@ def owner_of(operated: Operated, resource: Resource, name: str) -> str:
 
 
 def find_names_taken(operated: Operated) -> None:
-    """What is in the way is looked at."""
+    """Let the operator look at objects that are in its way."""
     client, namespace = operated.cluster.client, operated.cluster.namespace
     container = {"name": "main", "image": "example.invalid/x:1"}
     name = {"metadata": {"name": "taken-worker-0"}}

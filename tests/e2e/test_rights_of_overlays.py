@@ -1,4 +1,4 @@
-"""What overlays and components give the operator beyond the base: it suffices, and each right is used.
+"""The rights that overlays and components add to the base: they suffice, and each right is used.
 
 The API server has no streaming lists, as those before Kubernetes 1.34 have none: there the operator lists before it
 watches, and it is the same operator with the same rights.
@@ -168,7 +168,7 @@ def test_stacks_are_taken_by_the_right_of_their_component_and_without_it_an_even
     start: Start,
     tmp_path: Path,
 ) -> None:
-    """No kubelet is there to run the command: how far the API server lets it go is what counts."""
+    """The command can't run without a kubelet: the test checks how far the API server lets it go."""
     assert not {right for right in rights["tfoperator"] if right.resource == "pods/exec"}
     trail = AuditTrail(plane.audit_log, OPERATOR_USER)
     operated = Operated(cluster, start("--stall-stacks", f"--archive-dir={tmp_path / 'archive'}"))

@@ -25,7 +25,7 @@ def python(code: str) -> tuple[str, ...]:
 @pytest.fixture
 def cli(tmp_path: Path) -> Iterator[Cli]:
     yield Cli(tmp_path)
-    # Whatever a test did, no process may be left that was started for it.
+    # After each test, all processes that were started for it must have ended.
     marks = {path.parent.parent for path in tmp_path.glob("**/processes/*.json")}
     assert not marks, f"processes are left: {marks}"
 
@@ -211,7 +211,7 @@ def test_several_jobs_run_together_and_each_line_says_whose_it_is(cli: Cli) -> N
 def test_a_program_needs_no_manifest(cli: Cli) -> None:
     say = "import glob, json, os, sys, time\ntask = json.loads(os.environ['TF_CONFIG'])['task']\n"
     say += "print(task, sys.argv[1:], os.getcwd(), flush=True)\n"
-    # Who has not begun when worker 0 has ended would not begin any more.
+    # A worker that has not begun when worker 0 ends would never begin.
     meet = "open(f'{sys.argv[1]}-{task}', 'w').close()\n"
     meet += "while len(glob.glob(f'{sys.argv[1]}-*')) < {'0': 3, '3': 1}[sys.argv[1]]: time.sleep(0.05)\n"
     (cli.folder / "train.py").write_text(say + meet + "sys.exit(int(sys.argv[1]))\n")

@@ -1,4 +1,4 @@
-"""Workers that a run names: one that stops, so that the job hangs, and one that is slower than the others."""
+"""Workers that a run names: a worker that stops, so that the job hangs, and a worker that is slower than the others."""
 
 import json
 import os

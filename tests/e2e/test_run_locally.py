@@ -19,7 +19,7 @@ def train(parameters: dict[str, Any]) -> None:
 
     task = json.loads(os.environ["TF_CONFIG"])["task"]
     print("task", task["type"], task["index"], parameters["word"], os.environ["EXTRA"], os.getcwd(), flush=True)
-    # Who has not begun when worker 0 has ended would not begin any more.
+    # A worker that has not begun when worker 0 ends would never begin.
     pathlib.Path(f"begun-{task['type']}-{task['index']}").touch()
     while len(list(pathlib.Path().glob("begun-*"))) < parameters["replicas"]:
         time.sleep(0.05)

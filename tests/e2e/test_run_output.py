@@ -1,4 +1,4 @@
-"""What becomes of `tfoperator run` when its output, its terminal or its disk fails it."""
+"""The fate of `tfoperator run` when its output, its terminal or its disk fails it."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`tfoperator run` on a terminal, and in a pipe, when its programs say more than anybody can read."""
+"""`tfoperator run` on a terminal, and in a pipe, when its programs print more than anybody can read."""
 
 import fcntl
 import json
@@ -74,7 +74,7 @@ class Terminal:
 
     @property
     def lines(self) -> list[str]:
-        """What was printed, without colours, movements of the cursor, and the terminal's own echo of Ctrl-C."""
+        """The printed text, without colours, movements of the cursor, and the terminal's own echo of Ctrl-C."""
         text = CONTROLS.sub("", self.output).replace("^C", "").replace("\r", "\n")
         return [line.strip() for line in text.split("\n")]
 

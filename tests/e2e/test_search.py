@@ -61,7 +61,7 @@ def test_a_killed_search_goes_on_without_a_trial_done_twice(tmp_path: Path, envi
     assert all(after[name].metadata.uid == before[name].metadata.uid for name in before.keys() & after.keys())
     complete, pruned = trials(TrialState.COMPLETE), trials(TrialState.PRUNED)
     assert (len(complete) + len(pruned), len(trials())) == (12, 12)
-    assert set(after) == {f"search-{trial.number}" for trial in complete}  # nothing of the others is left
+    assert set(after) == {f"search-{trial.number}" for trial in complete}  # the jobs of the others are gone
 
     measured = {}
     for name, job in after.items():

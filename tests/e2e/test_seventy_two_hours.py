@@ -1,4 +1,4 @@
-"""Three days of an idle and of a busy operator, on virtual time: nothing may grow.
+"""Three days of an idle and of a busy operator, on virtual time: its memory and threads must not grow.
 
 The operator is the real one over real HTTP; only its clock is the test's. Watches are ended every few virtual minutes,
 as API servers do it, so that connections come and go like in three days.
@@ -37,7 +37,7 @@ STEP_SECONDS = 45.0
 
 @dataclass
 class Size:
-    """What a process holds."""
+    """The size of a process."""
 
     objects: int
     threads: int
@@ -101,7 +101,7 @@ class Life:
 
 @pytest.fixture(autouse=True)
 def nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """What is logged is kept by pytest, and would grow."""
+    """Log nothing: pytest keeps logs, which would grow."""
     caplog.set_level(logging.CRITICAL, "tfoperator")
 
 
@@ -119,7 +119,7 @@ def life() -> Iterator[Life]:
                 one.come_to_rest()
                 yield one
             finally:
-                # Whoever waits for the clock on the way out is not kept waiting.
+                # Threads that wait for the clock on the way out are not kept waiting.
                 stopping = threading.Thread(target=operator.stop, args=(10,))
                 stopping.start()
 
@@ -154,7 +154,7 @@ def one_job(life: Life, name: str) -> None:
 
 
 def fill_memory_of_events(life: Life) -> None:
-    """The recorder remembers what it told of the last 4096 objects, as client-go's does: let it be full already."""
+    """The recorder remembers its last 4096 objects with events, as client-go's does: let it be full already."""
     correlator = life.operator._parts.recorder._correlator
     for number in range(4096):
         regarding = ObjectReference("kubeflow.org/v1", "TFJob", "default", f"earlier-{number}", f"uid-{number}")

@@ -1,6 +1,6 @@
-"""What replicas use, limits that hold, and GPUs that are shared, with real processes and the real kubectl.
+"""The usage of replicas, limits that hold, and GPUs that are shared, with real processes and the real kubectl.
 
-The GPUs are those of a stand-in for NVIDIA's library (`tests.support.nvml`): what is done with them is real.
+The GPUs belong to a stand-in for NVIDIA's library (`tests.support.nvml`); the work with them is real.
 """
 
 import json
@@ -106,7 +106,7 @@ def test_a_node_shows_its_gpus_and_who_finds_none_waits(up: tuple[Cli, Kubectl])
         what="describe says so",
     )
     assert described
-    # The two that run are busy by half, as the stand-in for NVML says.
+    # The two that run are busy by half, according to the stand-in for NVML.
     eventually(
         lambda: re.search(r" 0\.50 +1\.0Gi ", cli.run("describe", "share", code=0).stdout),
         within=WITHIN,
@@ -117,7 +117,7 @@ def test_a_node_shows_its_gpus_and_who_finds_none_waits(up: tuple[Cli, Kubectl])
 
 
 def why_limits_can_not_hold() -> str:
-    """What a run has to say on a machine like this one; empty if limits hold here."""
+    """Return a run's message on a machine like this machine; empty if limits hold here."""
     try:
         open_control_groups().close()
     except RuntimeUnavailable as error:
@@ -126,7 +126,7 @@ def why_limits_can_not_hold() -> str:
 
 
 def seen(output: str) -> dict[str, str]:
-    """Which devices each replica has said that it sees."""
+    """Return the devices that each replica has printed."""
     return dict(re.findall(r"\[([\w-]+)\] sees (\S+)", output))
 
 

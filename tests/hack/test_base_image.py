@@ -13,7 +13,7 @@ DIGEST = f"sha256:{hashlib.sha256(INDEX).hexdigest()}"
 
 
 class Registry(BaseHTTPRequestHandler):
-    """Answers as the distribution specification says, to whoever has fetched a token."""
+    """Answers by the distribution specification, to clients that have fetched a token."""
 
     digest: ClassVar[str] = DIGEST
 

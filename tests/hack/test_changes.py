@@ -1,4 +1,4 @@
-"""What a change touches: each change is made in a copy of this tree, whole, and without each of its places."""
+"""The places that a change touches: each change is made in a copy of this tree, whole, and without each place."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def copied(folder: Path) -> Path:
-    """Copy this tree, without what git ignores, but with what Python has compiled of it: that takes seconds to make."""
+    """Copy this tree, without files that git ignores, but with Python's compiled files, which take seconds to make."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
     compiled = [cache_from_source(name) for name in listed if name.endswith(".py")]
@@ -26,7 +26,7 @@ def copied(folder: Path) -> Path:
 
 
 def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with the modules of a copy, which stand before those of this tree."""
+    """Run Python with the modules of a copy, which come before this tree's modules."""
     return subprocess.run([sys.executable, *arguments], cwd=root, capture_output=True, text=True, check=False)
 
 

@@ -1,4 +1,4 @@
-"""The enumeration itself: a world is the same each time, faults come to their places, what they cause is told."""
+"""The enumeration itself: a world is the same each time, faults come to their places, their effects are reported."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor

@@ -10,13 +10,13 @@ HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 
 
 def whole(lock: Lock) -> list[str]:
-    """A lock's entries and those of the locks that it extends."""
+    """Return a lock's entries and the entries of the locks that it extends."""
     extended = [one for one in LOCKS if one.name == lock.extends]
     return [*entries(lock.path.read_text()), *(entry for one in extended for entry in whole(one))]
 
 
 def asked_for(lock: Lock) -> list[Requirement]:
-    """What a lock is made of: setup.cfg's requirements with the lock's extras, and `requirements/*.in`."""
+    """Return the requirements of a lock: setup.cfg's with the lock's extras, and `requirements/*.in`."""
     lines: list[str] = []
     for source in lock.sources:
         if source != "setup.cfg":

@@ -1,4 +1,4 @@
-"""Changes of code: one place each, told to people, and noticed by plays or by the tests that come to the place."""
+"""Changes of code: a place each, described for people, and noticed by plays or by the tests that come to the place."""
 
 import ast
 import os

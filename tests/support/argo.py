@@ -1,4 +1,4 @@
-"""Argo Workflows' own answers: what its validation says of a manifest, and which commands its controller runs.
+"""Argo Workflows' own answers: the result of its validation of a manifest, and the commands that its controller runs.
 
 The program is hack/gomod/argo, over Argo's Go packages; `make controlplane` builds it.
 """
@@ -11,7 +11,7 @@ from hack import gobuild
 
 
 class Task(msgspec.Struct):
-    """A pod that Argo would make. `repeated` says for its exit codes whether it is tried again."""
+    """A pod that Argo would make. `repeated` has for its exit codes whether it is tried again."""
 
     name: str
     command: list[str]
@@ -21,7 +21,7 @@ class Task(msgspec.Struct):
 
 
 class Answer(msgspec.Struct):
-    """What Argo makes of a manifest; `error` is why it refuses it."""
+    """Argo's answer to a manifest; `error` is why it refuses it."""
 
     error: str = ""
     tasks: list[Task] = []

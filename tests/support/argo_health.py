@@ -23,7 +23,7 @@ class HealthCheck:
         self._lua = LuaRuntime(unpack_returned_tuples=True)
         self._known: set[object] = set()
         self.given: set[str] = set()
-        """What `expect` has seen it say."""
+        """The statuses that `expect` has seen."""
 
     def __call__(self, job: Mapping[str, Any]) -> tuple[str, str]:
         """Return the status and the message for a job."""
@@ -32,7 +32,7 @@ class HealthCheck:
         return str(found.status), str(found.message)
 
     def expect(self, job: Json) -> None:
-        """Check what it says of a job, once for each state of a job. Raises AssertionError."""
+        """Check the health of a job, once for each state of a job. Raises AssertionError."""
         status = job.get("status") or {}
         conditions = conditions_in(status)
         observed = status.get("observedGeneration", 0) == job["metadata"]["generation"]
@@ -47,7 +47,7 @@ class HealthCheck:
 
 
 def expected(status: Json, *, observed: bool) -> str:
-    """What a person would say: by the phase, and by the conditions of a job that goes on."""
+    """Return the status that a person would expect: by the phase, and by the conditions of a job that goes on."""
     phase = status.get("phase")
     if phase in ("Failed", "Succeeded"):
         return "Degraded" if phase == "Failed" else "Healthy"

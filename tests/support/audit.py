@@ -1,4 +1,4 @@
-"""What a user asked an API server for, from its audit log, beside what RBAC rules let it ask for."""
+"""The requests of a user to an API server, from its audit log, beside the requests that RBAC rules allow."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -67,7 +67,7 @@ class AuditTrail:
         return [entry for entry in found if entry["user"]["username"] == self._user and self._is_new(entry)]
 
     def _is_new(self, entry: Json) -> bool:
-        """A watch of somebody who has ended is written down at its own end, which may come later."""
+        """Return whether a request came after the start: the log has an earlier client's watch only at its end."""
         return _received(entry) >= self._began
 
     def used(self) -> set[Right]:
@@ -88,7 +88,7 @@ class AuditTrail:
         eventually_holds(all_used, every=0.2, what="every right is used")
 
     def refused(self) -> list[str]:
-        """What RBAC did not allow, or an admission plugin."""
+        """Return the requests that RBAC, or an admission plugin, did not allow."""
         return [
             f"{entry['verb']} {entry['requestURI']}: {entry['responseStatus'].get('message')}"
             for entry in self.entries()

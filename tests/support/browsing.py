@@ -18,7 +18,7 @@ _SERIOUS = ("serious", "critical")
 
 
 class Person:
-    """Opens pages; knows what they have asked for, and what browsers complained about."""
+    """Opens pages; records the pages' requests, and the browser's complaints."""
 
     def __init__(self, context: BrowserContext) -> None:
         self._context = context
@@ -37,7 +37,7 @@ class Person:
         return page
 
     def elsewhere(self, port: int) -> list[str]:
-        """What was asked of anybody but the page's server."""
+        """Return the requests to other servers than the page's server."""
         own = {("http", f"127.0.0.1:{port}")}
         return [url for url in self.asked if (urlsplit(url).scheme, urlsplit(url).netloc) not in own]
 
@@ -49,7 +49,7 @@ class Person:
 
 @contextmanager
 def person(browser: Browser, port: int, **options: Any) -> Iterator[Person]:
-    """A person with a browser profile of their own; what they need not have been told fails at the end."""
+    """A person with a browser profile of their own; fails at the end after complaints or requests to other servers."""
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
     found = Person(context)
     try:
@@ -64,7 +64,7 @@ def person(browser: Browser, port: int, **options: Any) -> Iterator[Person]:
 
 
 def faults(page: Page) -> list[str]:
-    """What axe calls serious or critical."""
+    """Return the violations that axe calls serious or critical."""
     found = Axe().run(page).response["violations"]
     return [
         f"{one['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"

@@ -1,4 +1,4 @@
-"""Virtual time for tests: it moves only when a test says so."""
+"""Virtual time for tests: it moves only when a test moves it."""
 
 import threading
 import time
@@ -37,7 +37,7 @@ class FakeClock:
             self._waiters[token] = (condition, deadline)
             self._changed.notify_all()
         try:
-            # The guard only ends a test that would hang for ever; nothing depends on its length.
+            # The guard only ends a test that would hang for ever; its length does not matter.
             condition.wait(60)
         finally:
             with self._changed:
@@ -95,7 +95,7 @@ class FakeClock:
         while not enough(deadlines := self.at_rest()):
             if time.monotonic() >= end:
                 raise AssertionError(f"{complaint} after {limit} s, but others do until {deadlines}")
-            # A thread that goes from "about to wait" to waiting tells nobody, so look again soon.
+            # A thread that goes from "about to wait" to waiting gives no signal, so look again soon.
             with self._changed:
                 self._changed.wait(0.001)
 

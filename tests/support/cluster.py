@@ -1,4 +1,4 @@
-"""What tests do with an API server: make TFJobs, play the kubelet by writing pod status, look at the outcome."""
+"""The work of tests with an API server: make TFJobs, play the kubelet by writing pod status, look at the outcome."""
 
 import itertools
 from typing import Any
@@ -114,7 +114,7 @@ class Cluster:
         self.client.create(BINDINGS, self.namespace, binding, decode)
 
     def delete_pod(self, name: str, *, grace_period_seconds: int | None = None) -> None:
-        """What a user, an eviction or a node controller does."""
+        """Delete a pod, as a user, an eviction or a node controller does."""
         self.client.delete(PODS, self.namespace, name, grace_period_seconds=grace_period_seconds)
 
     def end_pod(self, name: str) -> None:

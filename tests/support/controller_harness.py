@@ -1,4 +1,4 @@
-"""A TFJob controller over the fake API server, with real informers; syncs run when the test says so."""
+"""A TFJob controller over the fake API server, with real informers; the test decides when syncs run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WRITES = ("create", "patch", "delete", "replace", "deletecollection")
 
 
 class EventList:
-    """A recorder that keeps what it is told."""
+    """A recorder that keeps the events that it gets."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str, str]] = []
@@ -111,7 +111,7 @@ class Harness:
             eventually(lambda uid=name: not self.expectations.outstanding(uid), what=f"{namespace}: handlers")
 
     def settle(self) -> None:
-        """Wait until nothing is left to do, and the caches show what was written meanwhile."""
+        """Wait until the queue is empty, and the caches show all writes so far."""
         for _ in range(2):
             self.catch_up()
             eventually(lambda: len(self.queue) == 0 and self.queue.unfinished_work_seconds() == 0, what="an idle queue")

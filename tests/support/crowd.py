@@ -1,8 +1,8 @@
-"""Strangers, each with some connections from an address of its own to every server; a lost one is opened again.
+"""Strangers, each with some connections from its own address to every server; lost connections are opened again.
 
 `python -m tests.support.crowd MANNER SOURCES EACH SECONDS PORT... -- TLS_PORT...`, in a process of its own: it must not
-slow down who looks at the servers meanwhile. Manners are those of `_BEGUN`, and "mixed": half of them rest, half send a
-byte a second. Prints how many connections were opened, for longer than SECONDS until some were closed by a server.
+slow down clients that look at the servers meanwhile. Manners are the keys of `_BEGUN`, and "mixed": half of them rest,
+half send a byte a second. Prints how many connections were opened, for longer than SECONDS until a server closed some.
 """
 
 import asyncio

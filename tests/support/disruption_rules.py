@@ -73,9 +73,9 @@ class Stage:
         return eventually(found, within=LIMIT, every=0.1, what=f"{name} is {condition} with {fields}")
 
     def take(self, name: str, index: int = 0) -> str:
-        """Delete a pod that runs, and wait until another one runs in its place. Returns when that was made.
+        """Delete a pod that runs, and wait until its successor runs. Return when the successor was made.
 
-        A pod that is lost before the status tells of it is made again without being counted.
+        A pod that is lost before the status has recorded it is made again without being counted.
         """
         old = self.until_started(name, index)
         self.client.delete(PODS, self.namespace, f"{name}-worker-{index}")
@@ -228,7 +228,7 @@ _MAX_TAKEN = 7
 
 
 def _delay(stage: Stage) -> None:
-    """Take a pod again and again until the job says that it waits.
+    """Take a pod again and again until the job's condition shows that it waits.
 
     The wait counts from the deletion. A busy node may need longer than the first waits to end a pod; they double.
     """
@@ -243,7 +243,7 @@ def _delay(stage: Stage) -> None:
 
 
 def _is_held_when_taken(stage: Stage, name: str) -> bool:
-    """Delete the pod of the first worker; return whether the job says, until its successor runs, how long it waits."""
+    """Delete the first worker's pod; return whether the job's condition names the wait until its successor runs."""
     seen: list[str] = []
 
     def replaced() -> bool:

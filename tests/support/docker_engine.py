@@ -48,7 +48,7 @@ def engine(docker_engine: DockerEngine) -> Iterator[docker.DockerClient]:
 
 
 def launches(client: docker.DockerClient) -> list[Any]:
-    """The containers of launches, dead or alive; one that goes away while they are asked about is not there."""
+    """Return the containers of launches, dead or alive; a container that goes away meanwhile is left out."""
     return list(client.containers.list(all=True, filters={"label": LAUNCH_LABEL}, ignore_removed=True))
 
 

@@ -12,7 +12,7 @@ def eventually(probe: Callable[[], T], *, within: float = 60.0, every: float = 0
 
     By default that is long enough for any machine, however busy: what is in time costs nothing.
 
-    A probe may raise AssertionError to explain what is still missing; the last one is reported.
+    A probe may raise AssertionError to explain what is still missing; the last explanation is reported.
     """
     end = time.monotonic() + within
     last: object = None

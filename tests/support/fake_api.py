@@ -76,7 +76,7 @@ class FakeWatch:
         self._events.put((kind, obj))
 
     def end(self, error: Exception | None = None) -> None:
-        """What was pushed was all, but for this error."""
+        """End the stream after the pushed events, with this error unless it is None."""
         self._events.put(error or _END)
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class FakeWatch:
         return (event for batch in self.batches() for event in batch)
 
     def batches(self) -> Iterator[Sequence[WatchEvent[Any]]]:
-        """What is there already comes together."""
+        """Yield events in batches: events that are there already come together."""
         item: Any = ()
         while isinstance(item, tuple):
             batch = []
@@ -127,7 +127,7 @@ class FakeApi(SequentialClient):
         self._reactions: list[Callable[[Call], None]] = []
         self._warnings: dict[str, tuple[str, ...]] = {}
 
-    # What tests use.
+    # The methods that tests use.
 
     def react(self, reaction: Callable[[Call], None]) -> None:
         """Call `reaction` before each request is processed (without the lock); what it raises is the answer."""
@@ -173,7 +173,7 @@ class FakeApi(SequentialClient):
             self._muted.update(resources)
 
     def unmute(self) -> None:
-        """Deliver the events of changes again, beginning with the next one."""
+        """Deliver the events of changes again, beginning with the next change."""
         with self._lock:
             self._muted.clear()
 
@@ -221,7 +221,7 @@ class FakeApi(SequentialClient):
         return [obj["metadata"]["name"] for obj in self.objects(resource, namespace)]
 
     def put(self, resource: Resource, obj: dict[str, Any]) -> dict[str, Any]:
-        """Store an object as somebody else would, creating or overwriting it whole; returns what is stored."""
+        """Store an object as another client would, creating or overwriting it whole; return the stored object."""
         with self._lock:
             meta = obj.setdefault("metadata", {})
             old = self._objects.get((resource.plural, meta.get("namespace", ""), meta["name"]))
@@ -238,11 +238,11 @@ class FakeApi(SequentialClient):
         with self._lock:
             self._drop(resource, self._get(resource, namespace, name))
 
-    # A server that is restored from a backup: its versions go back, and no watch tells of that.
+    # A server that is restored from a backup: its versions go back, and watches do not report it.
 
     @property
     def version(self) -> int:
-        """That of the last write."""
+        """The version of the last write."""
         with self._lock:
             return self._version
 
@@ -443,7 +443,7 @@ class FakeApi(SequentialClient):
 
 
 def _check(obj: dict[str, Any], *, uid: str | None = None, version: str | None = None) -> None:
-    """Preconditions of a write; empty ones always hold."""
+    """Check the preconditions of a write; empty preconditions always hold."""
     if uid and uid != obj["metadata"]["uid"]:
         raise api_error(409, "Conflict", "the UID in the precondition does not match")
     if version and version != obj["metadata"]["resourceVersion"]:
@@ -451,7 +451,7 @@ def _check(obj: dict[str, Any], *, uid: str | None = None, version: str | None =
 
 
 def _matches(obj: dict[str, Any], namespace: str, selection: Selection) -> bool:
-    """Knows labels' equality and presence, or one set of values: nobody asks a fake for more."""
+    """Apply a selection: equality and presence of labels, or one set of values. A fake does not need more."""
     meta = obj["metadata"]
     labels = meta.get("labels", {})
     if namespace not in ("", meta.get("namespace", "")):

@@ -21,7 +21,7 @@ Reader = Callable[[LogRequest], Iterator[bytes]]
 
 
 class ContainerLog:
-    """What a container has written, with the time of each line; the times are made up, a millisecond apart."""
+    """The log of a container, with the time of each line; the times are made up, a millisecond apart."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()  # guards the rest
@@ -89,13 +89,13 @@ class FakeKubelet:
 
     @property
     def node_status(self) -> dict[str, Any]:
-        """What the node has to say for the API server to come here."""
+        """The node status that leads the API server to this kubelet."""
         port = self._server.server_address[1]
         address = {"type": "InternalIP", "address": "127.0.0.1"}
         return {"addresses": [address], "daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}
 
     def log(self, namespace: str, pod: str, container: str) -> ContainerLog:
-        """That of a container; of its previous run it is called `NAME previous`."""
+        """Return the log of a container; the name of its previous run's log is `NAME previous`."""
         with self._lock:
             return self._logs.setdefault(f"{namespace}/{pod}/{container}", ContainerLog())
 
@@ -135,7 +135,7 @@ class FakeKubelet:
         eventually(lambda: not any(thread.is_alive() for thread in self._threads), what="copying of logs has ended")
 
     def _send_now(self, handler: BaseHTTPRequestHandler, name: tuple[str, ...], query: dict[str, str]) -> None:
-        """What the reader has now: all of it, which a copy that has just begun has not."""
+        """Send all that the reader has now; a copy that has just begun does not have it."""
         assert self._reader is not None
         tail = query.get("tailLines")
         try:

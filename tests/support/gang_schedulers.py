@@ -1,6 +1,6 @@
 """The real gang schedulers on a real API server: their CRDs, their programs, and nodes that exist on paper only.
 
-There is no kubelet: a pod is on a node when a scheduler has bound it, and runs when the test says so.
+There is no kubelet: a pod is on a node when a scheduler has bound it, and the test decides when it runs.
 """
 
 import json
@@ -28,7 +28,7 @@ NODES = Resource("", "v1", "Node", "nodes", namespaced=False)
 _QUEUES = Resource("scheduling.volcano.sh", "v1beta1", "Queue", "queues", namespaced=False)
 
 COSCHEDULING = "coscheduler"
-"""What the scheduler with the coscheduling plugin is called here."""
+"""The name of the scheduler with the coscheduling plugin here."""
 
 _VOLCANO_CRDS = (
     "scheduling.volcano.sh_podgroups",

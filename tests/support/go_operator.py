@@ -42,15 +42,15 @@ class GoOperator:
         return self._manifests / "base/crds/kubeflow.org_tfjobs.yaml"
 
     def apply_crd(self) -> None:
-        """Apply its CRD for TFJobs as its documentation says, and wait until TFJobs are served."""
+        """Apply its CRD for TFJobs as its documentation describes, and wait until TFJobs are served."""
         self._kubectl("apply", "--server-side", "--filename", str(self.crd))
         served = ("get", "--raw=/apis/kubeflow.org/v1/tfjobs")
         eventually(lambda: self._kubectl.run(*served).returncode == 0, every=0.1, what="TFJobs are served")
 
     def apply_manifests(self, folder: Path) -> None:
-        """Apply what stands around it in a cluster: its Deployment (which starts nothing here), Service and webhooks.
+        """Apply its other manifests for a cluster: its Deployment (which starts nothing here), Service and webhooks.
 
-        Nobody answers these webhooks, as when it is stopped.
+        These webhooks get no answer, as when it is stopped.
         """
         base = Path(os.path.relpath(self._manifests / "base", folder.resolve()))
         (folder / "kustomization.yaml").write_text(_KUSTOMIZATION.format(base=base))
@@ -58,7 +58,7 @@ class GoOperator:
         self._kubectl("apply", "--server-side", "--force-conflicts", "--filename=-", stdin=rendered)
 
     def start(self, *flags: str) -> None:
-        """Start it, for all namespaces unless a flag says otherwise; return when it is ready."""
+        """Start it, for all namespaces unless a flag limits it; return when it is ready."""
         assert self._process is None
         self._process = CONTESTANTS[TUNED_PEER].process(self._environment, flags)
         assert self._process is not None

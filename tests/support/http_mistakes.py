@@ -25,18 +25,18 @@ MALFORMED = {
     "a value that goes on": b"GET / HTTP/1.1\r\nHost: x\r\n y\r\n\r\n",
     "NUL": b"GET / HTTP/1.1\r\nHost: x\r\nX-A: a\0b\r\n\r\n",
 }
-"""What nobody may answer but with 400 and the end of the connection."""
+"""Requests that a server may only answer with 400 and the end of the connection."""
 
 
 def statuses(said: bytes) -> list[int]:
-    """Return the statuses of all answers in what a server has said."""
+    """Return the statuses of all answers of a server."""
     return [int(status) for status in re.findall(rb"HTTP/1\.[01] (\d{3}) ", said)]
 
 
 def exchanged(connect: Connect, sent: bytes, *, half_close: bool = False) -> bytes:
-    """Return all that a server says to these bytes, until it closes the connection.
+    """Return all that a server answers to these bytes, until it closes the connection.
 
-    With `half_close` it is told that there is no more: else one that has refused a request lingers for a second.
+    With `half_close` the client ends its side: else a server that has refused a request lingers for a second.
     """
     with closing(connect()) as connection:
         connection.sendall(sent)

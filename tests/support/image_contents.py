@@ -1,4 +1,4 @@
-"""What an image holds, read from the archive that `docker save` writes, without running anything of it."""
+"""The contents of an image, read from the archive that `docker save` writes, without running anything of it."""
 
 import io
 import json
@@ -21,7 +21,7 @@ class ImageContents(msgspec.Struct, frozen=True):
     links: dict[str, str]
 
     def programs(self) -> list[str]:
-        """Whatever can be executed: ELF files that are no libraries, the loader, and scripts with the right to run."""
+        """Return all executables: ELF files that are no libraries, the loader, and scripts with the right to run."""
         return sorted(
             path
             for path, (mode, head) in self.files.items()
@@ -40,12 +40,12 @@ class ImageContents(msgspec.Struct, frozen=True):
         return sorted(Path(path).name for path in self.files if path.startswith("var/lib/dpkg/status.d/"))
 
     def privileged(self) -> list[str]:
-        """Files that run with rights of somebody else than who starts them."""
+        """Return files that run with the rights of another user than the user who starts them."""
         return sorted(path for path, (mode, _) in self.files.items() if mode & (stat.S_ISUID | stat.S_ISGID))
 
 
 def read_image(archive: Path) -> ImageContents:
-    """Read an archive; a later layer's file hides an earlier one's, and nothing may be removed by a layer."""
+    """Read an archive; a later layer's file hides an earlier layer's file, and layers must not remove files."""
     files: dict[str, tuple[int, bytes]] = {}
     links: dict[str, str] = {}
     with tarfile.open(archive) as outer:

@@ -1,4 +1,4 @@
-"""Which module of the package imports which other one, read from the source, and the circles among them."""
+"""Reads from the source which module of the package imports which other module, and finds circles among them."""
 
 import ast
 from collections.abc import Iterator, Mapping, Set
@@ -8,10 +8,10 @@ Graph = Mapping[str, Set[str]]
 
 
 def import_graph(folder: Path) -> Graph:
-    """Return the modules of a package, each with those of them that it imports.
+    """Return the modules of a package, each with the modules of the package that it imports.
 
     An import counts wherever it stands: at the top, in a function, or for type checkers only. `from package import
-    name` imports the module `package.name` if there is one, else `package`.
+    name` imports the module `package.name` if that module exists, else `package`.
     """
     files = {_name(path, folder): path for path in folder.rglob("*.py")}
     return {name: frozenset(_imported(path, files.keys())) - {name} for name, path in files.items()}
@@ -46,7 +46,7 @@ def circles(graph: Graph) -> list[list[str]]:
 
 
 def _in_or_between_circles(graph: Graph) -> Graph:
-    """Leave out, again and again, each module that imports no other one that is left, or that none imports."""
+    """Leave out, again and again, each module that imports no other module left, or that none of them imports."""
     left = dict(graph)
     while True:
         imported = {module for imports in left.values() for module in imports}
@@ -58,7 +58,7 @@ def _in_or_between_circles(graph: Graph) -> Graph:
 
 
 def _reached(module: str, graph: Graph) -> Set[str]:
-    """Return the modules to which one or more imports lead from this one."""
+    """Return the modules that this module imports, directly or through other modules."""
     reached: set[str] = set()
     waiting = [module]
     while waiting:

@@ -57,7 +57,7 @@ class InCluster:
         return list(yaml.safe_load_all(self.kubectl("kustomize", str(folder))))
 
     def wait(self, job: str, condition: str, within: float = LIMIT) -> None:
-        """Wait for a condition of a job, with kubectl; what the job says instead fails the test."""
+        """Wait for a condition of a job, with kubectl; if it does not come, the test fails with the job's state."""
         ours = f'jsonpath={{.status.operatorConditions[?(@.type=="{condition}")].status}}=True'
         wanted = f"condition={condition}" if condition in PEER_CONDITIONS else ours
         try:
@@ -141,7 +141,7 @@ def with_packages(job: Json) -> Json:
     packages, mount = packages_volume()
     for spec in job["spec"]["tfReplicaSpecs"].values():
         pod = spec["template"]["spec"]
-        # The programs don't handle SIGTERM, which process 1 of a container then ignores: nothing comes of more time.
+        # The programs don't handle SIGTERM, which process 1 of a container then ignores: more time would not help.
         pod["terminationGracePeriodSeconds"] = 1
         [container] = pod["containers"]
         container["image"] = TRAINING_IMAGE
@@ -201,7 +201,7 @@ def volume_of(claim: Json, folder: Path) -> Json:
 
 
 def process_of(marker: str) -> int:
-    """The process whose command has this word. What it has just forked is called so, too, until it runs its own."""
+    """Find the process whose command has this word. A child that was just forked has the same command at first."""
     found = [one for one in psutil.process_iter(["cmdline", "ppid"]) if marker in " ".join(one.info["cmdline"] or ())]
     [first] = [one for one in found if one.info["ppid"] not in {other.pid for other in found}]
     return int(first.pid)

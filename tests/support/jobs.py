@@ -1,4 +1,4 @@
-"""TFJobs without an operator: a test says what the job and its pods are like, and what they log."""
+"""TFJobs without an operator: a test decides about the job, its pods and their logs."""
 
 import itertools
 import threading
@@ -26,7 +26,7 @@ _numbers = itertools.count(1)
 
 
 class LogBook:
-    """What containers have logged, for the embedded API server to read: `NodeStreams(book.read)`."""
+    """The logs of containers, for the embedded API server to read: `NodeStreams(book.read)`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards what follows

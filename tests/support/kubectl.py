@@ -34,14 +34,14 @@ class Kubectl:
     def run(
         self, *arguments: str, stdin: str = "", timeout: float = 120, editor: str = ""
     ) -> subprocess.CompletedProcess[str]:
-        """What became of it, also if it failed. `editor` is the command that `kubectl edit` calls."""
+        """Run kubectl; return the result, also if it failed. `editor` is the command that `kubectl edit` calls."""
         return subprocess.run(
             self._command(*arguments), input=stdin, capture_output=True, text=True, timeout=timeout,
             env={**self._environment, **({"KUBE_EDITOR": editor} if editor else {})}, check=False,
         )  # fmt: skip
 
     def __call__(self, *arguments: str, stdin: str = "", timeout: float = 120) -> str:
-        """What it prints; its failure fails the test with what it says."""
+        """Run kubectl; return its output. If kubectl fails, the test fails with kubectl's output."""
         done = self.run(*arguments, stdin=stdin, timeout=timeout)
         assert done.returncode == 0, done.stderr + done.stdout
         return done.stdout

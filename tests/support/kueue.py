@@ -176,7 +176,7 @@ def _install_crds(client: Client, folder: Path, webhooks: _Webhooks) -> None:
 
 
 def _wait_discovered(kubectl: Kubectl, folder: Path) -> None:
-    """Return when all kinds are in the list of kinds, which comes after they are served: Kueue ends without one."""
+    """Return when all kinds are in the list of kinds, which comes after they are served: else Kueue would end."""
     crds = [yaml.load(path.read_text(), yaml.CSafeLoader) for path in folder.glob("*.yaml")]
     wanted = {
         (version["name"], crd["spec"]["names"]["plural"])

@@ -1,4 +1,4 @@
-"""The largest object that a view can be decoded from: what a cache holds of it is what an attacker can make it hold."""
+"""The largest object that a view can be decoded from: an attacker can make a cache hold so much of one object."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import inspect
 Json = dict[str, Any]
 
 _SHORT = 60
-"""Characters of names that API servers bound: they refuse longer ones in every kind of object."""
+"""Characters of names that API servers bound: in every kind of object they refuse longer names."""
 
 _COMPUTED = "-"
 """The name of members that are computed while an object is decoded."""

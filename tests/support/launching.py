@@ -38,9 +38,9 @@ def step(*command: str, name: str = "step", **more: Any) -> Component:
 
 @contextmanager
 def in_background(folder: Path) -> Iterator[Callable[..., Background]]:
-    """Starts launches in threads, with the working directory `folder/work` unless told otherwise; ends them at last.
+    """Starts launches in threads, by default with the working directory `folder/work`; ends them at last.
 
-    What is yielded takes what makes a launcher from a LaunchContext, and options of that context.
+    The yielded function takes a function that makes a launcher from a LaunchContext, and options of that context.
     """
     started: list[Background] = []
 
@@ -72,7 +72,7 @@ def dies_at(state: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class Background:
-    """A launch in a thread. `lines` is what the component has logged, `told` what the launcher has said."""
+    """A launch in a thread. `lines` is the log of the component, `told` the launcher's own messages."""
 
     def __init__(self, make: Callable[[Background], BaseComponentLauncher]) -> None:
         self.lines: list[str] = []

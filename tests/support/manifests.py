@@ -78,9 +78,9 @@ def pod_status(
     reason: str = "",
     disruption: str = "",
 ) -> Json:
-    """What a kubelet reports of a pod with one container, whose state is as the phase or `waiting` (a reason) says.
+    """Return a kubelet's report of a pod with one container, whose state follows the phase or `waiting` (a reason).
 
-    `restarts` is how often the container was restarted in place, `last_state` how it ended before. `message` is that of
+    `restarts` is how often the container was restarted in place, `last_state` how it ended before. `message` belongs to
     the container's state. `reason` is the pod's own (Evicted, NodeLost): such a pod reports its container only
     if `exit_code` is given. `disruption` is the reason of a DisruptionTarget condition: PreemptionByScheduler,
     DeletionByTaintManager ...

@@ -1,4 +1,4 @@
-"""An embedded API server that somebody measures for: a test says what pods use."""
+"""An embedded API server with a source of measurements: a test decides what pods use."""
 
 from datetime import UTC, datetime
 

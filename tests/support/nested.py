@@ -1,7 +1,7 @@
 """JSON that is nested deeper than any Python follows it.
 
-Up to 3.12 Python allows as many levels as its own functions may be nested, 3.13 some 10,000, and later ones as many as
-fit into the stack.
+Up to 3.12 Python allows as many levels as its own functions may be nested, 3.13 some 10,000, and later versions as many
+as fit into the stack.
 """
 
 TOO_MANY_LEVELS = 1_000_000

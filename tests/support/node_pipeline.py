@@ -64,7 +64,7 @@ class NodePipeline:
         return eventually(said, within=LIMIT, every=0.3, what=f"a successor of {_name(before)} goes on")
 
     def wait_complete(self, name: str) -> None:
-        """Wait until a Job is complete; what its runner says instead fails the test."""
+        """Wait until a Job is complete; if it does not complete, the test fails with its runner's logs."""
         kubectl = self._namespace.kubectl
         waited = kubectl.run(
             "wait", "--for=condition=Complete", f"job/{name}", f"--timeout={LIMIT}s", timeout=LIMIT + 30
@@ -72,7 +72,7 @@ class NodePipeline:
         assert waited.returncode == 0, waited.stderr + self._logs(f"-l=job-name={name}")
 
     def _logs(self, selection: str) -> str:
-        """What runners have logged."""
+        """Return the logs of runners."""
         logs = self._namespace.kubectl.run("logs", selection, "--tail=-1", "--prefix")
         return logs.stdout + logs.stderr
 
@@ -105,7 +105,7 @@ class NodePipeline:
             raise AssertionError(f"{error}\n{self._logs(f'-l={RUN_LABEL}={run}')}") from error
 
     def show(self, run: str) -> Json:
-        """What `pipeline show` says of a run, to who sees its records."""
+        """Return the output of `pipeline show` for a run, from a machine with its records."""
         shown = self._namespace.cli.run("pipeline", "show", run, f"--home={self.home}", "-o", "json", code=0)
         return dict(json.loads(shown.stdout))
 

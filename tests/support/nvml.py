@@ -21,19 +21,19 @@ def uuids(count: int) -> list[str]:
 
 
 def forget(devices: Sequence[str]) -> None:
-    """Remove the locks of devices that no test uses any more; those of real ones are few, and stay."""
+    """Remove the locks of devices that tests no longer use; locks of real devices are few, and stay."""
     for device in devices:
         (LOCKS / f"{device}.lock").unlink(missing_ok=True)
 
 
 def environment(devices: Sequence[str]) -> dict[str, str]:
-    """What a program has to find in its environment to see these devices."""
+    """Return the environment in which a program sees these devices."""
     root = FOLDER.parents[2]
     return {"PYTHONPATH": f"{FOLDER}{os.pathsep}{root}", VARIABLE: ",".join(devices)}
 
 
 class NVMLError(Exception):
-    """What every function of the library may raise."""
+    """The error that every function of the library may raise."""
 
 
 class FakeNvml:

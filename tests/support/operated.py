@@ -1,7 +1,7 @@
 """One operator and one namespace for the many small cases of a test module.
 
-A process and a namespace per case would take longer than the case. So a case has a job of its own instead, and sees
-that job's pods, services and events only; replicas are called `worker-0`, as in their names without the job's.
+A process and a namespace per case would take longer than the case. So each case has its own job instead, and sees only
+that job's pods, services and events. Replicas are called `worker-0`: their names without the job's name.
 """
 
 import itertools
@@ -50,7 +50,7 @@ class JobOnCluster:
         return self.cluster.conditions(self.name)
 
     def state(self) -> str:
-        """What `kubectl get tfjobs` prints: the type of the last condition, "" before there is one."""
+        """Return what `kubectl get tfjobs` prints: the type of the last condition, "" before the first condition."""
         conditions = self.status().get("conditions") or [{"type": ""}]
         return str(conditions[-1]["type"])
 
@@ -77,7 +77,7 @@ class JobOnCluster:
         return found is None or str(found["metadata"]["uid"]) != self.uid
 
     def wait_deletion_time(self, within: float = 60) -> float:
-        """When the API server was told to delete the job (which carries HOLD), in seconds; lets go of it."""
+        """Return when the deletion of the job (which carries HOLD) was requested, in seconds; remove HOLD."""
         deleted = eventually(
             lambda: self.get()["metadata"].get("deletionTimestamp"), within=within, every=0.05, what="the job's end"
         )
@@ -180,7 +180,7 @@ class JobOnCluster:
         return next(dict(container) for container in containers if container["name"] == "tensorflow")
 
     def tf_config(self, replica: str) -> Json | None:
-        """What the replica's program reads."""
+        """Return the TF_CONFIG that the replica's program reads."""
         container = self.container(replica)
         names = [one["name"] for one in container.get("env") or ()]
         assert names.count("TF_CONFIG") <= 1
@@ -235,12 +235,12 @@ class Operated:
     def settle(self, *, first_statuses: bool = True) -> None:
         """Return when the operator has acted on all that has happened to jobs and pods until now.
 
-        Without `first_statuses` for jobs that never get a status. Others may have pods before they have one, for a
-        first status waits a moment for news.
+        Without `first_statuses` for jobs that never get a status. Other jobs may have pods before they have a status,
+        because a first status waits a moment for news.
 
-        What must *not* happen can't be waited for. But watches keep their order: once the operator answers to what
-        comes later, a job's spec and a pod's readiness, it has seen what came before. Twice, since it works on several
-        jobs at a time.
+        A test can't wait for something that must *not* happen. But watches keep their order: once the operator answers
+        later changes, a job's spec and a pod's readiness, it has seen the earlier changes. Twice, since it works on
+        several jobs at a time.
         """
         if self._canary is None:
             self._canary = self.job("canary", restart_policy="OnFailure", Worker=1)

@@ -1,6 +1,6 @@
 """The operator's image, made by the Dockerfile itself on a real engine that has neither registry nor internet.
 
-The base image holds this machine's Python, and what its package manager says of the libraries. The stage that builds
+The base image holds this machine's Python, and its package manager's records of the libraries. The stage that builds
 starts from the same with the wheels of the locked requirements in it, for pip to find them there.
 """
 
@@ -49,7 +49,7 @@ def _build(client: docker.DockerClient) -> None:
 
 
 def _download(folder: Path) -> None:
-    """The wheels that the Dockerfile installs, each with the hash that a lock says."""
+    """Download the wheels that the Dockerfile installs, each with its hash from a lock."""
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--only-binary=:all:", "--no-deps", f"--dest={folder}"]
     for lock in ("build", "operator"):
         command = [*pip, "--require-hashes", "-r", f"requirements/{lock}.lock"]
@@ -57,7 +57,7 @@ def _download(folder: Path) -> None:
 
 
 def _package_status() -> dict[str, Path | bytes | str]:
-    """What this machine's dpkg knows of the C library and its like, at the same paths."""
+    """Return the records of this machine's dpkg about the C library and its like, at the same paths."""
     status = Path("/var/lib/dpkg")
     lists = [path for path in (status / "info").glob("*.list") if path.name.startswith(PACKAGES)]
     return {str(path).lstrip("/"): path for path in [status / "status", *lists]}

@@ -101,7 +101,7 @@ class OperatorProcess:
 
 
 def ask(port: int, path: str) -> tuple[int, str]:
-    """What an endpoint on loopback answers: the code and the text."""
+    """Return the answer of an endpoint on loopback: the code and the text."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
             return answer.status, answer.read().decode()

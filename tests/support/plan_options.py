@@ -8,7 +8,7 @@ from tfoperator.operator.options import planning
 
 
 def plan_options(**changes: Any) -> PlanOptions:
-    """Return the default options of plans with these changes; no write of a status is delayed."""
+    """Return the default options of plans with these changes; statuses are written without delay."""
     return planning.plan_options(Options(), **changes)
 
 

@@ -25,7 +25,7 @@ SELECTOR = r"\b((?:tfoperator|training_operator|workqueue|rest_client|process)_[
 
 
 def promtool(*arguments: str, folder: Path) -> str:
-    """What promtool prints; fails with it if promtool does."""
+    """Return promtool's output; if promtool fails, fail with its output."""
     done = subprocess.run(
         [gobuild.find("promtool"), *arguments],
         cwd=folder,
@@ -47,7 +47,7 @@ class PrometheusApi:
         self.url = url
 
     def get(self, path: str, **parameters: str) -> Any:
-        """`data` of an answer of its API; an expression that Prometheus can't read fails with what it says."""
+        """Return `data` of an answer of its API; if Prometheus can't read an expression, fail with its answer."""
         url = f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
         try:
             with urllib.request.urlopen(url, timeout=30) as answer:

@@ -41,7 +41,7 @@ class Training:
         self.kubectl("create", "-f", "-", stdin=json.dumps(job))
 
     def starts(self, worker: int) -> list[tuple[int, int]]:
-        """Of each start, the step after which it began, and the last one that it did."""
+        """Return for each start the step after which it began, and the last step that it did."""
         found: list[tuple[int, int]] = []
         for line in self._notes(worker):
             if line.startswith("start "):
@@ -124,7 +124,7 @@ class Training:
 def random_ends(begin: Callable[[str], Training], kinds: Sequence[str], count: int, seed: int) -> dict[str, list[int]]:
     """The cost of so many ends, by their kind. Each comes after up to two intervals of saving.
 
-    Each ten have a job of their own: one that fails again and again is started again ever later.
+    Each ten have a job of their own: a job that fails again and again is started again ever later.
     """
     draw = random.Random(seed)
     costs: dict[str, list[int]] = {kind: [] for kind in kinds}

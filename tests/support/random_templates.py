@@ -1,7 +1,7 @@
-"""Random pod templates, valid ones and such as are spoilt in one or two places, from a seed.
+"""Random pod templates from a seed: valid templates, and templates that are spoilt in one or two places.
 
-A valid template is put together from parts that people use. A spoilt one is changed at random places: a member goes, or
-gets a value of the pools below, or an item is there twice, or a member of the type's table appears that was not set.
+A valid template is put together from parts that people use. A spoilt template is changed at random places: a member
+goes, or gets a value of the pools below, or an item is there twice, or an unset member of the type's table appears.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _container(rng: random.Random, name: str, volumes: list[Json], *, init: bool
 
 
 def _of_main(rng: random.Random) -> Json:
-    """What an init container can't have."""
+    """Return fields that an init container can't have."""
     rules = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
     lifecycle = {"preStop": {"exec": {"command": ["sync"]}}, "postStart": {"sleep": {"seconds": 1}}}
     found = {
@@ -115,7 +115,7 @@ NOT_TRIED = frozenset(
 
 
 def _value(rng: random.Random, kind: str, depth: int = 0) -> Any:
-    """A random value of a type, often a bad one."""
+    """Return a random value of a type, often a bad value."""
     prefix, name = types.schema_kind(kind)
     if rng.random() < 0.03:
         return rng.choice([None, 7, "text", True, [], {}, ["a"], {"a": "b"}])
@@ -144,7 +144,7 @@ def _value(rng: random.Random, kind: str, depth: int = 0) -> Any:
 
 
 def _places(value: Any, kind: str) -> Iterator[tuple[Any, Any, str, str]]:
-    """Each part of a value: what holds it, its key there, its type, and the type of what holds it."""
+    """Yield each part of a value: its parent, its key there, its type, and the parent's type."""
     prefix, name = types.schema_kind(kind)
     if prefix == types.LIST and isinstance(value, list):
         for index, item in enumerate(value):
@@ -182,7 +182,7 @@ def spoil(rng: random.Random, template: Json) -> None:
 
 
 def templates(seed: int, count: int) -> Iterator[Json]:
-    """So many templates: a tenth is valid, and the others are spoilt in one or two places."""
+    """Yield so many templates: a tenth is valid, and the others are spoilt in one or two places."""
     for number in range(count):
         rng = random.Random(f"{seed}-{number}")
         template = valid_template(rng)

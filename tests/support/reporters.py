@@ -31,7 +31,7 @@ class Reporters:
         manifest = tfjob(name, **replicas)
         manifest["spec"]["progress"] = {}
         for spec in manifest["spec"]["tfReplicaSpecs"].values():
-            # An admission plugin says so in a cluster.
+            # In a cluster an admission plugin sets it.
             spec["template"]["spec"]["serviceAccountName"] = "default"
         self.cluster.submit(manifest)
         names = {f"{name}-{kind.lower()}-{index}" for kind, count in replicas.items() for index in range(count)}

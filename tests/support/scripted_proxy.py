@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 @dataclass
 class Rule:
-    """What happens to the next `times` requests that match `METHOD target`.
+    """The treatment of the next `times` requests that match `METHOD target`.
 
     `code` 0 forwards. `lose` forwards, and drops the answer. `cut_after` forwards, and breaks the connection after so
     many bytes of the body. `authorization` restricts it to requests that have this header. `first` is called before
@@ -43,7 +43,7 @@ class ScriptedProxy:
     """A context manager. `seen` are the requests so far; `url` is where to send them. Thread-safe."""
 
     def __init__(self, upstream: str, certificate: str | bytes) -> None:
-        """`certificate` is the authority's PEM, or the path of one."""
+        """`certificate` is the authority's PEM, or a path of such a file."""
         data = certificate.decode() if isinstance(certificate, bytes) else None
         self._context = ssl.create_default_context(cadata=data, cafile=None if data else str(certificate))
         self._address = urlsplit(upstream).netloc

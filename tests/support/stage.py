@@ -1,4 +1,4 @@
-"""A cluster that a test plays: a fake API server with logs and metrics. Nothing here happens by itself."""
+"""A cluster that a test plays: a fake API server with logs and metrics. It does nothing by itself."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class PlayedLog:
         return PlayedStream(self, start, follow)
 
     def after(self, position: int, closed: threading.Event) -> bytes:
-        """What comes after a position, as soon as there is something; empty at the end."""
+        """Return the text after a position, as soon as there is some; empty at the end."""
         with self._changed:
             while len(self.text) == position and not self.ended and not closed.is_set():
                 self._changed.wait(0.1)
@@ -133,7 +133,7 @@ class Stage(FakeApi):
         return self.put(TFJOBS, body)
 
     def pod(self, job: dict[str, Any], index: int, *, kind: str = "worker", **parts: Any) -> dict[str, Any]:
-        """A pod of a replica, which runs unless `status` says otherwise."""
+        """Make a pod of a replica, which runs unless `status` has another state."""
         meta = job["metadata"]
         running = {"running": {"startedAt": moment(10)}}
         container = {"name": "tensorflow", "ready": True, "restartCount": 0, "state": running}
@@ -154,7 +154,7 @@ class Stage(FakeApi):
     def event(
         self, job: dict[str, Any], reason: str, message: str, *, warning: bool = False, at: float | str = 5
     ) -> None:
-        """Something that was said about a job, at a time as the API writes it, or so many seconds after `START`."""
+        """Add an event about a job, at a time as the API writes it, or so many seconds after `START`."""
         when = at if isinstance(at, str) else moment(at)
         about = {"kind": "TFJob", **{key: job["metadata"][key] for key in ("namespace", "name", "uid")}}
         number = len(self.objects(EVENTS))
@@ -164,7 +164,7 @@ class Stage(FakeApi):
         self.put(EVENTS, {"metadata": meta, **said})
 
     def use(self, pod: dict[str, Any], cpu: str, memory: str, *, at: float, **others: str) -> None:
-        """What a pod uses, as the metrics API says it."""
+        """Set the usage of a pod, in the form of the metrics API."""
         meta = pod["metadata"]
         body = {
             "metadata": {"name": meta["name"], "namespace": meta["namespace"]},

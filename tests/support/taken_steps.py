@@ -37,7 +37,7 @@ def script(text: str, image: str = NO_IMAGE, **more: Any) -> Component:
 
 
 def shards(folder: Path, image: str = NO_IMAGE) -> Component:
-    """A step that writes twenty files; its first container waits after the fifth until it is told to end."""
+    """A step that writes twenty files; its first container waits after the fifth until it gets a signal to end."""
     outputs = {"shards": [Artifact(str(folder / "shards"))]}
     return script(WRITE_SHARDS, image, outputs=outputs, exec_properties={"mark": str(folder / "mark")})
 
@@ -48,7 +48,7 @@ def written(folder: Path) -> int:
 
 
 def reporting(image: str = NO_IMAGE) -> Component:
-    """A step that writes output.json when it is told to end, and then ends with 0: its work was done."""
+    """A step that writes output.json after the signal to end, and then ends with 0: its work was done."""
     said = json.dumps({"outputs": {"o": {"uri": "/new"}}})
     outputs = {"o": [Artifact("/old")]}
     return script(_REPORT_AT_THE_END, image, outputs=outputs, exec_properties={"said": said})

@@ -14,7 +14,7 @@ def _bound(address: tuple[str, int]) -> socket.socket:
 
 
 class TcpProxy:
-    """Forwards connections to one address until `cut()`, which resets them all and refuses new ones.
+    """Forwards connections to one address until `cut()`, which resets them all and refuses new connections.
 
     `restore()` listens again on the same port, which nobody else gets meanwhile. Thread-safe; `close()` joins its
     threads.

@@ -1,4 +1,4 @@
-"""Whoever imports a module of ours gets names, and nothing else in the process changes: no library, no setting."""
+"""An import of a module of ours gives names, and changes nothing else in the process: no library, no setting."""
 
 import json
 import subprocess

@@ -38,7 +38,7 @@ def _collect_rarely() -> None:
     """Have the garbage collector of this process work rarely, and not at the end.
 
     At its end the interpreter searches all that was ever imported, several times. The operating system frees the memory
-    anyway. What is registered first is called last: after logs and streams are written.
+    anyway. The function that is registered first is called last: after logs and streams are written.
     """
     gc.set_threshold(_FIRST_SEARCH, *gc.get_threshold()[1:])
     gc.callbacks.append(_after_first_search)

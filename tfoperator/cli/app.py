@@ -24,7 +24,7 @@ _COMPLETION_VARIABLE: Final = "_TFOPERATOR_COMPLETE"
 def make_app(words: Sequence[str] | None = None) -> typer.Typer:
     """Return the application; with `words`, the arguments without options, only the command that they name is loaded.
 
-    The other commands have their line in the help then, and nothing else.
+    The other commands have then only their line in the help.
     """
     app = typer.Typer(
         name=_NAME,

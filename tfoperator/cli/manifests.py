@@ -77,10 +77,10 @@ def checked_manifests(
 def checked(
     manifests: Sequence[Manifest], source: str, *, consequence: str, exit_code: int, idle: Collection[str] = ()
 ) -> list[Manifest]:
-    """Return the objects, in order, TFJobs as v1; warnings about them go to standard error, except `idle` ones.
+    """Return the objects, in order, TFJobs as v1. Warnings about them, except `idle` warnings, go to standard error.
 
-    Raises CliError with every problem, and with `exit_code`, if a TFJob is not valid; with EXIT_USAGE if there is none.
-    `consequence` is the hint of either.
+    Raises CliError: with every problem and with `exit_code` if a TFJob is not valid, with EXIT_USAGE if there is no
+    TFJob. `consequence` is the hint of both errors.
     """
     bad: list[str] = []
     good: list[Manifest] = []
@@ -207,7 +207,7 @@ def _missing(reference: Reference) -> str:
 
 
 def _wrong_places(manifests: Sequence[Manifest], namespace: str) -> Iterator[str]:
-    """Return objects with the name of another one of their kind, or in an invalid namespace."""
+    """Return objects that have the name of another object of their kind, or an invalid namespace."""
     from tfoperator.local.manifest_resources import resource_of
 
     first: dict[tuple[str, str, str], Manifest] = {}

@@ -1,4 +1,4 @@
-"""Refuses files that are neither a manifest nor a Python program by their name, and says how to run them."""
+"""Refuses files that are, by their name, neither a manifest nor a Python program, and shows how to run them."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _LONGEST_NAME = 40
 LOCAL_GRACE = 10
 """Seconds that a program of this machine has to end: TensorFlow swallows SIGTERM, and a person waits for it."""
 
-_CHECKPOINT_PATH = "/checkpoint"  # no path of this machine: $TFOPERATOR_CHECKPOINT_DIR names the real one
+_CHECKPOINT_PATH = "/checkpoint"  # not a path of this machine: $TFOPERATOR_CHECKPOINT_DIR names the real path
 
 _MOST_PARAMETERS, _LONGEST_VALUE = 100, 200
 
@@ -36,12 +36,12 @@ _MOST_PARAMETERS, _LONGEST_VALUE = 100, 200
 class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
     """The program to run, and the number of replicas. `command` is the command line before the program's own `args`.
 
-    Without `workers` there is one, unless a chief trains. `gpus` is per training replica; a parameter
-    server and an evaluator get none. After `max_restarts` the next failure of a replica ends the job. With
-    `restart_together` the failure of one restarts all, as a collective needs it. `parameters` are
-    those of a function, for the record: the first characters of the first ones. `limits` are each replica's, by
-    resource. `checkpoints` is a folder of this machine for spec.checkpoint, `log_dir` what a TensorBoard shows. Without
-    progress for `stall_seconds` it is `Stalled`; programs have `grace_seconds` to end.
+    Without `workers` the job has 1 worker, or 0 if a chief trains. Each training replica gets `gpus`; parameter servers
+    and evaluators get no GPU. After `max_restarts` restarts the next failure of a replica ends the job. With
+    `restart_together` the failure of one replica restarts all, as a collective needs it. `parameters` are a function's
+    parameters, for the record: the first parameters, and the first characters of each. `limits` are each replica's, by
+    resource. `checkpoints` is a folder of this machine for spec.checkpoint, and `log_dir` the folder that a
+    TensorBoard shows. A job without progress for `stall_seconds` is `Stalled`. Programs have `grace_seconds` to end.
     """
 
     name: str

@@ -65,14 +65,14 @@ def _option(name: str, text: str, **limits: Any) -> Any:
 
 
 class Scope(StrEnum):
-    """What is started again after a failure."""
+    """The part of a job that is started again after a failure."""
 
     REPLICA = "replica"
     JOB = "job"
 
 
 class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The values of the options; the defaults are those of the command line."""
+    """The values of the options. The defaults are the same as on the command line."""
 
     workers: Annotated[int | None, _option("--workers", "Workers; 1 unless there is a chief.", min=0, max=_MOST)] = None
     ps: Annotated[int, _option("--ps", "Parameter servers.", min=0, max=_MOST)] = 0
@@ -197,7 +197,7 @@ def _command(file: str, options: ProgramOptions, pods: RuntimeOptions) -> list[s
 
 
 def _stall_seconds(stall: str) -> int:
-    """Return the progress deadline. Raises CliError for one that no job may have, here or in a cluster."""
+    """Return the progress deadline. Raises CliError for a deadline that no job may have, here or in a cluster."""
     seconds = math.ceil(timeout_seconds(stall, "--stall"))
     if seconds < LEAST_PROGRESS_DEADLINE:
         raise CliError(f"--stall: {stall} is less than the {LEAST_PROGRESS_DEADLINE}s that a job may have at least")
@@ -236,7 +236,7 @@ def _need_this_machine(option: str, field: str, options: ProgramOptions, pods: R
 
 
 def check_checkpoints(job: ProgramJob, options: ProgramOptions, namespace: str) -> None:
-    """Refuse to mix a run with the checkpoints of an earlier one, unless that was asked for. Raises CliError."""
+    """Refuse to mix a run with the checkpoints of an earlier run, unless the user asked for it. Raises CliError."""
     folder = Path(job.checkpoints, namespace, job.name)
     if not job.checkpoints or options.resume or not folder.is_dir() or not any(folder.iterdir()):
         return

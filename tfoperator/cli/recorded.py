@@ -110,9 +110,9 @@ def opened(run: KeptRun) -> Iterator[RecordedRun]:
 
 
 def of_run(word: str, cluster: ClusterOptions) -> tuple[KeptRun | None, str]:
-    """Return the run that a word names, and the job after it, if there is one; None for a job of a cluster.
+    """Return the run that a word names, and the job after it if the word has a job; None for a job of a cluster.
 
-    Raises CliError for a path that is no run's.
+    Raises CliError for a path that is not a run's.
     """
     if cluster != ClusterOptions() or not word:
         return None, ""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tfoperator.local.run.results import RunResult
 
 _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-"""The one in C, which takes a tenth of the time, where PyYAML was built with it."""
+"""PyYAML's dumper in C, if PyYAML was built with it: it takes a tenth of the time."""
 
 RUNS = Path(".tfoperator", "runs")
 """The parent of run directories, relative to the current directory."""
@@ -39,7 +39,7 @@ _DIRECTORY_HINT = "A run keeps its logs; choose a directory for them with --logs
 def make_run_dir(wanted: Path | None, job: str) -> Path:
     """Return the directory `wanted`, or a new one named by time and job. Raises CliError.
 
-    A new one is closed to other users. An existing one keeps its mode: only its new content is closed.
+    A new directory is closed to other users. An existing directory keeps its mode: only its new content is closed.
     """
     try:
         if wanted is not None:
@@ -55,7 +55,7 @@ def make_run_dir(wanted: Path | None, job: str) -> Path:
 def _new_run_dir(job: str) -> Path:
     stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     for folder in (RUNS.parent, RUNS):
-        folder.mkdir(mode=0o755, exist_ok=True)  # whatever the umask: no other user may replace a run's directory
+        folder.mkdir(mode=0o755, exist_ok=True)  # with any umask, other users can't replace a run's directory
         check_own(folder)
     ignore = RUNS.parent / ".gitignore"
     with suppress(FileExistsError), open(ignore, "x", opener=private_opener) as stream:
@@ -133,10 +133,10 @@ def logging_to(path: Path) -> Iterator[None]:
 
 
 def execute(run_dir: Path, engine: JobRun) -> RunResult:
-    """Run the jobs, and keep the records meanwhile: other commands show the run, and what it was when it was killed.
+    """Run the jobs and write their records meanwhile: other commands can show the run, also after it was killed.
 
-    The caller keeps the records of its end. Those of a run that fails by an error are kept here, and the error is
-    raised: see `JobRun.execute`.
+    The caller writes the records of the run's end. If the run fails by an error, this function writes them and raises
+    the error: see `JobRun.execute`.
     """
     from tfoperator.local.run.journal import RunJournal
 

@@ -79,7 +79,7 @@ class QueueLooks:
     def __init__(
         self, client: Client, show: Callable[[TFJob, JobQueue | None], object], *, seconds: float = _QUEUE_SECONDS
     ) -> None:
-        """`show` is called from the thread that calls `saw_job` and from a separate one, never concurrently."""
+        """`show` is called from the thread that calls `saw_job` and from another thread, never concurrently."""
         self._client = client
         self._show = show
         self._lock = threading.Lock()  # guards the fields below, and calls of _show, which only sets a text

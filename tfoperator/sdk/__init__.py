@@ -5,7 +5,7 @@
 ...     client.create_job("job.yaml")
 ...     client.wait_for_job_conditions("mnist")
 
-A name is imported from its module when it is used first: a command that needs one of them does not pay for the others.
+A name is imported from its module at its first use: a command that needs a single name does not pay for the others.
 """
 
 from __future__ import annotations

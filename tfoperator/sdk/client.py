@@ -26,7 +26,7 @@ class TFJobClient(JobReader):
 
     `config_file` and `context` choose the cluster as kubectl's `--kubeconfig` and `--context` do; without them it is
     KUBECONFIG, `~/.kube/config`, or the cluster that this process runs in. `namespace` is for methods called without
-    one (default: that of the context). `client` uses an existing connection, which `close()` leaves open.
+    a namespace (default: the context's namespace). `client` uses an existing connection, which `close()` leaves open.
     `archive_dir` is the operator's log archive, a directory or URL (default: `$TFOPERATOR_ARCHIVE_DIR`).
 
     Errors about a job are `TFJobError`s that name it; others (no connection, no rights) are
@@ -41,7 +41,7 @@ class TFJobClient(JobReader):
     ) -> TFJobClient:
         """Return a client with its own control plane in this process: jobs run as processes of this machine.
 
-        No cluster and no kubeconfig are needed. `run_dir` keeps logs and volumes; without it they are deleted by
+        This needs neither a cluster nor a kubeconfig. `run_dir` keeps logs and volumes; without it they are deleted by
         `close()`, which stops running jobs. Processes start in `work_dir`, by default the current directory.
         Raises OSError.
         """
@@ -64,7 +64,7 @@ class TFJobClient(JobReader):
 
     @classmethod
     def of_run(cls, run_dir: str | os.PathLike[str]) -> TFJobClient:
-        """Return a client of a run of `tfoperator run`, by its directory: one that goes on, has ended or has died.
+        """Return a client of a run of `tfoperator run`, by its directory: a run that goes on, has ended or has died.
 
         It reads, and changes nothing. Jobs that have not ended when their run does are Failed; the condition's reason
         is RunTimedOut, RunInterrupted or RunDied. Raises OSError, ValueError for a directory without readable records.
@@ -112,8 +112,8 @@ class TFJobClient(JobReader):
     ) -> TFJob:
         """Create a job, from a manifest or from a function; return it as stored by the API server.
 
-        `job` is a mapping, a TFJob, a path or YAML text. `namespace` overrides the one in it, which overrides the
-        client's. With `dry_run` the server checks everything but stores nothing.
+        `job` is a mapping, a TFJob, a path or YAML text. `namespace` overrides the namespace in `job`, which overrides
+        the client's. With `dry_run` the server checks everything but stores nothing.
 
         `train_func` instead is a self-contained function: it imports its modules inside. Each replica runs its
         source in `base_image` and calls it with `parameters`, a dictionary, as its one argument (without: none at all).
@@ -166,7 +166,7 @@ class TFJobClient(JobReader):
     def update_job(self, job: JobSource, name: str | None = None, namespace: str | None = None) -> TFJob:
         """Change a job's labels, annotations and spec to those in `job`; fields that it doesn't contain stay unchanged.
 
-        `name` defaults to the one in `job`. Raises JobNotFound, JobInvalid.
+        `name` defaults to the name in `job`. Raises JobNotFound, JobInvalid.
         """
         manifest = job_manifest(job, name)
         metadata = manifest["metadata"]

@@ -47,7 +47,7 @@ class WorkdirError(TFJobError):
 
 class _AboutJob(TFJobError):
     def __init__(self, namespace: str, name: str, what: str, message: str = "") -> None:
-        """`what` is said of the job (`has failed`); `message` stands instead of it and the job's name."""
+        """`what` is a predicate about the job (`has failed`); `message` replaces it and the job's name."""
         self.namespace = namespace
         self.name = name
         super().__init__(message or f"TFJob {name} in namespace {namespace} {what}")

@@ -1,4 +1,4 @@
-"""Events about a job: its own, and those of its pods, services and pod group."""
+"""Events about a job: its own, and the events of its pods, services and pod group."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ DEFAULT_BASE_IMAGE = "tensorflow/tensorflow:2.18.0"
 _RESOURCES = {"gpu": GPU, "storage": "ephemeral-storage"}
 """Short names for resources, as in TrainingClient."""
 
-# A file, because tracebacks and child processes need one. Backquotes, because $( ) is the kubelet's.
+# A file, because tracebacks and child processes need a file. Backquotes, because $( ) is the kubelet's.
 _START_SCRIPT = 'folder=`mktemp -d`\nprintf "%s" "$1" > "$folder/{name}.py"\nexec python3 -u "$folder/{name}.py"'
 
 
@@ -208,7 +208,7 @@ JobSource = Mapping[str, Any] | TFJob | str | Path
 
 
 def job_manifest(job: JobSource, name: str | None = None) -> dict[str, Any]:
-    """Return a new manifest, which may be changed; `name` overrides the one in it.
+    """Return a new manifest, which may be changed; `name` overrides the name in it.
 
     Raises ManifestError if a file can't be read or holds anything but one TFJob, ValueError for another kind of object.
     """

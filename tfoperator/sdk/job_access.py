@@ -57,7 +57,7 @@ class JobAccess:
         self._clock = clock or SystemClock()
 
     def close(self) -> None:
-        """End every current call and close the connections; those of a given `client` stay open."""
+        """End every current call and close the connections; the connections of a given `client` stay open."""
         if self._owns_client:
             self._client.close()
 
@@ -136,7 +136,7 @@ class JobAccess:
         timestamps: bool = False,
         on_line: Callable[[LogLine], object] | None = None,
     ) -> dict[str, str]:
-        """Return the logs of pods, by pod name; those that have not started are left out.
+        """Return the logs of pods, by pod name; pods that have not started are left out.
 
         By default the pod that leads the job is read; with a replica type or index, regardless of `is_master`, those
         pods; with `is_master=False` alone all. `container` defaults to `tensorflow`. `previous` is the run
@@ -180,9 +180,9 @@ class JobAccess:
         """Return the logs as `get_job_logs` without `follow` does: a `ReplicaLog` per replica, with its pod and origin.
 
         With `archive_dir` (or `$TFOPERATOR_ARCHIVE_DIR`), the operator's log archive, it also finds the logs of
-        deleted pods: the log of a replica without a pod, and with `previous` that of the pod before.
-        A deleted job is looked up there by its name alone. Raises JobNotFound, which names the available
-        logs if the requested ones don't exist, JobElsewhere if MultiKueue runs the job on another cluster, OSError if
+        deleted pods: the log of a replica without a pod, and with `previous` the log of the pod before.
+        In the archive, a deleted job is found by its name alone. Raises JobNotFound, which names the available
+        logs if the requested logs don't exist, JobElsewhere if MultiKueue runs the job on another cluster, OSError if
         the archive can't be read. It keeps no times of lines: with `since_seconds` it returns the whole log of a pod
         archived since then.
         """
@@ -272,7 +272,7 @@ class JobAccess:
         return [record for record in archived if record.archived >= since]
 
     def _gone(self, error: JobNotFound) -> JobNotFound:
-        """Return the error, with the archived logs of the job, although they are not the requested ones."""
+        """Return the error, with the job's archived logs that can be requested instead."""
         records = self._archived(error.name, error.namespace, None, ReplicaFilter())
         replicas = list(
             dict.fromkeys(map(replica_name, sorted((record.as_pod() for record in records), key=pod_order)))

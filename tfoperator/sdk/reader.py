@@ -43,9 +43,9 @@ class JobReader(JobAccess):
     def get_job_conditions(
         self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None
     ) -> list[JobCondition]:
-        """Return the conditions of a job that the Go operator has, too, the latest last; those of `job` if it is given.
+        """Return the conditions of a job that the Go operator has, too, the latest last; with `job`, from this object.
 
-        Those that only this operator has are in `job.status.operator_conditions`.
+        Conditions that only this operator has are in `job.status.operator_conditions`.
         """
         return list((job or self.get_job(name, namespace)).status.conditions)
 
@@ -54,7 +54,7 @@ class JobReader(JobAccess):
         return self._has(ConditionType.CREATED, name, namespace, job)
 
     def is_job_running(self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None) -> bool:
-        """Return whether the chief (or, without one, any worker) runs."""
+        """Return whether the chief runs; in a job without a chief, whether any worker runs."""
         return self._has(ConditionType.RUNNING, name, namespace, job)
 
     def is_job_restarting(self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None) -> bool:

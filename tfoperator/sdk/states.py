@@ -71,7 +71,7 @@ _TYPE_ORDER = (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER, Replic
 class ReplicaFilter(msgspec.Struct, frozen=True):
     """Selects pods of one job: those that match every given value.
 
-    `is_master` means the one that leads the job (chief or master, else worker 0). Raises ValueError for a replica type
+    `is_master` means the pod that leads the job (chief or master, else worker 0). Raises ValueError for a replica type
     that does not exist.
     """
 
@@ -112,8 +112,8 @@ class ReplicaFilter(msgspec.Struct, frozen=True):
 
 
 def was_stopped(pod: Pod) -> bool:
-    """Return whether the end of its job has stopped the pod: how it ended says nothing about its program."""
-    # A user may annotate a pod that was not stopped; only one that was has this deadline.
+    """Return whether the end of its job has stopped the pod: then its exit code does not show how its program ended."""
+    # A user may annotate a pod that was not stopped, but only a pod that was stopped has this deadline.
     by_job = pod.metadata.annotations.get(ANNOTATION_STOPPED) if pod.spec.active_deadline_seconds is not None else None
     return bool(by_job) and by_job != STOPPED_WITH_REPLICA
 
@@ -186,7 +186,7 @@ def _reason_of(pod: Pod, job: TFJob | None, now: datetime | None) -> Reason | No
 
 
 def reasons_without_pods(job: TFJob) -> Mapping[str, str]:
-    """Return why replicas wait that have no pod, by names such as `worker-1`, as far as the job's condition says it."""
+    """Return why replicas without a pod wait, by names such as `worker-1`, as far as the job's condition shows it."""
     running = condition_of(job, ConditionType.RUNNING)
     if running is None or final_condition(job) is not None:
         return {}

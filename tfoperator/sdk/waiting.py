@@ -1,4 +1,4 @@
-"""What a wait for a job comes to: a condition reached or out of reach, or a time-out. No I/O."""
+"""The result of a wait for a job: a condition reached or out of reach, or a time-out. No I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PASSED_BY_SUCCESS = frozenset((ConditionType.CREATED, ConditionType.RUNNING))
 
 
 def checked_conditions(conditions: Collection[str]) -> frozenset[ConditionType]:
-    """Return the conditions, or the one, given in any letter case, as types. Raises ValueError for an unknown one."""
+    """Return conditions (or a single condition) of any letter case as types. Raises ValueError for an unknown type."""
     conditions = (conditions,) if isinstance(conditions, str) else conditions
     by_lower = {condition.lower(): condition for condition in ConditionType}
     unknown = [condition for condition in conditions if condition.lower() not in by_lower]

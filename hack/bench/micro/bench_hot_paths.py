@@ -1,6 +1,6 @@
-"""What an event and a sync cost, one by one; pytest-benchmark's table shows them in microseconds.
+"""The cost of an event and of a sync; pytest-benchmark's table shows it in microseconds.
 
-Not part of the tests: nothing here fails for being slow, because a number without a machine means nothing.
+Not part of the tests: these benchmarks never fail for being slow, because a number without a machine means nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _OPTIONS = plan_options(Options())
 
 
 class _Lines:
-    """A stream that has everything at hand, in pieces as large as those of a socket."""
+    """A stream that has everything at hand, in pieces as large as a socket's."""
 
     def __init__(self, data: bytes) -> None:
         self._pieces = iter([data[at : at + 65536] for at in range(0, len(data), 65536)])
@@ -94,7 +94,7 @@ def _created_pods(made: Plan) -> list[Create]:
 
 
 def _running(job: TFJob) -> Observed:
-    """The job when all that its first plan asks for is there and runs, and its status says so."""
+    """Return the job in the state in which every object of its first plan exists and runs, and its status shows it."""
     made = plan(Observed(job=job), NOW, _OPTIONS)
 
     pods = []
@@ -140,7 +140,7 @@ def test_write_of_a_status(benchmark: Benchmark) -> None:
 
 
 def test_bytes_per_cached_pod(benchmark: Benchmark) -> None:
-    """The time is that of decoding 5000 pods; `bytes_per_pod` in the extra information is what they hold."""
+    """Measure decoding 5000 pods; `bytes_per_pod` in the extra information is the memory that the objects hold."""
     texts = [pod_json(number) for number in range(_CACHED_PODS)]
     kept: list[list[Pod]] = []
 

@@ -18,7 +18,7 @@ NAME = "job-0"
 
 
 class Edit(StrEnum):
-    """What becomes of a field."""
+    """The kind of change of a field."""
 
     OTHER = "another valid value"
     ZERO = "its zero"
@@ -115,7 +115,7 @@ class NoValue(Exception):
 
 
 class Subject(NamedTuple):
-    """What is changed: a whole job in a version of its API, and the schema of its spec, which describes every field."""
+    """The object to change: a whole job in a version of its API, and the schema of its spec, with every field."""
 
     version: str
     spec: Json
@@ -176,7 +176,7 @@ def _value_of(schema: Json, path: tuple[Key, ...]) -> Any:
 V1 = Subject("v1", whole(_CHOSEN, _SCHEMAS["v1"]), _SCHEMAS["v1"], {})
 _OLDER = v1_to_v1alpha2(V1.job(V1.spec)).obj
 V1ALPHA2 = Subject("v1alpha2", _OLDER["spec"], _SCHEMAS["v1alpha2"], _OLDER["metadata"]["annotations"])
-"""The same job, changed through the older version. What only v1 has is in an annotation."""
+"""The same job, changed through the older version. The parts that only v1 has are in an annotation."""
 
 _OTHERS: dict[str, Any] = {
     "activeDeadlineSeconds": 7200,
@@ -209,7 +209,7 @@ def fields(subject: Subject = V1) -> list[str]:
 
 
 def changes(subject: Subject = V1) -> Iterator[tuple[str, Edit, Json]]:
-    """Each field with what becomes of it, and the whole spec then. What can't be told from the present is left out."""
+    """Yield each field with its new value, and the whole spec then, unless the change would make no difference."""
     for path, schema in _below(subject.schema, (), subject.spec):
         for how, value in _values(path, schema, subject.spec):
             changed = copy.deepcopy(subject.spec)
@@ -225,7 +225,7 @@ def changes(subject: Subject = V1) -> Iterator[tuple[str, Edit, Json]]:
 
 
 def merge_patch(old: Any, new: Any) -> Any:
-    """The JSON merge patch that makes one of the other."""
+    """Return the JSON merge patch that turns `old` into `new`."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return new
     patch = {name: merge_patch(old[name], new[name]) for name in new if name in old and old[name] != new[name]}
@@ -237,7 +237,7 @@ def _below(schema: Json, path: tuple[Key, ...], value: Any) -> Iterator[tuple[tu
     members: dict[Key, Json] = {**schema.get("properties", {})}
     rest = schema.get("additionalProperties")
     if isinstance(rest, dict):
-        # Of a map the last member stands for all: workers.
+        # The last member of a map, workers, is tried for all its members.
         members[list(value)[-1]] = rest
     if "items" in schema:
         members[0] = schema["items"]

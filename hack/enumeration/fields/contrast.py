@@ -1,7 +1,7 @@
 """The same changes on a real API server, and on the Go operator, for the contrast.
 
-All jobs of one state of life live side by side: for each change the job that is changed and the one that is created so,
-and some that are never changed. Only fields that the Go operator's CRD describes, too, are changed.
+All jobs of one state of life live side by side: for each change the job that is changed and a job that is created with
+the new spec, and some that are never changed. Only fields that the Go operator's CRD describes, too, are changed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.views.objects import decode_nothing
 
 _TWINS = 6
-"""The number of jobs that are never changed. Where they differ from each other, a difference says nothing."""
+"""The number of jobs that are never changed. A difference between them shows which differences mean nothing."""
 
 Seen = dict[str, dict[str, Json]]
 """The objects of jobs, by namespace."""

@@ -60,7 +60,7 @@ BY_DESIGN = {
     f"spec.tfReplicaSpecs.Worker.template.{_PORT}": "a headless service keeps its port; programs go by TF_CONFIG",
     "spec.tfReplicaSpecs.Worker.restartPolicy": "the operator goes by the new policy; kubelets by that of the pod",
 }
-"""Fields after whose change a job may differ from one that was created so, and why nothing need say it."""
+"""Fields whose change may leave a job different from a job created with the new value, and why no warning is needed."""
 
 
 class Life(StrEnum):
@@ -75,7 +75,7 @@ class Life(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What a change came to."""
+    """The outcome of a change."""
 
     NAMED = "refused, with the field's name"
     UNNAMED = "refused without the field's name"
@@ -88,7 +88,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Changed:
-    """One change: its outcome, what the operator said after it, what differs, and what changing it back left."""
+    """One change: its outcome, the operator's events after it, the differences, and what changing it back left."""
 
     outcome: Outcome
     said: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ class Changed:
 
 
 class Refused(Exception):
-    """The API server takes no such job, and says why."""
+    """The API server refuses such a job; the message has the reason."""
 
 
 class _Lived(World):
@@ -140,11 +140,11 @@ class _Lived(World):
         self.client.patch(resource, NAMESPACE, NAME, {"spec": patch}, decode_partial)
 
     def heard(self) -> list[str]:
-        """All that the operator has told so far."""
+        """Return all events of the operator so far."""
         return [f"{reason}: {message}" for _, _, reason, message in self.told]
 
     def objects(self) -> dict[str, Json]:
-        """What there is, without what differs from one job to another of the same spec."""
+        """Return all objects, without the fields that differ between two jobs of the same spec."""
         kinds = ("TFJob", "Pod", "Service", *watched_kinds(_ATTACHMENTS))
         found = (one for kind in kinds for one in self.recorder.current(kind))
         # The pod of a TensorBoard is its Deployment's, whose controller is simulated and makes it once.

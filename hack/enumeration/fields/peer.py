@@ -1,4 +1,4 @@
-"""What the Go operator's jobs have, too."""
+"""The fields that the Go operator's jobs have, too."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Objects:
                 kinds.setdefault(kind, []).append({**obj, "kind": kind})
 
     def versions(self, namespace: str) -> list[object]:
-        """What changes when something happens to the job; not when the operator has only looked at it."""
+        """Return values that change when something happens to the job, but not when the operator only looks at it."""
         kinds = self.found.get(namespace, {})
         jobs: list[object] = [plain(one) for one in kinds.get("TFJob", ())]
         others = [one["metadata"] for kind, objects in kinds.items() if kind != "TFJob" for one in objects]

@@ -1,6 +1,6 @@
-"""A real control plane with an operator: this one, or the Go operator with its validating webhook.
+"""A real control plane with an operator: this operator, or the Go operator with its validating webhook.
 
-Both run as processes of this machine, so that the webhook is not where its manifests say.
+Both run as processes of this machine, so the webhook's address differs from the address in its manifests.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def jobs_beside(operator: str, gang: str = "") -> Iterator[ManyJobs]:
     """
     contestant, port = CONTESTANTS[OPERATORS[operator]], free_port()
     more = [f"--gang-scheduler-name={gang}"] if gang else []
-    # Webhooks then go to the addresses of a Service's endpoints: there are no virtual ones here.
+    # Webhooks then go to the addresses of a Service's endpoints: there are no virtual addresses here.
     routing = ("--enable-aggregator-routing=true",)
     users = {CONTESTANT_USER: "system:masters"}
     with control_plane(users=users, audit_policy=AUDIT_POLICY, api_server_flags=routing) as plane, ExitStack() as stack:
@@ -95,7 +95,7 @@ def _register_webhook(environment: Environment, port: int) -> None:
 
 
 def _address() -> str:
-    """One of this machine that is no loopback: endpoints can't have those. Nothing is sent."""
+    """Return an address of this machine, but no loopback: endpoints can't have loopbacks. Sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         one.connect(("198.51.100.1", 9))
         return str(one.getsockname()[0])

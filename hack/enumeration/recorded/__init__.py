@@ -1,5 +1,5 @@
-"""What the operator did when plays were last recorded: a change of the code that makes it act otherwise is noticed.
+"""The operator's acts when plays were last recorded: notices changes of the code that make it act otherwise.
 
-The oracle judges by rules, and many ways to act are within them. Here each play's journal is compared with the one that
-was recorded: every version of every object with its times, the events, and when each job was looked at.
+The oracle judges by rules, and many ways to act are within them. Here each play's journal is compared with its recorded
+journal: every version of every object with its times, the events, and when each job was looked at.
 """

@@ -25,7 +25,7 @@ _PROGRAM = (sys.executable, "-m", "hack.enumeration.recorded")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Compare all plays with what is recorded, and show what differs; returns 1 if something does."""
+    """Compare all plays with their records, and show the differences; return 1 if there are any."""
     parser = argparse.ArgumentParser(prog="python -m hack.enumeration.recorded", description=__doc__)
     parser.add_argument("--since", default="HEAD", help="the commit with which journals that differ are compared")
     parser.add_argument("--accept", action="store_true", help="record what the operator does now")
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _journals(names: Sequence[str]) -> dict[str, list[str]]:
-    """Return the journals of plays; none of a play that is not there."""
+    """Return the journals of plays; a play that is not there is left out."""
     wanted = [one for one in plays() if one.name in names]
     return {one.name: [line for seen in one.steps() for line in (*seen.journal, seen.wrong) if line] for one in wanted}
 

@@ -38,7 +38,7 @@ def digest(lines: Iterable[str]) -> str:
 
 
 def _values(value: object, path: str) -> Iterator[tuple[str, str]]:
-    """Yield each value in an object with its path; lists of plain values are values. Versions only tell the order."""
+    """Yield each value in an object with its path; lists of plain values are values. Versions are only an order."""
     if isinstance(value, dict) and value:
         for name, one in value.items():
             if name not in ("managedFields", "resourceVersion"):

@@ -1,4 +1,4 @@
-"""A fixed selection of what the enumerations play, in the order of what notices most in the least time."""
+"""A selection of the enumerations' plays, first the plays that notice most changes in the least time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SHARE, _OLD_LISTS, _DELETIONS = 40, 600, 200
 
 
 class Seen(NamedTuple):
-    """What a step of a play has shown: what is wrong, "" if nothing is, what happened, and each version of each job."""
+    """A step of a play: what is wrong ("" if nothing is), what happened, and each version of each job."""
 
     wrong: str
     journal: Sequence[str]
@@ -39,7 +39,7 @@ class Seen(NamedTuple):
 
 
 class Play(NamedTuple):
-    """One that is the same each time, whichever were played before."""
+    """A play that is the same each time, whichever plays were before."""
 
     name: str
     steps: Callable[[], Iterator[Seen]]

@@ -1,4 +1,4 @@
-"""Random lives of jobs that ask for anything, in a world without time of its own: what the plan says at each step.
+"""Random lives of jobs that ask for anything, in a world without time of its own, with the plan of each step.
 
 This world keeps fewer rules than a cluster. A container may restart without a reason, a report may exist without a
 program, and a request may be forgotten. So no oracle judges it, and it reaches states that scenarios don't: the plans
@@ -46,7 +46,7 @@ _encode = msgspec.json.Encoder(order="deterministic", enc_hook=repr).encode
 
 
 def random_life(rng: random.Random) -> Iterator[str]:
-    """Yield what each plan of a life says, as JSON, with what the API server would not take of it."""
+    """Yield the result of each plan of a life, as JSON, with the parts that the API server would refuse."""
     life = _Life(rng)
     for _ in range(_STEPS):
         planned, deciding = life.step()

@@ -82,7 +82,7 @@ def _scale(kind: str, replicas: int) -> Step:
 
 
 def _has_stalled(world: World) -> str:
-    """What a job must have come to that runs and is silent for more than twice its deadline. Raises RuntimeError."""
+    """Check the state of a job that runs and is silent for more than twice its deadline. Raises RuntimeError."""
     [job] = world.recorder.current("TFJob")
     status = job["status"]
     since = {one["type"]: one["lastTransitionTime"] for one in conditions_in(status) if one["status"] == "True"}

@@ -1,6 +1,7 @@
-"""What else can happen in a scenario: functions of a world.
+"""More things that can happen in a scenario: functions of a world.
 
-Those that look complain by RuntimeError, and only where the operator sees everything at once and is never disturbed.
+The functions that check something raise RuntimeError, but only where the operator sees everything at once and is never
+disturbed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Json = dict[str, Any]
 Happening = Callable[[World], object]
 
 _OWN = ("nodeName", "clusterIP", "clusterIPs")
-"""What no two objects have alike."""
+"""Fields whose values always differ between two objects."""
 
 _BINDINGS = Resource("", "v1", "Binding", "bindings")
 _decode = msgspec.json.Decoder(Json).decode
@@ -77,7 +78,7 @@ def annotates(name: str, **annotations: str) -> Happening:
 
 
 def bind(world: World) -> str:
-    """A scheduler has a node for each pod: that of its index, and for those that avoid a node another one."""
+    """Bind each pod as a scheduler does: to the node of its index, and a pod that avoids a node to another node."""
     bound = []
     for pod in world.recorder.current("Pod"):
         if not pod["spec"].get("nodeName"):
@@ -90,7 +91,7 @@ def bind(world: World) -> str:
 
 
 def one_after_another(world: World) -> str:
-    """Pods begin to run, each a moment after the one before."""
+    """Let pods begin to run, each a moment after the pod before it."""
     for _ in range(8):
         world.simulator.act(Step(0, Act.RUN))
         world.run_for(0.3)
@@ -114,7 +115,7 @@ def is_slow(name: str) -> Happening:
 
 
 def reports_loss(value: str, times: int) -> Happening:
-    """Worker 0 reports a loss; so many reports in a row had one that is no number."""
+    """Return a happening: worker 0 reports a loss, after so many consecutive reports whose loss is not a number."""
 
     def happen(world: World) -> str:
         world.run_for(5)
@@ -135,12 +136,12 @@ def writes_a_line(*names: str) -> Happening:
 
 
 def silence(seconds: float) -> Happening:
-    """Nothing happens for so long."""
+    """Return a happening in which only time passes, so many seconds."""
     return lambda world: world.run_for(seconds)
 
 
 def says(condition: str, *texts: str, status: str = "") -> Happening:
-    """A job must say this in the message of a condition."""
+    """Return a check that the message of a job's condition contains these texts."""
 
     def look(world: World) -> str:
         if not world.is_prompt:
@@ -157,7 +158,7 @@ def says(condition: str, *texts: str, status: str = "") -> Happening:
 
 
 def hears(reason: str, *texts: str) -> Happening:
-    """An event with this reason must have been told, with this in its message."""
+    """Return a check that an event with this reason was sent, and that its message contains these texts."""
 
     def look(world: World) -> str:
         told = [one.message for one in world.told if one.reason == reason]
@@ -169,7 +170,7 @@ def hears(reason: str, *texts: str) -> Happening:
 
 
 def unheard(*happenings: Happening) -> Happening:
-    """What happens is no news, for which no condition is written anew."""
+    """Return a check that these happenings are no news: the operator writes no condition because of them."""
 
     def happen(world: World) -> str:
         before = world.recorder.current("TFJob")
@@ -193,7 +194,7 @@ def labels(name: str, value: str | None) -> Happening:
 
 
 def deletes_workload(world: World) -> str:
-    """Somebody deletes what Kueue knows of the job."""
+    """Delete the job's Workload, as somebody else does."""
     found = world.recorder.current("Workload")
     for one in found:
         world.simulator.interventions.deleted_by_plan.add(one["metadata"]["uid"])
@@ -202,7 +203,7 @@ def deletes_workload(world: World) -> str:
 
 
 def twice(name: str) -> Happening:
-    """What this replica has, pod and service, is there a second time, under other names."""
+    """Return a happening: a copy of this replica's pod and service appears, under other names."""
 
     def happen(world: World) -> str:
         every = [(resource, one) for resource in (SERVICES, PODS) for one in world.recorder.current(resource.kind)]

@@ -24,10 +24,10 @@ _OF_DELETIONS = ("TFJob", "Pod", "Workload", "PodGroup")
 """The kinds whose events of a deleted job come in every order."""
 
 _MOST_SHOWN = 4
-"""So many events are shown at most before those that are late."""
+"""Late events wait until at most so many other events were shown."""
 
 _ALL_SHOWN = 1000
-"""More events than come before late ones are shown for their time being over."""
+"""Late events are shown when their time is over: they never wait for so many events."""
 
 
 def points(recorded: Played, *, deletions: bool = False, queues: bool = False) -> list[Fault]:
@@ -56,8 +56,8 @@ def _crashes(writes: int) -> Iterator[Fault]:
 def _deletions(recorded: Played) -> Iterator[Fault]:
     """After each change of the job, or of what it has, the job is deleted, and some of its kinds are late.
 
-    Between each two kinds the events of either one come first, and those of the job's deletion at each place among
-    those of the others. The operator is killed at the first of them; the job is made again at once.
+    Between each two kinds the events of either kind come first, and the events of the job's deletion come at each place
+    among the others. The operator is killed at the first of them; the job is made again at once.
     """
     there = [kind for kind in _OF_DELETIONS if any(kind == one for one, _ in recorded.events)]
     parts = ["+".join(one) for size in range(1, len(there)) for one in combinations(there, size)]
@@ -75,10 +75,10 @@ def _deletions(recorded: Played) -> Iterator[Fault]:
 
 
 def _old_lists(recorded: Played) -> Iterator[Fault]:
-    """After each write a new process, whose lists come from every older state: all of them, or those of one kind.
+    """After each write start a new process, whose lists come from every older state: all lists, or lists of one kind.
 
-    Two revisions between which nothing of a kind has changed are the same state of it, and tried once. The last one
-    before the write's own is the first that is old.
+    Two revisions between which nothing of a kind has changed are the same state of it, and tried once. The last
+    revision before the write's own is the first old revision.
     """
     changes = sorted(dict.fromkeys((revision, kind) for kind, revision in recorded.events))
     for at, reached in enumerate(recorded.writes, 1):

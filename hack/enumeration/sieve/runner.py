@@ -41,7 +41,7 @@ class Tried(msgspec.Struct, frozen=True):
 
 
 class There(msgspec.Struct, frozen=True):
-    """A scenario without a fault: its writes, its events, and all its points; `chosen` are those of this run."""
+    """A scenario without a fault: its writes, its events, and all its points; `chosen` are this run's points."""
 
     scenario: str
     writes: int
@@ -76,7 +76,7 @@ def has_deletions(scenario: Scenario) -> bool:
 def record(scenario: Scenario, *, share: int, old_lists: int, deletions: int) -> tuple[There, Tried]:
     """Play a scenario without a fault, and list its points, of which one of `share` is chosen.
 
-    Of old lists it is one of `old_lists`, of deleted jobs one of `deletions`.
+    For old lists one of `old_lists` is chosen, for deleted jobs one of `deletions`.
     """
     began = time.monotonic()
     played = World(scenario).play()
@@ -98,7 +98,7 @@ def fingerprint() -> str:
 
 
 class Results:
-    """What has been tried, in a file that a later run of the same code continues. For one thread."""
+    """The results so far, in a file that a later run of the same code continues. For one thread."""
 
     def __init__(self, path: Path, code: str) -> None:
         """Read what is there; results of other code are dropped."""
@@ -111,7 +111,7 @@ class Results:
                 try:
                     self._note(decode(line))
                 except msgspec.DecodeError:
-                    continue  # the last one, when the run was interrupted
+                    continue  # the last line, when the run was interrupted
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
             file.writelines(line + b"\n" for line in (code.encode(), *map(_encoder.encode, self.tried.values())))

@@ -1,4 +1,4 @@
-"""The canonical scenarios: what a TFJob can be asked for, each with what makes the operator act on it."""
+"""The canonical scenarios: each feature of a TFJob, with the events that make the operator act on it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _fail(code: int, pick: float = _FIRST) -> Step:
 
 
 def _wait(seconds: float) -> Step:
-    """Nothing happens for so long, but that what is pending runs."""
+    """Return a step that only waits; meanwhile pending pods begin to run."""
     return Step(seconds, Act.RUN, value="all")
 
 

@@ -1,4 +1,4 @@
-"""The table of what there was and what was tried, in Markdown, and what was violated."""
+"""The table of all points and of the points that were tried, in Markdown, with the violations."""
 
 from __future__ import annotations
 

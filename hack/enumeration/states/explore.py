@@ -1,9 +1,9 @@
 """Breadth first through all states of a setting, so that what it finds is found on a shortest path.
 
 Each state is kept as the moves that lead to it from the job's creation, and played again from there: nothing of a world
-need be copied. Two paths that come to one state are continued from the first; of the others a share is continued, too,
-and must come to the same states after each move: what an operator remembers, and the state does not show, is not to
-matter.
+need be copied. Two paths that come to one state are continued from the first; a share of the others is continued, too,
+and must come to the same states after each move: the operator's memory, which the state does not show, must make no
+difference.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A world that is told each next move, and says which moves there are and in which state it is."""
+"""A world that gets each next move from its caller, and lists its possible moves and its state."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _SETTLE = 2.5
 
 _WAIT = 40.0
 _LONGEST_LAG = 2
-"""So many moves may come before caches show what they have not shown."""
+"""The most moves before caches show pending events."""
 
 _TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _TIMES_ALONE = ("usage", "lastReconcileTime", "observedGeneration")
-"""What of a status says only when."""
+"""Members of a status that contain only times."""
 
 KINDS = ("TFJob", "Pod", "Service")
 _HEX = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -82,7 +82,7 @@ class LivingWorld(World):
         return list(self._moves())
 
     def key(self) -> bytes:
-        """The state: all objects without times and UIDs, what caches have not shown, and what may still happen."""
+        """The state: all objects without times and UIDs, events that caches have not shown, and possible moves."""
         found = [plain(obj) for kind in KINDS for obj in self.recorder.current(kind)]
         shown = [[feed.held, len(feed._pending)] for one in self._operators for feed in one.feeds]
         beside = [self._left, self._lag, self._waits, shown, self._armed]
@@ -189,7 +189,7 @@ class LivingWorld(World):
 
 
 def plain(obj: Json) -> Json:
-    """What of an object makes a state."""
+    """Return the part of an object that counts for the state."""
     meta = obj["metadata"]
     kept = ("name", "labels", "annotations", "deletionTimestamp", "finalizers")
     status = {name: value for name, value in obj.get("status", {}).items() if name not in _TIMES_ALONE}

@@ -31,11 +31,11 @@ _WRITTEN_LATER = ".startedIndexes"
 
 _LENGTH = 5
 _REST, _QUIET = 40.0, 20.0
-"""Seconds of the simulated world after a move, and of the real one without a change: the second check has come."""
+"""Seconds after a move in the simulated world, and without a change in the real world: the second check has come."""
 
 
 class Path(NamedTuple):
-    """What happened in the simulated world: each move with the steps that it took, and the state after it."""
+    """A path through the simulated world: each move with the steps that it took, and the state after it."""
 
     setting: Setting
     moves: tuple[str, ...]
@@ -95,7 +95,7 @@ def _state(objects: Iterable[Json]) -> State:
 
 
 def _without_empty(value: Any) -> Any:
-    """A real server answers with empty members where nothing was written; the embedded one has what was written."""
+    """Leave out empty members: a real server adds them where nothing was written, the embedded server does not."""
     if isinstance(value, list):
         return [_without_empty(one) for one in value]
     if not isinstance(value, dict):

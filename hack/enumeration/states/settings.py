@@ -1,4 +1,4 @@
-"""The jobs whose states are explored, small ones first: every restart policy, scope, clean-up policy, and limits."""
+"""The jobs whose states are explored, small jobs first: each restart policy, scope, clean-up policy, and limits."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Feeds the operator's caches step by step: what lists and watches send, and what is lost or late on the way.
 
 The caches, their indexes and their handlers are the operator's own (`SharedInformer`); only the threads between the
-socket and the handlers are not there. What a running informer does with versions is kept: a list after a gap is the
+socket and the handlers are not there. The rules of a running informer for versions hold: a list after a gap is the
 newest state, and a watch shows each later change once and in order.
 """
 
@@ -64,12 +64,12 @@ class CacheFeed:
             self._observe(change)
 
     def stop(self) -> None:
-        """Be told of nothing more."""
+        """Take no more changes from the server."""
         self._unobserve()
 
     @property
     def next_revision(self) -> float:
-        """That of the next event that can be shown now; infinite if there is none."""
+        """Return the revision of the next event that can be shown now; infinite if there is no such event."""
         return self._pending[0][0] if self._pending and not self.held else math.inf
 
     @property

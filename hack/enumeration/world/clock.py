@@ -1,4 +1,4 @@
-"""Virtual time for one thread: it moves when the world says so, and nobody waits on it."""
+"""Virtual time for one thread: the world moves it, and threads never wait on it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class VirtualClock:
-    """A `tfoperator.base.clock.Clock`. Whoever waits on it would wait for ever, and is refused."""
+    """A `tfoperator.base.clock.Clock`. A caller that waits on it would wait for ever, and is refused."""
 
     def __init__(self) -> None:
         self._elapsed = 0.0
@@ -27,5 +27,5 @@ class VirtualClock:
         raise AssertionError(f"a wait until {deadline} on {condition} in a world of one thread")
 
     def reach(self, moment: float) -> None:
-        """Move on to a moment; one that is over changes nothing."""
+        """Move on to a moment; a moment in the past changes nothing."""
         self._elapsed = max(self._elapsed, moment)

@@ -1,8 +1,8 @@
-"""A job that somebody deletes at one moment of a scenario, and what must be left of it: nothing, soon.
+"""Deletes a job at one moment of a scenario, and checks that soon nothing of it is left.
 
-The watches of an operator are independent. So after the deletion those of some kinds are late, and each event is
-followed by all the work that it causes before the next one is shown: whatever the operator makes of one event alone, it
-makes here.
+The watches of an operator are independent. So after the deletion the watches of some kinds are late, and after each
+event the operator does all the work that it causes before the next event is shown: whatever the operator makes of one
+event alone, it makes here.
 """
 
 from __future__ import annotations
@@ -88,10 +88,10 @@ class DeletedJob:
         else:
             self._world.release()
 
-    # What is left.
+    # The remains.
 
     def late(self) -> Iterator[Violation]:
-        """Yield what is left although nothing has needed it for long; once."""
+        """Yield, once, objects of the job that are left although they have not been needed for long."""
         world = self._world
         names = [] if not world.result.happened or self._told else list(self._left())
         if not names or not world.shows_all or not world.operators:
@@ -119,7 +119,7 @@ class DeletedJob:
                 yield f"Workload {meta['name']}"
 
     def remembered(self) -> Iterator[Violation]:
-        """Yield what operators remember of the job, in the end: nothing, unless its pods run on without it."""
+        """Yield entries that operators still have for the job in the end: none may be left, unless its pods run on."""
         workloads = self._world.recorder.current("Workload")
         runs_on = any(one["metadata"]["labels"][_JOB_UID] == self._uid for one in workloads)
         for operator in self._world.operators if self._uid and not runs_on else ():

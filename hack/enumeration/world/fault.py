@@ -10,7 +10,7 @@ EVERY_KIND = "*"
 
 
 class How(StrEnum):
-    """What goes wrong."""
+    """The kinds of faults."""
 
     NOTHING = "nothing"
     CRASH_BEFORE = "crash before a write"

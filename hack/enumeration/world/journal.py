@@ -25,7 +25,7 @@ class DirectRecorder:
             server.store.observe(self._observe, server.type_of(resource))
 
     def current(self, kind: str) -> list[Json]:
-        """The objects that exist, sorted by name; none of a kind that is not recorded."""
+        """Return the objects that exist, sorted by name; empty for a kind that is not recorded."""
         return sorted(self._current.get(kind, {}).values(), key=lambda obj: str(obj["metadata"]["name"]))
 
     def entries(self) -> list[Entry]:
@@ -33,11 +33,11 @@ class DirectRecorder:
         return self._entries
 
     def gaps(self) -> list[tuple[int, int]]:
-        """None: nothing is ever missed."""
+        """Return an empty list: this journal never misses anything."""
         return []
 
     def add(self, obj: Json, kind: str) -> None:
-        """Nothing: what is answered was stored, and so noted, before."""
+        """Do nothing: each answer of the server was stored before, and so was recorded."""
 
     def _observe(self, change: StoreChange) -> None:
         obj = change.last.obj

@@ -1,8 +1,8 @@
 """A Kueue of one thread: it answers Workloads at once, as the manager of Kueue 0.19 does on a real API server.
 
-It reserves quota and admits while there is room; the flag stands for what other jobs leave. It evicts what a step says,
-and what an administrator has set inactive, and waits until the operator has given the quota back. What it knows of
-Kueue is what tests/e2e/test_kueue*.py see of the real one.
+It reserves quota and admits while there is room; the flag stands for the room that other jobs leave. It evicts the
+Workloads of a step, and those that an administrator has set inactive, and waits until the operator has given the quota
+back. Its rules are what tests/e2e/test_kueue*.py see of the real Kueue.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Kueue:
         self.checks = False
         """Whether quota alone is not enough: an admission check has to agree."""
 
-    # What steps do.
+    # Actions of steps.
 
     def make_flavor(self) -> str:
         """An administrator makes the flavor of nodes."""
@@ -88,19 +88,19 @@ class Kueue:
         return ", ".join(map(_name, victims)) or "no Workload has quota"
 
     def set_active(self, active: bool) -> str:
-        """An administrator does, with all Workloads that don't say so."""
+        """Set `active` of all Workloads that have another value, as an administrator does."""
         changed = [one for one in self._workloads() if one["spec"].get("active", True) is not active]
         for one in changed:
             self._client.patch(WORKLOADS, self._namespace, _name(one), {"spec": {"active": active}}, _decode)
         return ", ".join(map(_name, changed)) or "no such Workload"
 
     def relax(self, *, finished: bool) -> None:
-        """Nothing is wrong any more: there is room, checks agree, and in the end all Workloads are active."""
+        """Make everything right again: there is room, checks agree, and in the end all Workloads are active."""
         self.has_room, self.checks = True, False
         if finished:
             self.set_active(True)
 
-    # What it does by itself.
+    # Its own actions.
 
     def act(self) -> bool:
         """Answer one Workload; whether there was one to answer."""

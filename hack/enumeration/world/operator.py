@@ -1,6 +1,6 @@
 """The operator in one thread: its controller, reconciler, caches and queue, each of which does one step at a time.
 
-What is not there: the threads, the lease (the world says who leads), HTTP, events (a list takes them) and metrics.
+Left out are threads, the lease (the world decides who leads), HTTP, events (a list collects them) and metrics.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _RETRY_BASE, _RETRY_CAP = 0.005, 120.0  # as in `tfoperator.operator.wiring`
 
 
 class Crash(BaseException):
-    """The process is killed at this very moment. Nothing of the operator may handle it."""
+    """The process is killed at this very moment. The operator must not handle this exception."""
 
 
 class _Events:
@@ -71,9 +71,9 @@ def _subclasses(error: type[Exception]) -> list[type[Exception]]:
 
 
 class ToldClient(DirectClient):
-    """The operator's own, which tells of each write before and after it, and of what is asked for `again`.
+    """The operator's client: calls back before and after each write, and if a process creates its object `again`.
 
-    A process that is asked to wait until it sees what it has made must not ask for that a second time.
+    A process that has to wait until its caches show an object that it made must not create it a second time.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class ToldClient(DirectClient):
         try:
             return write()
         finally:
-            self._after()  # also of one that is refused
+            self._after()  # also after a write that was refused
 
 
 class _SteppedQueue(RateLimitingQueue[str]):
@@ -145,7 +145,7 @@ class _SteppedReconciler(Reconciler):
     """The reconciler without its thread."""
 
     def begin(self) -> None:
-        """What `start` does before it starts the thread."""
+        """Do what `start` does before it starts the thread."""
         self._rests_until = -math.inf
         jobs = self._jobs.list()
         now = self._clock.monotonic()
@@ -186,13 +186,13 @@ class SteppedOperator:
         revision_of: Callable[[str], int],
         inside: PodWitnesses,
     ) -> None:
-        """`inside` looks into pods; `revision_of` says for each kind which revision the server has that lists it."""
+        """`inside` looks into pods; `revision_of` returns for each kind the revision of the server that lists it."""
         self._clock = clock
         self._server = server
         self._client = client
         self.events = _Events()
         self.pause_between_events = 0.0
-        """Seconds in which the operator does its work after each event, before a cache shows the next one."""
+        """Seconds in which the operator does its work after each event, before a cache shows the next event."""
         self.shown: Callable[[str], None] = lambda _: None
         """Called with the kind of each event that a cache has shown."""
         self._next_event_at = 0.0
@@ -258,7 +258,7 @@ class SteppedOperator:
     def step(self) -> bool:
         """Do one thing that can be done now; whether there was any. Caches come first, the oldest event before others.
 
-        Raises Crash where the world says so.
+        Raises Crash where the world decides it.
         """
         for feed in self.feeds:
             if feed.wants_list:

@@ -1,6 +1,6 @@
 """The embedded API server without its sockets: storage, rules, garbage collector, and clients that call it directly.
 
-The rules are those of `tfoperator local`, on which the same contract tests run as on a real kube-apiserver. UIDs come
+The rules are the rules of `tfoperator local`, which pass the same contract tests as a real kube-apiserver. UIDs come
 from a generator with a fixed seed.
 """
 
@@ -116,13 +116,13 @@ class SimulatedServer:
 
 
 class DirectClient(SequentialClient):
-    """A `tfoperator.kube.protocol.verbs.ApiClient` that calls the server; `around_write` tells subclasses of writes."""
+    """A `tfoperator.kube.protocol.verbs.ApiClient` that calls the server; subclasses override `around_write`."""
 
     def __init__(self, server: SimulatedServer) -> None:
         self._server = server
         self._registry = server.registry
         self.decoders: dict[tuple[Resource, Selection], Decoder[Any]] = {}
-        """What the caches of each collection decode its objects with."""
+        """The decoders of each collection's caches."""
 
     def around_write(self, write: Callable[[], Written]) -> Written:
         """Carry out a write. Subclasses do something before or after it."""
@@ -197,7 +197,7 @@ class DirectClient(SequentialClient):
         return ListPage(tuple(decode(one.data) for one in found), str(self._server.store.revision))
 
     def watch(self, *_: Any, **__: Any) -> WatchStream[Any]:
-        """Refuse: caches are fed step by step, and no collection here is too large for a list."""
+        """Refuse: caches are fed step by step, and every collection here is small enough for a list."""
         raise error_from_status(Status(code=501, reason="NotImplemented", message="no watches in one thread"))
 
     def list_watch(
@@ -222,7 +222,7 @@ class DirectClient(SequentialClient):
 
 
 def _answered(act: Callable[[], T]) -> T:
-    """What the server answers. Raises the KubeError that a client raises for its refusal."""
+    """Return the server's answer. Raises the KubeError that a client raises for its refusal."""
     try:
         return act()
     except StatusError as error:

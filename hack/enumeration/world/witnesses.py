@@ -1,4 +1,4 @@
-"""What an operator finds when it looks into pods: the newest lines of logs, and stacks. It finds them at once."""
+"""Looks into pods for an operator: finds the newest lines of logs, and stacks, at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NewestOf = Callable[[str], datetime | None]
 
 
 def witnesses(newest_of: NewestOf, clock: Clock) -> PodWitnesses:
-    """Those of one process."""
+    """Return the witnesses of one process."""
     return PodWitnesses(_Logs(newest_of, clock), _Stacks(clock))
 
 
@@ -26,7 +26,7 @@ class _Logs:
         self._known: dict[str, LogLines] = {}
 
     def known(self, uid: str) -> LogLines:
-        """What the last look has found."""
+        """Return the result of the last look."""
         return self._known.get(uid, LogLines())
 
     def look(self, job: ObjectMeta, pods: Sequence[Pod], newer_than: datetime, done: Callable[[], object]) -> None:

@@ -37,13 +37,13 @@ from tfoperator.operator.options.settings import Options
 NAMESPACE = "ns"
 
 _PAUSE = 2.5
-"""Seconds between two steps of a scenario, if it says nothing else: longer than what is written is held back."""
+"""Seconds between two steps of a scenario that gives no other time: longer than the operator holds back its writes."""
 
 _DOWN = 1.0
 """Seconds until another process leads."""
 
 _LATE_WRITES, _LATE_SECONDS = 3, 5.0
-"""What is late comes after so many writes of the operator, or so many seconds if it writes no more."""
+"""Late events come after so many writes of the operator, or after so many seconds if it writes no more."""
 
 _PATIENCE = 1800.0
 """Seconds in which a world has to come to rest."""
@@ -52,10 +52,10 @@ _QUIET, _QUIET_WRITES = 20.0, 2
 """For so many seconds a world at rest stays so; the record of a comparison may fall into them."""
 
 _NEXT_STEP = 1e9
-"""Seconds: never, for who waits for the next step."""
+"""Seconds: never, for a caller who waits for the next step."""
 
 _STEP_SECONDS = 1e-6
-"""What each thing takes that an operator does: who waits for a moment must see it pass, though floats are rounded."""
+"""Seconds that each action of an operator takes: time must pass for a caller who waits, although floats are rounded."""
 
 _MOST_STEPS = 20_000
 """More than that at one moment, and the operator spins."""
@@ -66,7 +66,7 @@ Move = Step | Callable[["World"], object]
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is played: jobs, and what happens to them.
+    """The jobs of a play, and everything that happens to them.
 
     With `standby` a second process has full caches already; with `logs` operators look into pods.
     """
@@ -164,14 +164,14 @@ class World:
         """The events of the processes that there are."""
         return [one for operator in self._operators for one in operator.events.told]
 
-    # What worlds with more than one fault do otherwise.
+    # The parts that worlds with more than one fault override.
 
     def pause_before(self, move: Move) -> float:
         """The seconds before a step."""
         return max(move.after, _PAUSE) if isinstance(move, Step) else _PAUSE
 
     def act(self, step: Step) -> str:
-        """Do what a step says; the result, for people."""
+        """Do a step; return the result, for people."""
         return self.simulator.act(step)
 
     def end_faults(self) -> None:
@@ -189,7 +189,7 @@ class World:
 
     @property
     def options(self) -> Options:
-        """Those of the next process."""
+        """The options of the next process."""
         return self._scenario.options
 
     @property
@@ -230,13 +230,13 @@ class World:
         return not any(self._judge(finished))
 
     def _judge(self, finished: bool) -> tuple[list[Violation], list[Violation]]:
-        """What the oracle says; nothing new, if nothing has happened since it said something."""
+        """Return the oracle's judgement; the same as before, if nothing has happened since then."""
         asked = len(self.recorder.entries()), finished
         if asked != self._asked:
             journal = msgspec.structs.replace(self.simulator.journal(), prompt=self.is_prompt)
             self._asked, self._told = asked, judge(journal, finished=finished)
         never, found = self._told
-        # What others have made twice fulfils what a process expects of its own.
+        # Objects that others have made a second time fulfil the expectations that a process has about its own objects.
         return [*never, *(() if self.simulator.interventions.doubles else self._again)], found
 
     # Time.

@@ -1,7 +1,7 @@
 """A clock that runs faster than real time, the same for several processes, whose wall clock can be stepped.
 
 The operator's back-offs, its lease and its double check are minutes long on purpose. A fault plan that waited for them
-would take minutes, too; on a clock twenty times as fast it takes seconds, and no option has to be bent for it.
+would take minutes, too; on a clock twenty times as fast it takes seconds, and all options keep their values.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 
 @dataclass(frozen=True)
 class Origin:
-    """What clocks of several processes share, so that they show the same time.
+    """The values that clocks of several processes share, so that they show the same time.
 
     `monotonic` (of this machine, in seconds) is when the wall clock showed `wall` (seconds since the epoch). From then
     on the monotonic clock runs `speed` times, the wall clock `wall_speed` times as fast as real time: beside an API
@@ -34,7 +34,7 @@ class Origin:
 
 
 class ScaledClock:
-    """A `tfoperator.base.clock.Clock`. `offset` tells by how many seconds the wall clock has been stepped so far."""
+    """A `tfoperator.base.clock.Clock`. `offset` returns by how many seconds the wall clock has been stepped so far."""
 
     def __init__(self, origin: Origin, offset: Callable[[], float] = lambda: 0.0) -> None:
         self._origin = origin
@@ -47,7 +47,7 @@ class ScaledClock:
         return datetime.fromtimestamp(origin.wall, UTC) + timedelta(seconds=passed + self._offset())
 
     def monotonic(self) -> float:
-        """Seconds, `speed` of them in a real one."""
+        """Return seconds, of which `speed` pass in a real second."""
         return time.monotonic() * self._origin.speed
 
     def wait_until(self, condition: threading.Condition, deadline: float | None) -> bool:

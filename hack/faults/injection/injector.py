@@ -1,7 +1,7 @@
 """Decides which request gets which fault: a function of the seed, the request's kind, and its number among those.
 
 So a seed has the same faults however the operator's threads interleave: the third creation of a pod is the third
-one, whichever thread sends it.
+creation, whichever thread sends it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from enum import StrEnum
 
 
 class RequestFault(StrEnum):
-    """What can happen to a request. `*_AFTER`: the API server has processed it all the same."""
+    """The faults of a request. `*_AFTER`: the API server has processed it all the same."""
 
     DELAY = "delay"
     DROP_BEFORE = "drop-before"
@@ -32,7 +32,7 @@ class RequestFault(StrEnum):
 
 
 class EventFault(StrEnum):
-    """What can happen to an event of a watch, or right after it."""
+    """The faults of an event of a watch, or right after it."""
 
     DELAY = "delay"
     LOSE = "lose"
@@ -52,7 +52,7 @@ EVENT_FAULTS = tuple(EventFault)
 
 @dataclass(frozen=True)
 class Request:
-    """What is known of a request. `plural` and `name` are "" where the path has none."""
+    """The known facts about a request. `plural` and `name` are "" where the path has none."""
 
     method: str
     plural: str
@@ -67,7 +67,7 @@ class Request:
 
     @property
     def kind(self) -> str:
-        """What counts as the same sort of request."""
+        """Return the sort of the request: requests of one sort are counted together."""
         form = "watch" if self.watch else "one" if self.name else "all"
         return f"{self.method} {self.plural} {self.subresource} {form}"
 
@@ -121,7 +121,7 @@ class FaultInjector:
         return self._is_stopped
 
     def on_request(self, request: Request) -> Fault | None:
-        """What happens to this request."""
+        """Return the fault of this request."""
         rng = self._next(request.kind)
         if rng is None:
             return None
@@ -133,7 +133,7 @@ class FaultInjector:
         return self._note("request", fault, rng)
 
     def on_event(self, request: Request) -> Fault | None:
-        """What happens to the next event of this watch."""
+        """Return the fault of the next event of this watch."""
         rng = self._next(f"event of {request.kind}")
         fault = None if rng is None else _choose(rng, self._events)
         return None if rng is None or fault is None else self._note("event", fault, rng)

@@ -37,7 +37,7 @@ _END_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Settings:
-    """What an operator is started with. `request_timeout` and `read_deadline` are real seconds."""
+    """The settings with which an operator is started. `request_timeout` and `read_deadline` are real seconds."""
 
     server: str
     options: bytes  # of `Options`, as JSON: only what JSON can express; the rest has its default
@@ -87,7 +87,7 @@ class OperatorProcess:
     """One process. Methods are for one thread."""
 
     def __init__(self, settings: Sequence[Settings]) -> None:
-        """`settings` are those of the first start, the second, and so on, over and over."""
+        """`settings` has the settings of the first start, the second, and so on, over and over."""
         self._settings = settings
         self._offset = _CONTEXT.Value("d", 0.0, lock=False)
         self._process: ForkServerProcess | None = None
@@ -157,7 +157,7 @@ class OperatorProcesses:
         *,
         read_deadline: float | None,
     ) -> None:
-        """`options` are those of each one's first start, of its second, and so on, over and over."""
+        """`options` has the options of each operator's first start, of its second, and so on, over and over."""
         self.logs = [folder / f"operator-{number}.log" for number in range(count)]
         self.members = [
             OperatorProcess(

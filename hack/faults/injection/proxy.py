@@ -34,7 +34,7 @@ _DROPPED_HEADERS = frozenset(
 
 
 def parse_request(method: str, path: str, query: str) -> Request:
-    """What a path of the Kubernetes API means. Paths outside of it have no plural."""
+    """Parse a path of the Kubernetes API. Paths outside of it have no plural."""
     parts = [part for part in path.split("/") if part]
     rest = parts[2:] if parts[:1] == ["api"] else parts[3:]
     if rest[:1] == ["namespaces"] and len(rest) > 2:
@@ -88,7 +88,7 @@ class FaultProxy:
         self._thread.join(_START_SECONDS)
 
     def cut(self) -> None:
-        """Reset every connection and refuse new ones."""
+        """Reset all connections and refuse new connections."""
         self._call(self._cut)
 
     def restore(self) -> None:
@@ -145,8 +145,8 @@ class FaultProxy:
         listener, self._listener = self._listener, None
         assert self._loop is not None
         if listener is not None:
-            # Python 3.11 forgets, unclosed, what it has accepted when the server closes a moment later: first nothing
-            # more is accepted, then what was has these turns of the loop to become a connection.
+            # If the server closes a moment after it has accepted a connection, Python 3.11 forgets it, unclosed. So
+            # stop accepting first, and give accepted connections these turns of the loop to be set up.
             self._loop.remove_reader(listener)
             for _ in range(_ACCEPT_TURNS):
                 await asyncio.sleep(0)
@@ -256,7 +256,7 @@ class FaultProxy:
         if fault is not None and kind in (EventFault.DELAY, EventFault.SILENCE):
             await self._pause(fault.seconds)
         elif kind == EventFault.LOSE:
-            # A bookmark would not be missed, and the one that ends the initial events never comes twice.
+            # A lost bookmark has no effect, but the bookmark that ends the initial events never comes twice.
             if b'"type":"BOOKMARK"' in line[:200]:
                 await response.write(line)
             return True

@@ -1,4 +1,4 @@
-"""The API servers that plans are played on, and what can be done to them: the embedded one, and a real one."""
+"""The API servers that plans are played on, and what can be done to them: the embedded server and a real server."""
 
 from __future__ import annotations
 

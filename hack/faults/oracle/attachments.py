@@ -1,7 +1,7 @@
-"""What docs/tfjob.md and docs/gang.md promise of a TensorBoard and of a PodGroup; the oracle's own reading of them.
+"""The promises of docs/tfjob.md and docs/gang.md about a TensorBoard and a PodGroup, as the oracle reads them.
 
-`AttachmentChecker` says what must never happen to them, `check_attachments` what must be so at the end. Both hold for
-what belongs to a job; foreign objects, which have its name and belong to no job, must not be touched at all.
+`AttachmentChecker` finds states that must never occur, `check_attachments` states that are wrong at the end. Both check
+the objects of a job; foreign objects, which have such a name and belong to no job, must not be touched at all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PASSED_ON = {
     _KUBERNETES: {"priorityClass": "priorityClassName"},
 }
 _PASSED_ON_TO_OTHERS = {"minResources": "minResources", "scheduleTimeoutSeconds": "scheduleTimeoutSeconds"}
-"""What of a job's schedulingPolicy its PodGroup has, and how that is called there."""
+"""The fields of a job's schedulingPolicy that its PodGroup has, and their names there."""
 
 
 class AttachmentChecker:
@@ -57,7 +57,7 @@ class AttachmentChecker:
 
     @staticmethod
     def give_reasons(job: JobHistory) -> None:
-        """What the operator may do from here on, as far as it goes by the job as it is now."""
+        """Note the actions that the operator may take from here on, as far as they follow from the job as it is now."""
         for one in job.attachments.values():
             if job.gone or job.obj["metadata"].get("deletionTimestamp"):
                 one.reasons.add("job deleted")
@@ -124,7 +124,7 @@ class AttachmentChecker:
 
 
 def check_attachments(job: JobHistory, journal: Journal) -> Iterator[Violation]:
-    """What is not as it has to be at the end, of a job that is there, and not on its way out."""
+    """Yield what is wrong at the end with the attachments of a job that exists and is not being deleted."""
     for one in job.attachments_of(*_TENSORBOARD, "PodGroup"):
         if one.deleting:
             yield Violation("stuck", job.name, f"{_called(one)} is being deleted and does not go")
@@ -145,7 +145,7 @@ def _check_tensorboard(job: JobHistory) -> Iterator[tuple[str, str]]:
             yield "wrong", "its status tells of a TensorBoard that it has not"
         return
     for kind in _TENSORBOARD:
-        # One that is suspended keeps what it has, and gets no more.
+        # A suspended TensorBoard keeps its objects, and gets no more.
         if not job.attachments_of(kind) and (job.verdict or not job.suspended):
             yield "lost", f"its TensorBoard has no {kind.lower()}"
     yield from _check_tensorboard_is_as_asked(job, wanted)
@@ -164,7 +164,7 @@ def _check_tensorboard_is_as_asked(job: JobHistory, wanted: Json) -> Iterator[tu
         [container] = one.spec["template"]["spec"]["containers"]
         arguments = container.get("command") or ()
         image, named = container["image"], {(spec.get("tensorBoard") or {}).get("image") for spec in job.specs}
-        # Which image it is if none is named, the operator's options say; it is none that was named before.
+        # If the job names no image, the operator's options decide; it must not be an image that was named before.
         if wanted.get("image", image) != image or ("image" not in wanted and image in named):
             yield "wrong", f"its TensorBoard runs {image} and should run {wanted.get('image')}"
         if f"--logdir={wanted['logDir']}" not in arguments:
@@ -186,7 +186,7 @@ def _check_gang(job: JobHistory, journal: Journal) -> Iterator[tuple[str, str]]:
         yield "lost", "it has no PodGroup"
     asked, total = _asked(job, job.spec), _total(job, job.spec)
     done = len({key for key in job.completed() | job.failed() if key[1] < job.size(key[0])})
-    # Replicas that have ended need no room, but as long as no other one does, nobody makes the PodGroup smaller.
+    # Replicas that have ended need no room, but the PodGroup becomes smaller only when other replicas need no room.
     fewest = asked if asked > total else min(asked, total - done)
     policy = _policy(job.spec)
     for one in groups:
@@ -203,7 +203,7 @@ def _check_gang(job: JobHistory, journal: Journal) -> Iterator[tuple[str, str]]:
 
 
 def _check_sum(group: AttachmentHistory, members: int) -> Iterator[tuple[str, str]]:
-    """Nobody has ever said what the gang needs, so it is what its members ask for, who all ask for the same."""
+    """Check the sum where the job has never set the gang's needs: all its members request the same."""
     cpu = str((group.spec.get("minResources") or {}).get("cpu") or "0")
     millis = int(cpu.removesuffix("m")) * (1 if cpu.endswith("m") else 1000)
     if millis != members * int(CPU.removesuffix("m")):

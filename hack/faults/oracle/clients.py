@@ -25,7 +25,7 @@ a job that restarts. This is corrected here.
 
 
 def misled_clients(before: Sequence[Json], status: Json) -> Iterator[str]:
-    """What clients read otherwise in a status than with the Go operator's conditions, which were `before` until now."""
+    """Yield what clients read differently in a status than from the Go operator's conditions, so far `before`."""
     conditions = status.get("conditions") or []
     reference = {**status, "conditions": peer_conditions(before, conditions)}
     for client, rule in RULES.items():
@@ -117,7 +117,7 @@ def by_kstatus(status: Json) -> str:
 
 
 def kstatus_of(job: Json) -> str:
-    """What kstatus says of a whole job: as of its conditions, but for a job whose newest spec was not observed."""
+    """Return kstatus' result for a whole job: by its conditions, unless the job's newest spec was not observed."""
     status: Json = job.get("status") or {}
     generation = job["metadata"].get("generation")
     observed = status.get("observedGeneration", generation)

@@ -1,6 +1,6 @@
-"""Judges what the conditions of a job tell people and programs, at each status: docs/tfjob.md, "What its states mean".
+"""Judges the conditions of a job, for people and programs, at each status: docs/tfjob.md, "What its states mean".
 
-Reasons are the Go operator's, on which programs rely. Of messages only that is asked which the page says of them.
+Reasons are the Go operator's, on which programs rely. Messages are checked only for what the page promises of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hack.faults.oracle.history import JobHistory, conditions_in
 Json = dict[str, Any]
 
 _STATES = ("Created", "Running", "Restarting", "Succeeded", "Failed", "Suspended")
-"""What `kubectl get tfjobs` may show as State."""
+"""The values that `kubectl get tfjobs` may show as State."""
 
 _OTHER_REASONS = {"Failed": ("ProgressDeadlineExceeded", "TFJobInvalid")}
 _NOT_RUNNING = ("Succeeded", "Failed")
@@ -23,7 +23,7 @@ _TIMES = ("lastUpdateTime", "lastTransitionTime")
 
 
 def check_conditions(job: JobHistory, before: Json | None) -> Iterator[str]:
-    """What is wrong with the conditions of a job, whose status was another one `before`."""
+    """Yield what is wrong with the conditions of a job, whose status was different `before`."""
     every = conditions_in(job.status)
     old = {one["type"]: one for one in conditions_in((before or {}).get("status") or {})}
     if not every or list(old.values()) == every:
@@ -82,7 +82,7 @@ def _check_texts(job: JobHistory) -> Iterator[str]:
 
 
 def check_failure(job: JobHistory) -> Iterator[str]:
-    """What is wrong with the message of a job that has just failed: one for a replica names it and its exit code."""
+    """Yield what is wrong with the message of a job that has just failed: for a replica it has name and exit code."""
     message = job.conditions()["Failed"]["message"]
     failed = [pod for pod in job.pods.values() if pod.failed_for_good(job.policy(pod.replica[0]))]
     if " failed because " not in message or job.stopped_by_limit or not failed:

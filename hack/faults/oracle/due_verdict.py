@@ -1,4 +1,4 @@
-"""What a job must have by now, Succeeded or Failed, by its spec and what its replicas have done."""
+"""The verdict that a job must have by now, Succeeded or Failed, by its spec and what its replicas have done."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hack.faults.oracle.verdicts import waits_for_leaders
 
 
 def due_verdict(job: JobHistory) -> str:
-    """What the job must have by now, if it must have ended."""
+    """Return the verdict that the job must have by now, if it must have ended."""
     completed = job.completed()
     present = [kind for kind in job.spec["tfReplicaSpecs"] if job.size(kind)]
     chiefs = [kind for kind in present if kind in CHIEFS]

@@ -12,7 +12,7 @@ from hack.faults.oracle.history import JobHistory
 
 
 def check_counts_at_end(job: JobHistory) -> Iterator[str]:
-    """What is wrong with them."""
+    """Yield what is wrong with the counts."""
     statuses = job.status.get("replicaStatuses") or {}
     for kind in job.spec["tfReplicaSpecs"]:
         phases = [_phase(job, kind, index) for index in range(job.size(kind))]
@@ -39,7 +39,7 @@ def check_counts_at_end(job: JobHistory) -> Iterator[str]:
 
 
 def _phase(job: JobHistory, kind: str, index: int) -> str:
-    """What a replica has come to; ? if its pod goes or is lost, which a status may tell in more than one way."""
+    """Return the last phase of a replica; ? if its pod goes or is lost, for which a status has several right values."""
     key = (kind, index)
     if key in job.completed():
         return "Succeeded"

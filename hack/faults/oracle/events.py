@@ -1,4 +1,4 @@
-"""Judges the events of a job that nothing disturbed: each change of its state is one, too (docs/tfjob.md)."""
+"""Judges the events of a job that nothing disturbed: each change of its state has an event (docs/tfjob.md)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hack.faults.oracle.replay import replay
 Json = dict[str, Any]
 
 _ONE_EACH = ("TFJobSucceeded", "TFJobFailed", "TFJobSuspended", "TFJobResumed", "TFJobAdmitted", "TFJobQueued")
-"""What is told once for each time that it happens."""
+"""Reasons of events that are sent once for each time that the thing happens."""
 
 _MOST_EXITS = 5
 _MOST_IN_PLACE = 10
@@ -29,7 +29,7 @@ class Told(NamedTuple):
 
 
 def check_events(journal: Journal, told: Sequence[Told]) -> list[Violation]:
-    """What is wrong with the events about all jobs of a journal."""
+    """Return what is wrong with the events about all jobs of a journal."""
     jobs, _ = replay(journal)
     found = []
     for name in dict.fromkeys(job.name for job in jobs):
@@ -70,7 +70,7 @@ def _of_states(changes: Sequence[tuple[str, str, str]], told: Sequence[Told]) ->
 
 
 def _of_exits(jobs: Sequence[JobHistory], told: Sequence[Told]) -> Iterator[str]:
-    """Each program that failed while its job went on, or ended it, is told of by its exit code."""
+    """Check that each program that failed while its job went on, or ended it, has an event with its exit code."""
     for job in jobs:
         for pod in (pod for pod in job.pods.values() if pod.exit_code and not pod.infrastructure and not pod.stopped):
             told_of = any(one.message.endswith(f".{pod.name} exited with code {pod.exit_code}") for one in told)
@@ -79,7 +79,7 @@ def _of_exits(jobs: Sequence[JobHistory], told: Sequence[Told]) -> Iterator[str]
 
 
 def _of_restarts_in_place(jobs: Sequence[JobHistory], told: Sequence[Told]) -> Iterator[str]:
-    """Each of a job's first restarts in place that its status has counted is told of, and none twice."""
+    """Check that a job's first restarts in place that its status has counted have exactly one event each."""
     messages = Counter(one.message for one in told if one.reason == "RestartedInPlace")
     pods = [pod for job in jobs for pod in job.pods.values()]
     if sum(pod.in_place for pod in pods) > _MOST_IN_PLACE:

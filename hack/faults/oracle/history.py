@@ -45,7 +45,7 @@ class PodHistory:
     noted_in_place: int = 0
     """How many of these the job's status had counted."""
     silent: bool = False
-    """Whether it tells of no container: then nobody can know what no status has counted."""
+    """Whether its status contains no container: then nobody can know a restart that no job's status has counted."""
     exit_code: int | None = None
     infrastructure: bool = False
     deleting: bool = False
@@ -54,7 +54,7 @@ class PodHistory:
     replaced: bool = False
     """Whether its replica has had another pod since."""
     started: bool = False
-    """Whether the job's status told, when the pod was taken, that the replica had started, and with this very pod."""
+    """Whether the job's status showed, when the pod was taken, that the replica had started, and with this very pod."""
     ended_well: bool = False
     ended_before_deletion: bool = False
     """Whether it had failed when its deletion was first seen."""
@@ -63,7 +63,7 @@ class PodHistory:
     stopped: bool = False
     """Whether it was given a deadline."""
     runs_on: bool = False
-    """Whether its program has ended, and a sidecar runs on; `phase` is that of the program then, and later."""
+    """Whether its program has ended, and a sidecar runs on; `phase` is the program's phase then, and later."""
     reasons: set[str] = field(default_factory=set)
     """Why the operator may delete it."""
 
@@ -161,7 +161,7 @@ class JobHistory:
         self.peer_conditions: list[Json] = []
         """The conditions that it would have now with the Go operator."""
         self.network = ""
-        """What its first object was made for; empty before that."""
+        """The network that its first object was made for; empty before its first object."""
 
     @property
     def spec(self) -> Json:
@@ -185,7 +185,7 @@ class JobHistory:
 
     @property
     def clean_policy(self) -> str:
-        """What is cleaned up at its end; empty: what runs is stopped, and nothing that has run is deleted."""
+        """Return its cleanPodPolicy; empty: running programs are stopped, and pods that have run are not deleted."""
         return str(self.run_policy.get("cleanPodPolicy") or "")
 
     @property
@@ -213,7 +213,7 @@ class JobHistory:
 
     @property
     def job_restarts(self) -> int:
-        """How often all replicas have been restarted together, as the status tells."""
+        """Return how often all replicas have been restarted together, according to the status."""
         return int(self.status.get("jobRestarts", 0))
 
     @property
@@ -246,7 +246,7 @@ class JobHistory:
 
     @property
     def has_released_all(self) -> bool:
-        """Whether it is suspended, or waits in its queue, as its status tells."""
+        """Whether it is suspended, or waits in its queue, according to its status."""
         return self.holds("Suspended") or self.conditions().get("Admitted", {}).get("status") == "False"
 
     def living(self, key: ReplicaKey | None = None) -> list[PodHistory]:
@@ -258,7 +258,7 @@ class JobHistory:
         return [one for one in self.attachments.values() if one.kind in kinds and not one.gone]
 
     def counts(self) -> dict[ReplicaKey, int]:
-        """The restarts that the status tells, by replica."""
+        """Return the restarts that the status counts, by replica."""
         return {
             (kind, int(index)): int(count)
             for kind, status in (self.status.get("replicaStatuses") or {}).items()
@@ -266,15 +266,15 @@ class JobHistory:
         }
 
     def completed(self) -> set[ReplicaKey]:
-        """The replicas that the status tells to have completed."""
+        """Return the replicas that have completed, according to the status."""
         return self._index_set("completedIndexes")
 
     def failed(self) -> set[ReplicaKey]:
-        """The replicas that the status tells to have failed for good."""
+        """Return the replicas that have failed for good, according to the status."""
         return self._index_set("failedIndexes")
 
     def started(self) -> set[ReplicaKey]:
-        """The replicas that the status tells to have started."""
+        """Return the replicas that have started, according to the status."""
         return self._index_set("startedIndexes")
 
     def most_restarts(self, key: ReplicaKey) -> int:
@@ -314,7 +314,7 @@ class JobHistory:
         return in_place + len(failed) * (2 if self.has_had_scope("Job") else 1)
 
     def most_job_restarts(self) -> int:
-        """How many restarts of all replicas its history can account for: each follows a loss since the one before."""
+        """Return how many restarts of all replicas its history can account for: a loss precedes each restart."""
         lost = {pod.number for pod in self.pods.values() if pod.lost(self.policy(pod.replica[0]))}
         return next(number for number in itertools.count() if not self.has_had_scope("Job") or number not in lost)
 

@@ -1,7 +1,7 @@
 """Judges how a played history ended: whether each job is exactly what its own history allows.
 
-`replay` finds what must never happen; here is what must be so at the end, when no fault is injected any more, every pod
-that was made runs, and the operator has had time to compare all jobs with what exists.
+`replay` finds violations that must never happen; this module checks the end, when faults are no longer injected, every
+pod that was made runs, and the operator has had time to compare all jobs with what exists.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 
 def judge(journal: Journal, *, finished: bool = False) -> tuple[list[Violation], list[Violation]]:
-    """What must never have happened, and what is not (or not yet) as it has to be at the end.
+    """Return violations that must never have happened, and things that are not (or not yet) right for the end.
 
     With `finished` every pod has been let succeed, so every job must have ended.
     """
@@ -38,7 +38,7 @@ def judge(journal: Journal, *, finished: bool = False) -> tuple[list[Violation],
 
 
 def _ownerless(journal: Journal, jobs: dict[str, str]) -> list[Violation]:
-    """What belongs to none of these jobs (names by UID). A TensorBoard's pod belongs to its Deployment."""
+    """Find objects that belong to none of these jobs (names by UID). A TensorBoard's pod belongs to its Deployment."""
     there: dict[str, Json] = {}
     for entry in journal.entries:
         if entry.kind != "TFJob":
@@ -50,7 +50,7 @@ def _ownerless(journal: Journal, jobs: dict[str, str]) -> list[Violation]:
     deployments = {uid for uid, obj in there.items() if obj["kind"] == "Deployment"}
     found = []
     for uid, obj in there.items():
-        # What a user has taken from a job that is gone by now waits for another one of that name.
+        # An object that a user has taken from a job that is gone by now waits for another job of that name.
         if uid in journal.foreign_objects or (uid in journal.orphaned and _job_name(obj) not in names):
             continue
         owners = {one["uid"] for one in obj["metadata"].get("ownerReferences") or ()}
@@ -143,14 +143,14 @@ class _End:
         if not status.get("completionTime"):
             self._say("wrong", "it has ended without a completionTime")
         for kind, replicas in (status.get("replicaStatuses") or {}).items():
-            # What ran at a failure counts as active where a policy is set, as with the Go operator.
+            # Replicas that ran at a failure count as active where a policy is set, as with the Go operator.
             keeps_count = job.verdict == "Failed" and job.clean_policy
             most = len({pod.replica for pod in job.pods.values() if pod.replica[0] == kind}) if keeps_count else 0
             if not 0 <= replicas.get("active", 0) <= most:
                 self._say("wrong", f"it has {job.verdict}, and {replicas['active']} {kind} are active")
 
     def _is_time_over(self) -> bool:
-        """Whether the job should have been deleted. A completion that a wrong clock has told of may lie ahead."""
+        """Whether the job should have been deleted. By a wrong clock its completionTime may lie ahead."""
         ttl, ended = self._job.run_policy.get("ttlSecondsAfterFinished"), self._job.status.get("completionTime")
         if ttl is None:
             return False
@@ -230,7 +230,7 @@ class _End:
             self._say("wrong", "it has no startTime")
 
     def _check_replica(self, kind: str, index: int) -> str:
-        """What one replica is doing; complains unless it is running or done."""
+        """Return what one replica is doing; complain unless it is running or done."""
         job, key = self._job, (kind, index)
         pods = [pod for pod in job.living(key) if not pod.deleting]
         over = key in job.completed() or self._has_failed_for_good(key)
@@ -257,7 +257,7 @@ class _End:
         return pods[0].phase
 
     def _has_failed_for_good(self, key: tuple[str, int]) -> bool:
-        """Whether the status says so, of a worker that the job can do without."""
+        """Whether the status shows it, for a worker that the job can do without."""
         return key[0] == "Worker" and goes_on_without(self._job.spec) and key in self._job.failed()
 
     def _check_tally(self, kind: str, tally: list[str]) -> None:

@@ -14,7 +14,7 @@ _HOST = "kubernetes.io/hostname"
 
 
 def moves(job: JobHistory, pod: PodHistory) -> bool:
-    """Whether a running pod may be deleted for its node: it has been told to be slow, or has failed three times."""
+    """Return whether a running pod may be deleted for its node: the status calls it slow, or it failed three times."""
     if job.run_policy.get("onStraggler") != "Restart":
         return False
     told = job.conditions().get("Straggling", {})
@@ -23,7 +23,7 @@ def moves(job: JobHistory, pod: PodHistory) -> bool:
 
 
 def check_nodes(job: JobHistory, pod: PodHistory, obj: Json) -> Iterator[str]:
-    """What is wrong with the nodes that a new pod avoids: those that the status says, and those that failed it."""
+    """Yield what is wrong with the nodes that a new pod avoids: nodes in the status, and nodes that failed it."""
     noted: Json = job.status.get("nodeFailures") or {}
     told = {key.partition("/")[2] for key, count in noted.items() if key.startswith(f"{_name(pod)}/")}
     told = {node for node in told if noted[f"{_name(pod)}/{node}"] >= _IN_A_ROW}

@@ -1,7 +1,7 @@
-"""What docs/tfjob.md promises of `spec.network`; the oracle's own reading of it.
+"""The promises of docs/tfjob.md about `spec.network`, as the oracle reads them.
 
-All that is ever made for a job is of one network: that which the job asks for, else that of the first object. A job of
-which nothing is left, without a status that says that it was started, begins anew: nobody can know what it had. A
+All objects of a job are of one network: the network that the job requests, else the network of its first object. A job
+without objects, whose status does not show that it was started, begins anew: its earlier network can't be known. A
 service of PerJob belongs to no replica; its `replica` is None in the histories.
 """
 
@@ -26,7 +26,7 @@ def is_service_of_job(job: JobHistory, obj: Json) -> bool:
 
 
 def check_new_pod(job: JobHistory, pod: Json, complain: Complain) -> None:
-    """A pod of the job was made: its names and those that it is told have to be of the job's network."""
+    """Check a new pod of the job: its names, and the names in its environment, have to be of the job's network."""
     name, spec = str(pod["metadata"]["name"]), pod.get("spec") or {}
     subdomain = str(spec.get("subdomain") or "")
     _note(job, f"pod {name}", PER_JOB if subdomain else PER_REPLICA, complain)
@@ -46,7 +46,7 @@ def check_new_service(job: JobHistory, service: ServiceHistory, complain: Compla
 
 
 def check_services(job: JobHistory, key: ReplicaKey, pods: int, *, needed: bool) -> Iterator[tuple[str, str]]:
-    """What is wrong with the services of one replica, as (kind, text), at the end."""
+    """Yield what is wrong with the services of one replica, as (kind, text), at the end."""
     kind, index = key
     services = [one for one in job.services.values() if one.replica in (key, None) and not one.gone]
     if pods > 1 or len(services) > 1:
@@ -56,7 +56,7 @@ def check_services(job: JobHistory, key: ReplicaKey, pods: int, *, needed: bool)
 
 
 def check_record(job: JobHistory) -> Iterator[tuple[str, str]]:
-    """What is wrong with the status, at the end: a new leader has nothing else to go by once all objects are gone."""
+    """Yield what is wrong with the status, at the end: when all objects are gone, a new leader has only the status."""
     told = job.status.get("network")
     if job.network and told != (PER_JOB if job.network == PER_JOB else None):
         yield "lost", f"its network is {job.network}, and the status tells {told!r}"
@@ -64,7 +64,7 @@ def check_record(job: JobHistory) -> Iterator[tuple[str, str]]:
 
 def _note(job: JobHistory, what: str, network: str, complain: Complain) -> None:
     objects = sum(not one.gone for one in job.pods.values()) + sum(not one.gone for one in job.services.values())
-    if objects == 1 and not job.status.get("startTime"):  # the new one alone
+    if objects == 1 and not job.status.get("startTime"):  # the new object alone
         job.network = ""
     for said, expected in (("asks for", job.spec.get("network")), ("was started with", job.network)):
         if expected and expected != network:

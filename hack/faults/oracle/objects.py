@@ -1,4 +1,4 @@
-"""What the oracle reads of objects: whose they are, and what the status of a pod says."""
+"""The parts of objects that the oracle reads: the owner, and the status of a pod."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def number_in(obj: Json, annotation: str) -> int:
 
 
 def note_status(pod: PodHistory, obj: Json) -> None:
-    """Add what the status of a pod says to its history."""
+    """Add the status of a pod to its history."""
     status = obj.get("status") or {}
     pod.node = str((obj.get("spec") or {}).get("nodeName") or "")
     phase = str(status.get("phase") or "Pending")

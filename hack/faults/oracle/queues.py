@@ -1,9 +1,9 @@
-"""What docs/kueue.md promises of a job in a queue where the operator drives Workloads; the oracle's own reading of it.
+"""The promises of docs/kueue.md about a job in a queue where the operator drives Workloads, as the oracle reads them.
 
-No quota is overdrawn: of each pod set no more pods take room than the job's one Workload has quota for, at any moment.
-From that follows the rest: no pod before the admission, and no quota given back, by whatever write, before the last pod
-of an evicted, changed, suspended or ended job is gone. `QueueChecker` says what must never happen, `check_queue` what
-must be so at the end.
+Quota is never overdrawn: at any moment, of each pod set only so many pods take room as the job's single Workload has
+quota for. The other rules follow from this rule: pods exist only after the admission, and writes never give quota
+back before the last pod of an evicted, changed, suspended or ended job is gone. `QueueChecker` finds states that must
+never occur, `check_queue` states that are wrong at the end.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class QueueChecker:
         self.give_reasons(job)
 
     def give_reasons(self, job: JobHistory) -> None:
-        """What the operator may do from here on, with Workloads and with pods."""
+        """Note the actions that the operator may take from here on, with Workloads and with pods."""
         for one in job.attachments_of("Workload"):
             if job.gone or job.obj["metadata"].get("deletionTimestamp"):
                 one.reasons.add("job deleted")
@@ -118,7 +118,7 @@ class QueueChecker:
             say("wrong", "can be deleted while pods run")
 
     def _check_change(self, job: JobHistory, one: AttachmentHistory, before: Json) -> None:
-        """What Kueue's webhook refuses, which is not there in a plan."""
+        """Check the rules of Kueue's webhook, which plans do not have."""
         old = AttachmentHistory(one.uid, one.kind, before)
         if not _holds(old, "QuotaReserved"):
             return
@@ -144,7 +144,7 @@ class QueueChecker:
 
 
 def check_queue(job: JobHistory) -> Iterator[Violation]:
-    """What is not as it has to be at the end, of a job that is there, and not on its way out."""
+    """Yield what is wrong at the end with the queue of a job that exists and is not being deleted."""
     for kind, text in _check(job):
         yield Violation(kind, job.name, text)
 
@@ -213,7 +213,7 @@ def _check_asked(job: JobHistory, one: AttachmentHistory) -> Iterator[tuple[str,
 
 
 def _ended(job: JobHistory) -> Counter[str]:
-    """How many replicas of each set have ended for good, as the status tells."""
+    """Return how many replicas of each set have ended for good, according to the status."""
     return Counter(key[0].lower() for key in job.completed() | job.failed() if key[1] < job.size(key[0]))
 
 
@@ -237,7 +237,7 @@ def _check_told(job: JobHistory, one: AttachmentHistory, told: Json) -> Iterator
 
 
 def _missing(job: JobHistory, pod: Json) -> Iterator[str]:
-    """What of its job's admission a new pod has not got."""
+    """Yield each part of its job's admission that a new pod lacks."""
     spec, labels = pod["spec"], pod["metadata"].get("labels") or {}
     one = _workload(job)
     checks = [] if one is None else (one.obj.get("status") or {}).get("admissionChecks") or ()

@@ -9,7 +9,7 @@ from hack.faults.oracle.moved import moves
 
 
 def give_reasons_to(job: JobHistory, child: PodHistory | ServiceHistory) -> None:
-    """Note what the operator may delete from now on, as far as it goes by the job as it is now."""
+    """Note whether the operator may delete the child from now on, as far as the job's present state decides it."""
     if job.gone or job.obj["metadata"].get("deletionTimestamp"):
         child.reasons.add("job deleted")
     if job.suspended:
@@ -27,7 +27,7 @@ def give_reasons_to(job: JobHistory, child: PodHistory | ServiceHistory) -> None
 
 
 def note_doubles(job: JobHistory, replica: ReplicaKey, doubles: Collection[str]) -> None:
-    """Note that of two pods of a replica the less advanced goes, of two services either; `doubles` are UIDs."""
+    """Note that the less advanced of two pods (or two services) of a replica goes; `doubles` are UIDs."""
     pods = job.living(replica)
     if any(one.uid in doubles for one in pods):
         for pod in pods:

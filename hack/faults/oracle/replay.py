@@ -80,7 +80,7 @@ class _Reader:
         return next((job for job in self.jobs.values() if owner in job.attachments), None)
 
     def _foreign_object(self, entry: Entry) -> None:
-        """An object that has a name that a job needs, and belongs to no job: nobody may touch it."""
+        """Check an object that has a name that a job needs, and belongs to no job: only its maker may touch it."""
         first = self._foreign_objects.setdefault(entry.uid, entry.version)
         touched = entry.what == "DELETED" and entry.uid not in self._journal.deleted_by_plan
         if (touched or (entry.what == "MODIFIED" and entry.version != first)) and self._journal.is_whole_at(
@@ -148,7 +148,7 @@ class _Reader:
             self._complain("lost", job, "the job was deleted, and nobody asked for it")
 
     def _give_reasons(self, job: JobHistory) -> None:
-        """What the operator may do from now on, also to objects that come a moment later: it may act on old state."""
+        """Note what the operator may do now, and to objects that come a moment later: it may act on old state."""
         children: list[PodHistory | ServiceHistory] = [pod for pod in job.pods.values() if not pod.replaced]
         children += [one for one in job.services.values() if not one.gone]
         for child in children:
@@ -280,7 +280,7 @@ class _Reader:
     def _deleted(self, job: JobHistory, pod: PodHistory) -> None:
         if pod.uid in self._journal.deleted_by_plan:
             pod.deleted_by_plan = True
-            # Of a pod that was lost before anything was written about it nobody can know, least of all a new leader.
+            # If a pod was lost before a status recorded it, the operator can't know of it, least of all a new leader.
             pod.started = pod.replica in job.started() and job.counts().get(pod.replica, 0) >= pod.base
             pod.started = pod.started and pod.number == job.job_restarts
             if not pod.started:
@@ -300,7 +300,7 @@ class _Reader:
             self._complain("wrong", job, f"pod {pod.name} was stopped, although its job has succeeded")
 
     def _reopen(self, job: JobHistory, successor: PodHistory) -> None:
-        """A pod was lost that alone told of the loss before it: whatever excuses the one excuses the other, too."""
+        """Give reasons anew: only the lost pod showed the loss before it, so one excuse applies to both."""
         before = [pod for pod in job.pods.values() if pod.replica == successor.replica and pod is not successor]
         for pod in before[-1:]:
             pod.replaced = False

@@ -1,4 +1,4 @@
-"""Judges what a job's status says of its time, at the end: docs/usage.md. `hack.usage_plans` judges each second."""
+"""Judges the time in a job's status at the end, by docs/usage.md. `hack.usage_plans` judges each second."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hack.faults.oracle.history import JobHistory
 from hack.faults.oracle.queues import is_held
 
 _INEXACT = 2.0
-"""Seconds: timestamps are of whole ones."""
+"""Seconds: timestamps are of whole seconds."""
 
 _INEXACT_CPU = 0.001
 
 
 def check_usage(job: JobHistory, journal: Journal) -> Iterator[str]:
-    """What is wrong with it: each second is in one phase, and phase and amounts are those of a job at rest."""
+    """Yield what is wrong: each second is in one phase, and at rest phase and amounts are right for the job."""
     usage = job.status.get("usage")
     if not usage:
         return  # of a job that an older operator has led
@@ -42,7 +42,7 @@ def check_usage(job: JobHistory, journal: Journal) -> Iterator[str]:
 
 
 def _requested_cpu(job: JobHistory, journal: Journal) -> float:
-    """What the pods request whose programs run; only as scenarios say it, in thousandths."""
+    """Return the CPU requests of pods whose programs run; only in the form of scenarios, in thousandths."""
     running = {pod.uid for pod in job.living() if pod.phase == "Running" and not pod.runs_on}
     last = {entry.uid: entry.obj for entry in journal.entries if entry.uid in running}
     asked = [

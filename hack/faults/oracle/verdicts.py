@@ -42,7 +42,7 @@ def waits_for_leaders(spec: Json, present: Collection[str]) -> bool:
 def why_failed(job: JobHistory, clock_stepped: bool) -> bool:
     """Whether a replica, too many workers, too many failures or too much time are a reason, by any spec it has had."""
     if job.conditions()["Failed"].get("reason") == "TFJobInvalid":
-        # Of pods that no status tells of, a new process with an older list of them can't know.
+        # A new process with an older list can't know of pods that are in no status.
         return "startTime" not in job.status and any(map(makes_no_sense, job.specs))
     well = {pod.replica for pod in job.pods.values() if pod.ended_well}
     failed = _may_have_failed(job)

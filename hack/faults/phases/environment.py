@@ -1,4 +1,4 @@
-"""What operators live in while a plan is played (processes, network, clocks, API server), and what befalls it."""
+"""The environment of operators while a plan is played (processes, network, clocks, API server), and its faults."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hack.faults.simulation.cluster import ClusterSimulator
 
 
 class Stopped(Exception):
-    """The plan was not played to its end, because it was told to stop."""
+    """The plan was not played to its end, because it was stopped."""
 
 
 @dataclass
 class Environment:
-    """For one thread. What waits in here raises Stopped soon after `end` is set."""
+    """For one thread. A method that waits raises Stopped soon after `end` is set."""
 
     server: Server
     injector: FaultInjector
@@ -32,7 +32,7 @@ class Environment:
     _stepped: float = 0.0
 
     def do(self, step: Step) -> str:
-        """Do what a step says; the result, for people."""
+        """Do a step; return the result, for people."""
         match step.act:
             case Act.KILL_OPERATOR | Act.PAUSE_OPERATOR:
                 return self._do_to_operator(step)

@@ -1,4 +1,4 @@
-"""Waits until a plan has come to rest: the oracle finds nothing wrong, and nothing is written any more."""
+"""Waits until a plan has come to rest: the oracle finds nothing wrong, and all writes have ended."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Rest:
     patience: float
 
     def wait(self, *, finished: bool) -> list[Violation]:
-        """Until the oracle finds no violation; what it still finds when patience ends, or what can't be undone.
+        """Wait until the oracle finds no violation. Return violations that are left at the end, or can't be undone.
 
         With `finished` all programs succeed, and every job has to end.
         """

@@ -1,1 +1,1 @@
-"""What a seed decides: jobs, steps and faults. Pure."""
+"""The decisions of a seed: jobs, steps and faults. Pure."""

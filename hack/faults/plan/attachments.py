@@ -1,7 +1,7 @@
 """A job's attachments are its TensorBoard and its PodGroup. This decides which jobs have them, and their steps. Pure.
 
-It has a random generator of its own. So the jobs, steps and faults that a seed had before there were attachments are
-still there, in their order, with these steps in between.
+It has a random generator of its own. So each seed keeps the jobs, steps and faults that it had before there were
+attachments, in their order, with these steps in between.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Json = dict[str, Any]
 _Acts = tuple[tuple[Act, int], ...]
 
 GANG_SCHEDULERS = ("volcano", "coscheduler")
-"""What `--gang-scheduler-name` may be: one of each kind."""
+"""The values of `--gang-scheduler-name` in plans: a scheduler of each kind."""
 
 CPU = "250m"
-"""What each replica of a gang asks for."""
+"""The CPU request of each replica of a gang."""
 
 
 JOB_SERVICE = "JobService"
@@ -31,7 +31,7 @@ JOB_SERVICE = "JobService"
 class Attachments:
     """Which attachments there are: the gang scheduler of all jobs, "" if there is none, and whether any TensorBoard.
 
-    With `queues` there is a Kueue, and the operator drives Workloads; no seed has it.
+    With `queues` there is a Kueue, and the operator drives Workloads; seeds never have it.
     """
 
     gang: str = ""
@@ -99,7 +99,7 @@ def _tensorboard(rng: random.Random) -> Json:
 
 
 def _steps_of(rng: random.Random, job: int, acts: _Acts, kinds: Sequence[str]) -> Iterator[Step]:
-    """What happens to an attachment; objects of `kinds` are deleted, lose their owner, or find their name in use."""
+    """Yield steps for an attachment; objects of `kinds` are deleted, lose their owner, or find their name in use."""
     choices = dict((*acts, *_OWNERSHIP_ACTS))
     for _ in range(rng.randint(2, 6)):
         [act] = rng.choices(list(choices), weights=list(choices.values()))

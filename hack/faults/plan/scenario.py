@@ -1,4 +1,4 @@
-"""What is played for a seed: jobs, what happens to them and around them, and the faults meanwhile. Pure.
+"""The scenario of a seed: jobs, what happens to them and around them, and the faults meanwhile. Pure.
 
 A scenario names replicas by a number between 0 and 1 (`pick`), because which pods there are when a step comes depends
 on the operator. The same seed always gives the same scenario.
@@ -54,10 +54,10 @@ class Scenario:
 
 
 def make_scenario(seed: int, profile: Profile, *, plain: bool = False) -> Scenario:
-    """The scenario of a seed; a `plain` one has no attachments, sidecars or stalls, its replicas restart one by one."""
+    """Return a seed's scenario; if `plain`, without attachments, sidecars, stalls, and replicas restart one by one."""
     rng = random.Random(f"scenario {seed}")
     jobs = tuple(_shape(rng, number, profile) for number in range(rng.choice((1, 2, 2, 3, 4))))
-    # What was added later has a generator of its own, so that older seeds keep their steps.
+    # Parts that were added later have a generator of their own, so that older seeds keep their steps.
     later = random.Random(f"later {seed}")
     jobs = tuple(_with_thresholds(later, shape) for shape in jobs)
     unset = random.Random(f"unset {seed}")

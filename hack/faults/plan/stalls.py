@@ -13,7 +13,7 @@ from dataclasses import replace
 from hack.faults.plan.steps import Act, JobShape, Profile, Step
 
 _DEADLINES = (40, 60, 100)
-"""Seconds of the operators' time: two real ones at least, in which a busy machine reports a few times."""
+"""Seconds of the operators' time: at least two real seconds, in which a busy machine reports a few times."""
 
 _REAL_DEADLINES = (30, 31, 33)
 """Where timestamps are real: the least that there is, and little more."""

@@ -1,4 +1,4 @@
-"""What scenarios are made of: jobs, steps, and what an API server allows. Values only."""
+"""The parts of scenarios: jobs, steps, and what an API server allows. Values only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ QUEUE_LABEL, PRIORITY_LABEL = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/prior
 
 
 class Act(StrEnum):
-    """What can happen in a step."""
+    """The things that can happen in a step."""
 
     CREATE = "create"
     SCALE = "scale"
@@ -53,7 +53,7 @@ class Act(StrEnum):
 @dataclass(frozen=True)
 class JobShape:
     """A TFJob to be made. `tensorboard` is its `spec.tensorBoard`, `scheduling` its `schedulingPolicy`; each replica
-    asks for so much `cpu`. With `reports` its programs say how far they are, when a step says so and at the end. With
+    asks for so much `cpu`. With `reports` its programs report progress, when a step asks for it and at the end. With
     `sidecar` each pod has a second container, which never ends by itself. `queue` is a LocalQueue of Kueue, `priority`
     a class of its priorities.
     """
@@ -127,7 +127,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Profile:
-    """What a server allows to be played.
+    """The things that a server allows to be played.
 
     `wall_speed` as in `clock.Origin`; `real` has an etcd and restarts; `gangs`: it serves PodGroups.
     """

@@ -44,7 +44,7 @@ class AttachmentSimulator:
         self._resources = {"Service": SERVICES, "Pod": PODS, **watched_kinds(attachments)}
 
     def act(self, step: Step, job: str) -> str:
-        """Do what the step says; returns what it came to. Raises KubeError."""
+        """Do the step; return its result. Raises KubeError."""
         match step.act:
             case Act.RUN_TENSORBOARD:
                 return ", ".join(self._serve(one) for one in self._tensorboards(job)) or "no TensorBoard"
@@ -71,7 +71,7 @@ class AttachmentSimulator:
                 )
 
     def make_progress(self) -> None:
-        """What happens when nothing is wrong: foreign objects go, gangs are admitted, TensorBoards run."""
+        """Do what happens when nothing is wrong: foreign objects go, gangs are admitted, TensorBoards run."""
         for kind, foreign in self._foreign_objects(""):
             self._try(lambda kind=kind, one=foreign: self._remove(kind, one))
         self._try(self._remove_finalizers)
@@ -171,7 +171,7 @@ class AttachmentSimulator:
         ]
 
     def _admit(self, group: Json, phase: str) -> str:
-        """As Volcano says that there is room, or no more. It makes no difference to a gang of the other kind."""
+        """Report, as Volcano does, that there is room, or no more. Gangs of the other kind are not affected."""
         name = group["metadata"]["name"]
         if (group.get("status") or {}).get("phase") != phase:
             change = {"metadata": {"uid": group["metadata"]["uid"]}, "status": {"phase": phase}}
@@ -202,7 +202,7 @@ class AttachmentSimulator:
         self._namespace.patch_unrecorded(self._resources[kind], meta["name"], change)
 
     def _ours(self, kind: str, name: str) -> list[Json]:
-        """The object of this name, unless it is a foreign one."""
+        """Return the object of this name, unless it is a foreign object."""
         return [
             one
             for one in self._recorder.current(kind)
@@ -222,7 +222,7 @@ class AttachmentSimulator:
     def _create_foreign(self, job: str, kind: str, *, at_once: bool, disguised: bool) -> str:
         """A user makes a foreign object of this name; `at_once`, right after the object that has the name is deleted.
 
-        A `disguised` one has the labels of what belongs to the job, and a controller that is none.
+        A `disguised` object has the labels of the job's objects, and a controller that does not exist.
         """
         name, labels = _name(job, kind), _labels(job, kind)
         kind = "Service" if kind == JOB_SERVICE else kind

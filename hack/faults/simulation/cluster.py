@@ -66,7 +66,7 @@ class ClusterSimulator:
         attachments: Attachments,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`monotonic` tells the seconds of whoever plays the programs."""
+        """`monotonic` returns the seconds of the clock by which programs are played."""
         self._shapes = tuple(shapes)
         self._recorder = recorder
         self._now = now
@@ -83,7 +83,7 @@ class ClusterSimulator:
         return msgspec.structs.replace(self.interventions, entries=entries, gaps=gaps, now=self._now())
 
     def act(self, step: Step) -> str:
-        """Do what the step says; returns the result, for people."""
+        """Do the step; return the result, for people."""
         try:
             return self._act(step)
         except (NotFoundError, ConflictError) as error:
@@ -205,7 +205,7 @@ class ClusterSimulator:
                 return self._end(pod)
 
     def _ending(self, job: str) -> list[Json]:
-        """Pods whose containers are told to stop, on nodes that can say that they have."""
+        """Return terminating pods on nodes that can still report that the containers have stopped."""
         terminating = self._pods(job, _ANY_PHASE, terminating=True)
         return [pod for pod in terminating if uid_of(pod) not in self._pods_on_lost_nodes]
 
@@ -221,7 +221,7 @@ class ClusterSimulator:
 
     def _run(self, pod: Json) -> str:
         if self._binds and not pod["spec"].get("nodeName"):
-            # What a gang's size depends on, and how long quota is kept.
+            # The size of a gang depends on it, and how long quota is kept.
             self._bind(pod)
             pod = self._namespace.get(PODS, pod["metadata"]["name"])
         return self._report(pod, "Running")
@@ -229,7 +229,7 @@ class ClusterSimulator:
     def _report(
         self, pod: Json, phase: str, *, code: int | None = None, reason: str = "", restarts: int | None = None
     ) -> str:
-        """What a kubelet says of a pod; refused if the pod has changed since we looked."""
+        """Report a pod's status as a kubelet does; refused if the pod has changed since we looked."""
         meta = pod["metadata"]
         restarts = restarts_of(pod) if restarts is None else restarts
         status = pod_status(phase, code, reason, restarts, self._now())
@@ -273,7 +273,7 @@ class ClusterSimulator:
             if phase_of(bound) != "Running" or bound["metadata"].get("deletionTimestamp"):
                 return "too late"
             told = self._report(bound, "Unknown", reason="NodeLost")
-            # Not before: nobody would free the pod of a node that nobody knows to be lost.
+            # Only now: the operator frees a pod only when it knows that the node is lost.
             self._pods_on_lost_nodes.add(uid_of(pod))
             return told
         disruption = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
@@ -287,7 +287,7 @@ class ClusterSimulator:
     # When no fault is injected any more.
 
     def make_progress(self, *, succeed: bool = False) -> None:
-        """What kubelets do when nothing is wrong: start what is pending, end what terminates.
+        """Do what kubelets do when nothing is wrong: start pending pods, end terminating pods.
 
         With `succeed` programs come to their end, too. Failures don't matter: this is done again and again.
         """
@@ -308,7 +308,7 @@ class ClusterSimulator:
                     self._try(lambda one: self._report(one, "Succeeded", code=0), pod)
 
     def resume_all(self) -> None:
-        """No job is to be suspended any more."""
+        """End the suspension of every job."""
         for job in self._recorder.current("TFJob"):
             if (job["spec"].get("runPolicy") or {}).get("suspend"):
                 self._try(lambda one: self._patch_spec(one["metadata"]["name"], {"runPolicy": {"suspend": False}}), job)

@@ -1,4 +1,4 @@
-"""The namespace of a plan, as simulations write to it: what they delete and what writes are answered is noted."""
+"""The namespace of a plan, for simulations: records their deletions, and the server's answers to their writes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The PodGroups of both kinds of gang schedulers, as the API servers of plans serve them.
 
-The fields are those of the schedulers' own CRDs that the operator writes or a scheduler answers with; no scheduler runs
-beside a plan (`attachments` simulates it), so nothing else is needed of them, and no Go module has to be there.
+The fields are the fields of the schedulers' own CRDs that the operator writes or a scheduler answers with. Schedulers
+don't run beside a plan (`attachments` simulates them), so these fields are enough, and Go modules are not needed.
 """
 
 from __future__ import annotations

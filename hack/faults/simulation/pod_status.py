@@ -46,7 +46,7 @@ def with_sidecar(status: Json, ended: Json | None, now: datetime) -> Json:
 
 
 def pod_status(phase: str, code: int | None, reason: str, restarts: int, now: datetime) -> Json:
-    """The status of a pod in this phase; `code` is what its program ended with, `reason` why it is as it is."""
+    """Return the status of a pod in this phase; `code` is its program's exit code, `reason` the status' reason."""
     moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     container: Json = {"name": "tensorflow", "image": "x", "imageID": "x", "restartCount": restarts}
     container["ready"] = phase == "Running"
@@ -57,6 +57,6 @@ def pod_status(phase: str, code: int | None, reason: str, restarts: int, now: da
         container["state"] = {"running": {"startedAt": moment}}
     status: Json = {"phase": phase, "reason": reason or None, "containerStatuses": [container]}
     if reason == "Evicted":
-        # A kubelet that evicts tells nothing of the containers.
+        # A kubelet that evicts reports no containers.
         status["containerStatuses"] = None
     return status

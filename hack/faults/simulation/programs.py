@@ -1,4 +1,4 @@
-"""Simulates training programs that say how far they are, as the operator writes it into the status of their job."""
+"""Simulates training programs that report progress, as the operator writes it into the status of their job."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.protocol.errors import KubeError
 
 _REPORT_SECONDS = 0.4
-"""Real ones, between two reports when nothing is wrong: less than any deadline on either server."""
+"""Real seconds between two reports when nothing is wrong: less than any deadline on either server."""
 
 
 class Programs:
-    """For one thread. `now` is the wall clock of nodes, `monotonic` tells real seconds."""
+    """For one thread. `now` is the wall clock of nodes, `monotonic` returns real seconds."""
 
     def __init__(
         self, namespace: Namespace, now: Callable[[], datetime], monotonic: Callable[[], float] = time.monotonic
@@ -27,7 +27,7 @@ class Programs:
         self._reported: dict[str, float] = {}  # when each job's programs last reported by themselves
 
     def report(self, name: str, pick: float = 1.0) -> str:
-        """A program of the job says how far it is; one replica may be behind. Raises KubeError."""
+        """Let a program of the job report progress; one replica may be behind. Raises KubeError."""
         job = next((one for one in self._namespace.recorder.current("TFJob") if one["metadata"]["name"] == name), None)
         if job is None or any(
             one["type"] in ("Succeeded", "Failed") and one["status"] == "True"

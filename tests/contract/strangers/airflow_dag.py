@@ -1,7 +1,7 @@
 """Airflow's own view of a DAG's file: `airflow_dag.py FILE RUN_ID PARAMETERS`; prints it as JSON. It needs no database.
 
-Of each task: what it comes after, whether it is a teardown, and the pod that its operator would make for such a run.
-And how Airflow ends it when it is interrupted while its pod runs, and when it is not: the error, or nothing.
+For each task: the tasks before it, whether it is a teardown, and the pod that its operator would make for such a run.
+Also how Airflow ends it when it is interrupted while its pod runs, and when it is not: the error, or nothing.
 """
 
 import copy

@@ -16,7 +16,7 @@ CONTAINER = {
 
 
 def server() -> None:
-    """What is there."""
+    """Check the server's version and kinds."""
     api = kr8s.api()
     assert api.version()["major"] == "1"
     assert {"pods", "tfjobs"} <= {resource["name"] for resource in api.api_resources()}

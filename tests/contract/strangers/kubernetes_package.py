@@ -37,7 +37,7 @@ def pod(name: str, script: str) -> client.V1Pod:
 
 
 def documents() -> None:
-    """What the server says about itself."""
+    """Check the server's descriptions of itself."""
     assert client.VersionApi().get_code().major == "1"
     assert client.CoreApi().get_api_versions().versions == ["v1"]
     assert "kubeflow.org" in [group.name for group in client.ApisApi().get_api_versions().groups]

@@ -1,4 +1,4 @@
-"""Open the records of the digits example, which ran twice, with ML Metadata's own library; print what it says of them.
+"""Open the records of the digits example, which ran twice, with ML Metadata's own library; print its view of them.
 
 Arguments: an empty text and a path, or the host, port, user, password and name of a database of PostgreSQL.
 """

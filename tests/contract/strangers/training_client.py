@@ -25,7 +25,7 @@ NAMESPACE = sys.argv[1]
 
 
 def training_function(parameters: dict) -> None:
-    """What the workers run. They meet first: the first one's end is that of the job, and of what has not begun."""
+    """The workers' program. They meet first: the end of worker 0 ends the job, and workers that have not begun."""
     import json
     import os
     import pathlib
@@ -103,7 +103,7 @@ def every_method(client: TrainingClient) -> None:
 
 
 def failures(client: TrainingClient) -> None:
-    """What goes wrong is said in its own words."""
+    """Check that failures are reported in the client's own words."""
     client.create_job(job_of_models("fails", "exit 3"), namespace=NAMESPACE)
     said = refused(lambda: client.wait_for_job_conditions("fails", polling_interval=1, wait_timeout=60))
     assert "Failed" in said
@@ -114,7 +114,7 @@ def failures(client: TrainingClient) -> None:
 
 
 def refused(call: Callable[..., object], *arguments: str) -> str:
-    """What the client says when it can't."""
+    """Return the client's error message."""
     try:
         call(*arguments)
     except RuntimeError as error:

@@ -1,4 +1,4 @@
-"""What a person sees of things that come again: a link, a job and a pod of the same name, and in a second page."""
+"""A person's view of things that come again: a link, a job and a pod of the same name, and in a second page."""
 
 import pytest
 from playwright.sync_api import Route, expect

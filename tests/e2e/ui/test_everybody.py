@@ -86,7 +86,7 @@ def test_axe_finds_no_serious_fault(shown: Shown, scheme: str) -> None:
                 page.get_by_label("Search the logs").fill("step 2")
                 expect(page.locator("mark").first).to_be_visible()
             assert faults(page) == [], tab
-        # What only some jobs have: a report, and a TensorBoard that is elsewhere; then a job that is gone.
+        # Things that only some jobs have: a report, and a TensorBoard that is elsewhere; then a job that is gone.
         board = {"url": "http://mnist-tensorboard.default.svc", "ready": True}
         failed = {"conditions": [condition("Failed", "worker-1 exited with code 1")], "tensorBoard": board}
         shown.stage.edit(TFJOBS, "default", "mnist", {"status": failed})

@@ -176,7 +176,7 @@ def test_a_failed_job_says_what_went_wrong(shown: Shown) -> None:
         expect(said).to_contain_text("worker-1")
         expect(said).to_contain_text("ValueError: no <b>data</b>")
         expect(said).to_contain_text("/app/train.py")
-        # Nothing of it has to be looked for beyond the edge, nor on a phone.
+        # All of it fits into the width of the page, also on a phone.
         text = page.locator("pre")
         for width in (1280, 390):
             page.set_viewport_size({"width": width, "height": 800})

@@ -1,4 +1,4 @@
-"""Pipeline runs on the page, as a person reads them. What is shown really runs, but for what strangers wrote."""
+"""Pipeline runs on the page, as a person reads them. All runs are real, but for records that strangers wrote."""
 
 import re
 import threading
@@ -84,7 +84,7 @@ def test_a_person_follows_a_run_from_the_list_to_what_came_of_it(shown: Shown, h
         expect(page.get_by_role("heading", name="diamond")).to_be_focused()
         expect(node(page, "begin")).to_have_attribute("aria-label", re.compile("cached"))
         expect(node(page, "left")).to_have_attribute("aria-label", re.compile("running, "))
-        # What runs is shown by itself, with its log as it comes.
+        # A running step is shown by itself, with its log as it comes.
         log = page.get_by_role("log", name="Log of left")
         expect(log).to_contain_text("loss 0.31")
         go.set()
@@ -92,7 +92,7 @@ def test_a_person_follows_a_run_from_the_list_to_what_came_of_it(shown: Shown, h
         expect(node(page, "end")).to_have_attribute("aria-label", re.compile("succeeded"))
         expect(page.get_by_text("4 of 4 done")).to_be_visible()
         expect(page.locator(".title .badge")).to_have_text("Succeeded")
-        # What was used again says of which run.
+        # A reused step names the run that made its output.
         node(page, "begin").click()
         detail = page.get_by_role("region", name="Step begin")
         expect(detail.get_by_role("heading", name="begin")).to_be_focused()
@@ -120,7 +120,7 @@ def test_a_failure_is_what_one_sees_first(shown: Shown, home: Home, tmp_path: Pa
         expect(detail).to_contain_text("no data")
         expect(page.get_by_role("status").filter(has_text="left:")).to_be_visible()
         expect(node(page, "end")).to_have_attribute("aria-label", "end: not run")
-        # Somebody cleans up: the page says so.
+        # Somebody cleans up: the page shows it.
         with home.store() as store:
             store.forget_run(run)
         expect(page.get_by_role("alert")).to_contain_text("not there (any more)")

@@ -1,4 +1,4 @@
-"""The page of a real API server: what it watches there, and what that has not."""
+"""The page of a real API server: the kinds that it watches there, and the kinds that the server lacks."""
 
 import signal
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def test_the_jobs_of_a_real_api_server_are_followed_to_their_end(
             expect(page.get_by_role("alert")).to_have_count(0)
             page.get_by_role("tab", name="Resources").click()
             expect(page.get_by_role("tabpanel")).to_contain_text("There is no metrics API here")
-            page.get_by_role("tab", name="Logs").click()  # there is no kubelet that has one
+            page.get_by_role("tab", name="Logs").click()  # empty: there is no kubelet with a log
             expect(page.get_by_role("log", name="Log of worker-0")).to_be_visible()
             page.get_by_role("tab", name="YAML").click()
             expect(page.get_by_label("The job as YAML")).to_contain_text(f"namespace: {cluster.namespace}")

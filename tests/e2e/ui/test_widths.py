@@ -1,4 +1,4 @@
-"""The page on a phone, on a tablet and at a desk: each thing stays in its box, and nothing is cut without a sign."""
+"""The page on a phone, on a tablet and at a desk: each thing stays in its box, and text is only cut with a sign."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ SHARE_OF_THE_METER = """() => { const meter = document.querySelector('.listing .
 
 @pytest.fixture
 def played(shown: Shown) -> Shown:
-    """A job that trains and is measured, and one that restarts, whose message is long."""
+    """A job that trains and is measured, and a job that restarts, whose message is long."""
     job = train(shown.stage)
     for index in (0, 1):
         shown.stage.use(shown.stage.pod(job, index), "300m", "512Mi", at=21, **{"nvidia.com/gpu": "900m"})

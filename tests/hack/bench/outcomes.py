@@ -1,4 +1,4 @@
-"""What a faultless run leaves on the API server, for tests to spoil."""
+"""The objects that a faultless run leaves on the API server, for tests to spoil."""
 
 import json
 from typing import Any

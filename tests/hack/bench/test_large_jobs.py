@@ -10,7 +10,7 @@ def test_what_the_operator_takes_beside_large_objects_is_a_part_of_their_size(tm
     peaks = measure(tmp_path, jobs=JOBS)
     nothing = peaks.pop("nothing")
     jobs, services = JOBS * JOB_BYTES / 2**20, SERVICES_COUNT * SERVICE_BYTES / 2**20
-    # What is read at a time counts here: eight templates from which pods are made, and pages of up to 64 MiB.
+    # Objects that are read at a time count here: eight templates from which pods are made, and pages of up to 64 MiB.
     allowed = {"watched": jobs, "listed as a stream": jobs / 3, "change of leaders": jobs / 3, "listed in pages": 120}
     allowed |= {"services, as a stream": services / 5, "services, in pages": 100}
     grown = {what: peak - nothing for what, peak in peaks.items()}

@@ -1,4 +1,4 @@
-"""Journals for tests of the oracle: what an API server would say of one job, told in a few words."""
+"""Journals for tests of the oracle: an API server's record of one job, written in a few words."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Story:
         self._put({**self._objects[uid], **members})
         return self
 
-    # What users, kubelets and the operator do.
+    # Actions of users, kubelets and the operator.
 
     def spec(self, **change: Any) -> Story:
         job = copy.deepcopy(self._objects["j"])
@@ -64,7 +64,7 @@ class Story:
         return self
 
     def status(self, *conditions: str, job_restarts: int = 0, **replicas: Json) -> Story:
-        """The operator writes the status: what holds, and per type what is told (counted up where it is obvious)."""
+        """Write the status as the operator does: conditions, and members per type (counted up where it is obvious)."""
         job = copy.deepcopy(self._objects["j"])
         listed = [{"type": one.lstrip("-"), "status": "False" if one[0] == "-" else "True"} for one in conditions]
         total = sum(one["replicas"] for one in job["spec"]["tfReplicaSpecs"].values())
@@ -184,7 +184,7 @@ class Story:
             self.service(name).pod(name, name, phase="Running")
         return self
 
-    # What the oracle says.
+    # The oracle's judgement.
 
     def never(self) -> list[str]:
         return [str(one) for one in judge(self.journal)[0]]

@@ -1,4 +1,4 @@
-"""What the oracle says of TensorBoards, PodGroups and foreign objects."""
+"""The oracle's judgement of TensorBoards, PodGroups and foreign objects."""
 
 import copy
 from typing import Any
@@ -54,7 +54,7 @@ def in_gang(gang: str = "coscheduler", policy: dict[str, Any] | None = None, *, 
 
 
 def size(members: int) -> dict[str, Any]:
-    """What a PodGroup of so many of our pods asks for."""
+    """Return the size in the spec of a PodGroup of so many of our pods."""
     return {"minMember": members, "minResources": {"cpu": f"{250 * members}m"}}
 
 

@@ -72,7 +72,7 @@ def test_a_loss_of_which_only_a_lost_pod_told_may_coincide_with_a_suspension(sus
 
 
 def taken(**counts: object) -> Story:
-    """A job whose worker was taken from it and runs again; `counts` are what its status tells of that."""
+    """Return a job whose worker was taken from it and runs again; `counts` are members of its status about that."""
     story = healthy().take("worker-0").pod("worker-0", "second", 1, phase="Running")
     return story.status("Running", "Ready", Worker={**ACTIVE, "restartCounts": {"0": 1}, **counts})
 
@@ -300,7 +300,7 @@ def test_objects_that_the_journal_shows_before_their_job_are_the_jobs() -> None:
     assert story.end() == []
 
 
-# The odd ones.
+# Rare cases.
 
 
 def test_a_dynamic_worker_may_stay_failed() -> None:

@@ -1,4 +1,4 @@
-"""What the oracle says of jobs whose replicas restart together."""
+"""The oracle's judgement of jobs whose replicas restart together."""
 
 from tests.hack.faults.story import Story
 

@@ -1,4 +1,4 @@
-"""What the oracle says of `spec.network`: pods, services, TF_CONFIG and the record in the status have to agree."""
+"""The oracle's judgement of `spec.network`: pods, services, TF_CONFIG and the record in the status have to agree."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the oracle says of jobs with a deadline for their progress."""
+"""The oracle's judgement of jobs with a deadline for their progress."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def restarted(story: Story, *conditions: str) -> Story:
 
 
 def failed(story: Story, ended: str) -> list[str]:
-    """What is said of a job that fails at that time, because it has made no progress since 00:00:00."""
+    """Judge a job that fails at that time, because it has made no progress since 00:00:00."""
     condition = {"type": "Failed", "status": "True", "reason": "ProgressDeadlineExceeded", "message": "no progress"}
     completion = f"2026-01-01T{ended}Z"
     return story.report("j", progress=REPORTED, completionTime=completion, conditions=[condition]).never()

@@ -1,4 +1,4 @@
-"""The oracle's judgement of what a status says of a job's time."""
+"""The oracle's judgement of a job's time in its status."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_a_scaled_clock_runs_ahead_and_its_wall_clock_can_be_stepped() -> None:
     condition = Condition()
     with condition:
         assert not clock.wait_until(condition, began)
-        # Ten seconds are a hundredth of a real one.
+        # Ten seconds of this clock are a hundredth of a real second.
         while clock.wait_until(condition, began + 10):
             pass
     assert clock.monotonic() >= began + 10
@@ -138,7 +138,7 @@ def test_the_command_line_plays_a_seed_and_says_how_it_went(capsys: pytest.Captu
 def test_a_violation_is_told_with_its_history_and_the_command_that_replays_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    # Nothing can come to rest in no time.
+    # A plan can't come to rest in no time.
     assert cli.main(["--seed", "3", "--patience", "-1"]) == 1
     out = capsys.readouterr().out
     assert "failing seeds: 3" in out

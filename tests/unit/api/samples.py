@@ -9,7 +9,7 @@ TEMPLATE: dict[str, Any] = {"spec": {"containers": [{"name": "tensorflow", "imag
 
 
 def tfjob(replicas: dict[str, Any], *, name: str = "mnist", **spec: Any) -> dict[str, Any]:
-    """A TFJob manifest; each replica spec gets a valid template unless it has one."""
+    """Return a TFJob manifest; each replica spec without a template gets a valid template."""
     filled = {k: {"template": TEMPLATE} | v if isinstance(v, dict) else v for k, v in replicas.items()}
     return {
         "apiVersion": "kubeflow.org/v1",

@@ -13,7 +13,7 @@ __all__ = ["Run", "Said", "Tell", "every_thread_ends", "postgres", "postgres_pro
 
 
 class Said(NamedTuple):
-    """What a command said, and its exit code."""
+    """The output of a command, and its exit code."""
 
     code: int
     out: str
@@ -26,7 +26,7 @@ Tell = Run
 
 @pytest.fixture(autouse=True, scope="session")
 def signatures() -> Iterator[None]:
-    """Have those of all commands read once: that takes four fifths of the time of a command that does little."""
+    """Read the signatures of all commands once: that takes four fifths of the time of a command that does little."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.main, "get_params_from_function", functools.cache(typer.main.get_params_from_function))
         yield

@@ -1,4 +1,4 @@
-"""Whatever goes wrong on the way to a cluster: one clear line, and what to do next."""
+"""Failures on the way to a cluster, of any kind: one clear line, and what to do next."""
 
 import re
 from collections.abc import Iterator

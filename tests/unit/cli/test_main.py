@@ -21,7 +21,7 @@ from tfoperator.kube.protocol.errors import ConfigError, Status, TransportError,
 def run_failing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> Callable[..., tuple[int, str]]:
-    """Runs a command that raises the given error; returns the exit code and what is said.
+    """Runs a command that raises the given error; returns the exit code and the printed text.
 
     The logs about internal errors are in `tmp_path`.
     """

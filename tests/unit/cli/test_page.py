@@ -33,7 +33,7 @@ def test_no_other_is(status: int, version: str) -> None:
 
 def test_a_server_elsewhere_is_not_believed() -> None:
     class Says:
-        """A client of a server that says that it is this machine's."""
+        """A client of a server that claims to be this machine's."""
 
         def __init__(self, server: str) -> None:
             self.server = server

@@ -258,11 +258,11 @@ class ReadablePlan(Plan, frozen=True):
         return [event.reason for event in self.events]
 
     def creations(self, kind: OwnedKind) -> list[Create]:
-        """What the plan creates of a kind, but for its TensorBoard."""
+        """Return what the plan creates of a kind, but for its TensorBoard."""
         return [one for one in self.actions if isinstance(one, Create) and one.kind == kind and one.required]
 
     def deletions(self, kind: OwnedKind) -> list[Delete]:
-        """What the plan deletes of a kind, but for its TensorBoard."""
+        """Return what the plan deletes of a kind, but for its TensorBoard."""
         return [one for one in self.actions if isinstance(one, Delete) and one.kind == kind and one.required]
 
     def condition(self, condition_type: ConditionType) -> JobCondition:

@@ -14,6 +14,6 @@ def harness() -> Iterator[Harness]:
 
 @pytest.fixture
 def clocked(clock: FakeClock) -> Iterator[Harness]:
-    """A harness whose time passes when the test says so."""
+    """A harness whose time passes when the test advances it."""
     with Harness(clock=clock) as harness:
         yield harness

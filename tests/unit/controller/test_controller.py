@@ -69,7 +69,7 @@ def test_a_job_deleted_while_it_is_synced_leaves_nothing_behind_either(harness: 
     harness.controller.sync_tfjob("ns/job")
     assert harness.api.count("create", "pods") > 0
     assert len(harness.expectations._cache) == 0
-    # And one whose deletion comes between the look into the cache and everything else.
+    # And a job whose deletion comes between the look into the cache and everything else.
     looks = [decode_tfjob(json.dumps(job).encode())]
     harness.controller._jobs = SimpleNamespace(find=lambda key: looks.pop() if looks else None)
     harness.controller.sync_tfjob("ns/job")
@@ -203,7 +203,7 @@ def test_news_of_many_pods_become_one_status_write() -> None:
 
 
 def test_a_killed_replica_does_not_wait_for_news_of_others() -> None:
-    # Nothing comes after the batch period here: whatever is urgent must come before it.
+    # The batch period here never ends: urgent work must be done before its end.
     never = controller_options(batch_period=3600, urgent_batch_period=0.001, plan=plan_options(restart_delay_base=0))
     with Harness(options=never) as harness:
         harness.controller.start()

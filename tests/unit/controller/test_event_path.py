@@ -1,6 +1,6 @@
 """How much of the house one event goes through, to the creation of pods.
 
-The bounds notice a way that grows without anybody deciding so. They are no goals: no word is shortened to keep them.
+The bounds notice a way that grows without anybody deciding so. They are no goals: don't shorten code to keep them.
 """
 
 import re

@@ -1,7 +1,7 @@
 """A small world for one job: an API server with pods that live and die, and an operator that carries out plans.
 
 It is deliberately simpler than Kubernetes and deliberately unkind: views are stale, requests get lost, clocks jump.
-It keeps its own account of what happened, so that what the status says can be compared with the truth.
+It keeps its own account of what happened, so that the status can be compared with the truth.
 """
 
 import math
@@ -51,7 +51,7 @@ class Lost(Exception):
 
 @dataclass(frozen=True)
 class View:
-    """What a cache may show: the world as it was at one moment."""
+    """The content of a cache: the world as it was at one moment."""
 
     job: TFJob
     pods: tuple[Pod, ...]
@@ -124,7 +124,7 @@ class World(SimulatedObjects):
             self._write(result, view)
 
     def _charge_stall(self, result: ReadablePlan, view: View) -> None:
-        """Whoever restarts what runs, because it has stalled, causes a loss that is to be counted."""
+        """Count a loss that the plan causes when it restarts running pods because they have stalled."""
         pods = {pod.metadata.uid: pod for pod in view.pods}
         stalled = [
             pods[one.uid]
@@ -209,7 +209,7 @@ class World(SimulatedObjects):
             self.remove_pod(name)
 
     def vanish(self, name: str) -> None:
-        """Somebody else deletes a pod, and nobody sees it go."""
+        """Delete a pod as somebody else does; the operator does not see it go."""
         if self.pods[name].metadata.deletion_timestamp is None:
             self._take(self.pods[name])
         del self.pods[name]
@@ -255,7 +255,7 @@ class World(SimulatedObjects):
             self._update(self.pods[name], phase="Running", start_time=self._second(), container_statuses=ready)
 
     def exit(self, name: str, code: int) -> None:
-        """The process of a running pod ends; the kubelet restarts it in place if the pod's policy says so."""
+        """End the process of a running pod; the kubelet restarts it in place if the pod's policy allows it."""
         pod = self.pods[name]
         if not self._trains(pod) or name in self.lost_nodes:
             return

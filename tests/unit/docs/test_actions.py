@@ -1,4 +1,4 @@
-"""What GitHub runs is named by commit, has few rights, and makes no release of what somebody has proposed."""
+"""GitHub's actions are named by commit, have few rights, and make no release of a stranger's proposal."""
 
 import re
 from pathlib import Path

@@ -1,6 +1,6 @@
 """The picture of the floors in ARCHITECTURE.md is the contract in setup.cfg that import-linter checks.
 
-What that page and the notes of decisions name exists. Which files an event goes through is compared in
+Everything that that page and the notes of decisions name exists. The files of an event's path are compared in
 tests/unit/controller/test_event_path.py.
 """
 

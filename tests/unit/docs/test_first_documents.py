@@ -1,6 +1,6 @@
 """docs/tfjob.md names what differs between the first design documents and the code: the code is asked about each row.
 
-A check returns the words of its row that the code has, and fails where the code does something else than the row says.
+A check returns the words of its row that the code has, and fails where the code does something else than the row.
 """
 
 import json
@@ -46,7 +46,7 @@ CONTAINER = launcher.ExecutorContainerSpec("i:1")
 
 
 def of(letters: str, now: float = 0, **spec: Any) -> ReadablePlan:
-    """The next plan of a job with two workers, whose pods are told by letters, and a parameter server."""
+    """Return the next plan of a job with two workers, whose pods are described by letters, and a parameter server."""
     return planned(started(make_job({"Worker": 2, "PS": 1}, **spec)), *pods(letters, PS="R"), now=after(now))
 
 
@@ -62,7 +62,7 @@ def told(replicas: Mapping[str, Any], **spec: Any) -> dict[str, Any]:
 
 
 def fields(part: str, *wanted: str) -> list[str]:
-    """Those of the fields that the CRD has in the spec or the status."""
+    """Return these fields, with "no" before the fields that the CRD does not have in the spec or the status."""
     has = VERSIONS[0]["schema"]["openAPIV3Schema"]["properties"][part]["properties"]
     return [name if name in has else f"no {name}" for name in wanted]
 
@@ -101,7 +101,7 @@ def outputs() -> Iterable[object]:
 
 
 def words(said: str | list[str], *facts: object) -> Check:
-    """A check that a row says these words, and that they are true."""
+    """Return a check that a row has these words, and that they are true."""
     told = [said] if isinstance(said, str) else said
     return lambda: told if all(facts) else [f"not: {word}" for word in told]
 

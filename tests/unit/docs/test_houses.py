@@ -1,4 +1,4 @@
-"""The pages of the four houses name the packages of the contract, and the example of the first one runs."""
+"""The pages of the four houses name the packages of the contract, and the example of the first page runs."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""docs/messages.md explains messages that the code still says, in the code's own words."""
+"""docs/messages.md explains messages that the code still has, in the code's own words."""
 
 import ast
 import re

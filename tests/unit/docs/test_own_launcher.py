@@ -15,7 +15,7 @@ from tfoperator.pipeline.pipeline_file import load_pipeline_file
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The program, as a module in a folder of its own, which is the present one."""
+    """The program, as a module in a folder of its own, which is the current directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (text,) = [one for one in blocks(ROOT / "docs/launcher.md", "python") if "class OneAfterTheOther" in one]

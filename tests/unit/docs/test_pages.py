@@ -1,4 +1,4 @@
-"""What the pages name exists: files, headings, commands with their options, and targets of make."""
+"""Everything that the pages name exists: files, headings, commands with their options, and targets of make."""
 
 import re
 import shlex
@@ -81,7 +81,7 @@ def test_the_commands_of_a_page_exist_with_the_options_that_it_gives_them(page: 
         if command.name == "operator":  # which has a parser of its own
             continue
         known = {option for parameter in command.params for option in [*parameter.opts, *parameter.secondary_opts]}
-        # What comes after -- is for the program that is run.
+        # The words after -- are for the program that is run.
         own = arguments[: arguments.index("--")] if "--" in arguments else arguments
         given = {word.partition("=")[0] for word in own if word.startswith("-") and len(word) > 1}
         assert given <= known | {"-h", "--help"}, words
@@ -128,7 +128,7 @@ def test_the_python_of_a_page_compiles(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_each_block_says_what_it_is(page: Path) -> None:
-    """In a tutorial a block without a language could be meant to be run, and nobody would know (CONTRIBUTING.md)."""
+    """In a tutorial it must be clear whether a block without a language is meant to be run (CONTRIBUTING.md)."""
     found = {language for language, _ in _BLOCK.findall(page.read_text())}
     assert found <= (LANGUAGES - {""} if page in TUTORIALS else LANGUAGES)
 

@@ -1,4 +1,4 @@
-"""What CI calls exists, with a Go that is new enough."""
+"""Everything that CI calls exists, with a Go that is new enough."""
 
 import re
 from pathlib import Path

@@ -337,7 +337,7 @@ def test_each_overflow_is_told_even_if_events_rest(busy: Busy, api: FakeApi, cap
         gate.open()
 
         def are_written(least: int = 1000 * burst) -> bool:
-            busy.clock.advance(5)  # one that came while the last ones were taken is held
+            busy.clock.advance(5)  # an event that came while the last events were taken is held
             return len(api.names(EVENTS)) >= least
 
         eventually(are_written)

@@ -1,4 +1,4 @@
-"""What the tests of informers share: objects, a clock that never waits, a scripted server, and one with a memory."""
+"""Common parts of informers' tests: objects, a clock that never waits, a scripted server, a server with a memory."""
 
 import threading
 from collections import deque
@@ -63,7 +63,7 @@ def synced(version: int | str) -> WatchEvent[Any]:
 
 
 class ImpatientClock:
-    """Whoever waits on it with a deadline finds that the deadline has come; `waits` says how long that was."""
+    """A clock on which a wait with a deadline ends at once, as if the deadline had come; `waits` are the lengths."""
 
     def __init__(self) -> None:
         self.elapsed = 0.0
@@ -234,7 +234,7 @@ class Server(ListWatch[Pod]):
 class View:
     """A handler that builds its own picture of the collection out of nothing but its calls, and checks each.
 
-    Then it calls `added` with a new object, and `updated` with an old and a new one.
+    Then it calls `added` with a new object, and `updated` with an old and a new object.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Whatever happens to objects, watches and the server: in the end everybody knows the truth."""
+"""Random changes of objects, watches and the server: in the end every handler knows the truth."""
 
 import random
 import threading

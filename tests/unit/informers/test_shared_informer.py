@@ -40,7 +40,7 @@ def make(server: Server, clock: FakeClock) -> Iterator[Make]:
 
 
 def synced(informer: SharedInformer[Pod]) -> SharedInformer[Pod]:
-    """The same one, started and filled."""
+    """Return the informer, started and filled."""
     informer.start()
     assert informer.wait_for_sync(5)
     return informer
@@ -224,7 +224,7 @@ def test_each_handler_is_resynced_at_its_own_period(make: Make, server: Server, 
     informer = make(never)
     informer.add_handler(two, resync_period=2)
     synced(informer)
-    informer.add_handler(three, resync_period=3)  # one that comes later
+    informer.add_handler(three, resync_period=3)  # a handler that comes later
     caught_up(informer, server, never, two, three)
     expected = [(1, 0, 0), (2, 1, 0), (3, 1, 1), (4, 2, 1), (5, 2, 1), (6, 3, 2)]
     for _, twos, threes in expected:

@@ -45,7 +45,7 @@ class Certificates:
 
     @property
     def trust(self) -> TlsOptions:
-        """What a client needs to trust servers of this authority."""
+        """Return the options with which a client trusts servers of this authority."""
         return TlsOptions(ca=str(self.ca))
 
     def server_context(self, name: str = "server", *, ask_client: bool = False) -> ssl.SSLContext:

@@ -91,7 +91,7 @@ def _status(number: int, address: str, started: str) -> dict[str, Any]:
 
 
 def _managed(manager: str, time: str, **set_fields: Any) -> dict[str, Any]:
-    """What a manager has set, and when."""
+    """Return the fields that a manager has set, and when."""
     common = {"operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
     return common | {"manager": manager, "time": time, "fieldsV1": _names(set_fields)}
 

@@ -41,7 +41,7 @@ READ_ONLY = MappingProxyType({"a": MappingProxyType({"b": (1,)})})
 REMOVAL = [{"op": "remove", "path": "/a"}]
 
 Verb = tuple[Callable[[ApiClient], object], str, str, str | None, Any]
-"""What is done; the method, the target, the content type and the body that this sends."""
+"""A call of the client; the method, the target, the content type and the body that it sends."""
 
 VERBS: list[Verb] = [
     (lambda c: c.get(PODS, "ns", "a", DECODE), "GET", f"{POD_PATH}/a", None, None),

@@ -14,7 +14,7 @@ Artifacts = Mapping[str, Sequence[Artifact]]
 
 
 class Copies:
-    """Copies its input to its output and says where it is."""
+    """Copies its input to its output, some times over."""
 
     def do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Mapping[str, Any]) -> None:
         text = Path(input_dict["text"][0].uri).read_text()
@@ -34,7 +34,7 @@ class Says:
 
 
 class Raises:
-    """Raises what it is told to."""
+    """Raises the error that its properties name."""
 
     def do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Mapping[str, Any]) -> None:
         known = {one.__name__: one for one in (PermanentFailure, RetryableFailure, asyncio.CancelledError)}
@@ -42,7 +42,7 @@ class Raises:
 
 
 class Exits:
-    """Ends as it is told to, by `sys.exit`, once it has written the output.json that it is given."""
+    """Ends by `sys.exit` with the given code, once it has written the output.json that it is given."""
 
     def do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Mapping[str, Any]) -> None:
         if said := exec_properties.get("says"):

@@ -42,7 +42,7 @@ def spec(api: FakeApi) -> dict[str, Any]:
 
 
 def record(acquired: int, renewed: int, transitions: int) -> dict[str, Any]:
-    """What a lease of ours says; times are in seconds since the clock began."""
+    """Return the content of our lease; times are in seconds since the clock began."""
     times = {"acquireTime": acquired, "renewTime": renewed}
     written = {name: f"2026-01-01T00:00:{seconds:02}.000000Z" for name, seconds in times.items()}
     return {"holderIdentity": "me", "leaseDurationSeconds": 15, "leaseTransitions": transitions, **written}
@@ -119,7 +119,7 @@ def test_a_renewal_is_one_request_but_for_conflicts_and_if_it_is_late(api: FakeA
     calls(api)
     assert me.attempt()
     assert calls(api) == ["replace", "get", "replace"]
-    clock.advance(40)  # the lease has run out, and nobody has touched it
+    clock.advance(40)  # the lease has run out, and is untouched
     assert me.attempt()
     assert calls(api) == ["get", "replace"]
     assert spec(api) == record(acquired=0, renewed=42, transitions=7)

@@ -66,7 +66,7 @@ class Replica:
 
     @property
     def must_wake(self) -> bool:
-        """Whether its work was told to stop and could, but has not got to it yet, or has not said so."""
+        """Whether its work was stopped and could end, but has not got to it yet, or has not reported it."""
         if self._leading is None:
             return False
         stop, thread = self._leading
@@ -102,7 +102,7 @@ class World:
             self.clock.advance(0.25)
 
     def _at_rest(self, hanging: bool) -> bool:
-        """Every replica waits for time to pass, and no request is on its way (unless requests hang on purpose)."""
+        """Return whether all replicas wait for time to pass, without open requests (but they may hang on purpose)."""
         running = [one for one in self.replicas if one.running is not None and one.running.running]
         requests = len(self.api.calls)
         if any(one.must_wake for one in running) or (self._asking() and not hanging):
@@ -245,7 +245,7 @@ def test_is_leader_turns_false_by_itself_when_the_lease_runs_out(world: World) -
     one = world.leader("one")
     world.api.fail("replace", "leases", TransportError("reset"), times=1000)
     assert one.elector.is_leader
-    # One leap, as after a suspended machine: no thread has had a chance to notice.
+    # One leap, as after a suspended machine: the threads have had no chance to notice.
     world.clock.advance(15)
     assert not one.elector.is_leader
 

@@ -16,7 +16,7 @@ NAME = ContainerName("ns", "p", "c")
 
 
 class Bench:
-    """A meter of a runtime that uses half a CPU, and as much memory as it is told."""
+    """A meter of a runtime that uses half a CPU, and a given amount of memory."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()

@@ -1,4 +1,4 @@
-"""docs/security.md says of every right in the manifests why it is there, and of no other."""
+"""docs/security.md gives a reason for each right in the manifests, and for no other right."""
 
 import re
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ Rights = set[tuple[str, str, str]]
 
 
 def documented(section: str) -> dict[tuple[str, str, str], str]:
-    """The reason for each right of a section's table: one line may tell of several resources, and several names."""
+    """Return the reason for each right of a section's table: a line may have several resources and several names."""
     text = PAGE.partition(f"\n### {section}: ")[2].partition("\n### ")[0]
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
     header, _, *rows = lines
@@ -83,7 +83,7 @@ def test_no_role_of_the_operator_is_left_out() -> None:
 
 
 class Asked:
-    """An API server that has nothing, and keeps in mind what it was asked for."""
+    """An API server that has no objects, and records the rights that requests need."""
 
     def __init__(self) -> None:
         self.rights: Rights = set()

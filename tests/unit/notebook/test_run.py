@@ -13,7 +13,7 @@ from tfoperator.notebook.run import EnvironmentFailed, make_environment, variabl
 
 
 def wheel(folder: Path, name: str, *, requires: str = "") -> str:
-    """A package with one module that says hello; made here, so that no index is asked for it."""
+    """Make a package with a module that greets, here, so that no index is needed for it."""
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n" + (
         f"Requires-Dist: {requires}\n" if requires else ""
     )
@@ -34,7 +34,7 @@ def wheel(folder: Path, name: str, *, requires: str = "") -> str:
 
 
 def test_packages_go_into_the_environment_of_the_run_and_nowhere_else(tmp_path: Path) -> None:
-    # What we have already is good enough: no index is asked for msgspec.
+    # Installed packages are good enough: pip does not ask an index for msgspec.
     package = wheel(tmp_path, "only_of_this_run", requires="msgspec")
     python = make_environment(tmp_path / "environment", [package], index_url="http://127.0.0.1:1/none")
     code = "import only_of_this_run, msgspec, sys; print(only_of_this_run.WORD, msgspec.__file__, sys.prefix)"

@@ -1,4 +1,4 @@
-"""What the caches of a real operator keep of one object, however large its author makes it."""
+"""The parts of an object that the caches of a real operator keep, however large its author makes it."""
 
 import gc
 import json

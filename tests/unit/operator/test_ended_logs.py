@@ -34,7 +34,7 @@ class World:
         return operator
 
     def job(self, name: str, workers: int, **spec: Any) -> list[str]:
-        """A job whose pods are there; their names, that of worker 0, whose end is the job's, last."""
+        """Make a job with its pods; return the pods' names, last the name of worker 0, whose end is the job's."""
         self.api.put(TFJOBS, namespaced(tfjob(name, Worker=workers, **spec)))
         names = [f"{name}-worker-{number}" for number in range(workers)]
         eventually(lambda: set(names) <= set(self.api.names(PODS)), what="pods")

@@ -1,4 +1,4 @@
-"""What the operator's process settles before anything else."""
+"""The things that the operator's process settles before anything else."""
 
 import subprocess
 import sys

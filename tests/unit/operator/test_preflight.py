@@ -91,7 +91,7 @@ def test_a_stop_ends_the_waiting() -> None:
         (b'{"major": "1", "minor": "34+"}', False),
         (b'{"major": "1", "minor": "35"}', True),
         (b'{"major": "2", "minor": "0"}', True),
-        # Whatever else it is, or if it may not be read, jobs are made as they ask.
+        # For other versions, or if the version may not be read, jobs are made as they ask.
         (b'{"major": "1", "minor": "x"}', True),
         (b"[]", True),
         (b"", True),

@@ -14,7 +14,7 @@ ENGINES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
 
 @pytest.fixture(autouse=True)
 def counted() -> Iterator[None]:
-    """Nothing of the test before counts, and nothing of this one is left running."""
+    """Forget the records of the test before, and check that no thread of this test still runs."""
     DONE.clear()
     ON_THE_WAY.clear()
     with no_threads_left():

@@ -24,7 +24,7 @@ Work = Callable[[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]], None]
 DONE: list[str] = []
 """The steps that ran to their end, in order."""
 ON_THE_WAY: dict[str, Work] = {}
-"""What a step does before it writes its output; by the name that its parameter gives."""
+"""The work of a step before it writes its output; by the name that its parameter gives."""
 
 
 DATABASES: dict[Path, str] = {}

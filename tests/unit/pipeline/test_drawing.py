@@ -16,7 +16,7 @@ def test_a_picture_has_each_step_right_of_what_it_reads_from_and_a_line_for_each
     picture = ElementTree.fromstring(draw("p & q", DIAMOND, {"begin": "succeeded"}, {"begin": "succeeded 3s"}))
     tags = [one.tag.rpartition("}")[2] for one in picture.iter()]
     texts = [one.text for one in picture.iter() if one.text]
-    assert (tags.count("rect"), tags.count("path"), tags.count("text")) == (4, 4, 6)  # no text for a note that is none
+    assert (tags.count("rect"), tags.count("path"), tags.count("text")) == (4, 4, 6)  # an absent note makes no text
     assert {"p & q", "begin", "succeeded 3s"} <= set(texts)
 
 

@@ -9,7 +9,7 @@ from tfoperator.pipeline import PipelineFailed
 
 @pytest.mark.usefixtures("place")
 def test_a_given_id_stays_the_run_of_the_pipeline_that_began_it(tmp_path: Path) -> None:
-    """Whoever names it for other parameters gets no second run under one id, and the record of the first stays."""
+    """A user who gives the id with other parameters gets no second run of this id, and the first record stays."""
     ON_THE_WAY["left"] = fails(RetryableFailure("busy"))
     with pytest.raises(PipelineFailed):
         runner(tmp_path).run(diamond(tmp_path), run_id="job-1", parameters={"alpha": 1})

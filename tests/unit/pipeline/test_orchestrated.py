@@ -26,12 +26,12 @@ ORDER = ("begin", "left", "right", "end")
 
 
 def launch(folder: Path, step: str, run: str = "r-1", **more: Any) -> StepView:
-    """What a launcher's pod does, in this process."""
+    """Do the work of a launcher's pod, in this process."""
     return runner(folder).run_step(diamond(folder, **more), step, run_id=run, orchestrator="argo")
 
 
 def ended(folder: Path, run: str = "r-1") -> RunRecord:
-    """What the last pod does."""
+    """Do the work of the last pod."""
     home = home_of(folder)
     with home.store() as store:
         return finish_run(home, store, home.find(store, run), LaunchContext())

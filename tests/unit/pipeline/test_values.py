@@ -29,7 +29,7 @@ BROKEN: set[Any] = set()
 
 
 class Adding:
-    """Writes the sum of two parameters; and with `told` says it instead."""
+    """Writes the sum of two parameters; with `told` reports it in output.json instead."""
 
     def do(self, inputs: Any, outputs: Any, properties: Any) -> None:
         if properties["one"] in BROKEN:
@@ -78,7 +78,7 @@ def add(name: str, one: Any = 0, other: Any = 0, **more: Any) -> Add:
 
 
 def values(folder: Path, result: PipelineResult) -> dict[str, Any]:
-    """What each step of the run has put out."""
+    """Return the output of each step of the run."""
     with home_of(folder).store() as store:
         found = store.executions(result.run_id)
     return {name: one.outputs["total"][0].properties["value"] for name, one in found.items() if "total" in one.outputs}

@@ -22,7 +22,7 @@ from tfoperator.servers.keyring.keyring import new_keyring
 
 
 class Server:
-    """Takes reports and remembers them; `answers` are the codes of the next ones."""
+    """Takes reports and remembers them; `answers` are the codes of the next answers."""
 
     def __init__(self, folder: Path, own: KeyPair | None = None, authority: bytes = b"") -> None:
         self.reports: list[dict[str, Any]] = []
@@ -131,7 +131,7 @@ def test_what_may_pass_is_sent_again_and_else_told_once(server: Server, caplog: 
     assert [record.message.rpartition(": ")[2] for record in caplog.records] == ["500 not now"]
     server.answers += [403]
     one.put({"progressPercentage": 8}, at_once=True)
-    assert one.flush()  # given up: nothing waits any more
+    assert one.flush()  # given up: it no longer waits
     assert [status["progressPercentage"] for status in server.reports] == [7]
 
 
@@ -221,7 +221,7 @@ else:
 )
 def test_as_a_program_of_its_own(server: Server, program: str, code: int, check: Callable[[list[str]], bool]) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    # From 3.12 on Python warns whoever forks with threads, which is what is tried here.
+    # From 3.12 on Python warns programs that fork while they have threads, and this test does so.
     command = [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", program]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (code, "")

@@ -46,7 +46,7 @@ def test_a_program_that_hangs_says_where_and_one_that_is_stopped_is_not_waited_f
         eventually(lambda: "wait_for_ever" in next(take(tmp_path, timeout=30))[1], within=60)
         ((pid, text),) = take(tmp_path, timeout=30)
         assert pid == process.pid
-        assert text.count("wait_for_ever") == 1  # what it said before is not told again
+        assert text.count("wait_for_ever") == 1  # its earlier output is not repeated
         assert process.poll() is None
         os.kill(process.pid, signal.SIGSTOP)
         ((_, text),) = take(tmp_path, timeout=0.5)

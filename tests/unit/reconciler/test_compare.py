@@ -46,7 +46,7 @@ def listed(collation: Collation, live: State, cached: State, version: str) -> No
 
 
 def differences(live: State, cached: State, version: str, reached: str = "0") -> Mapping[str, Difference]:
-    """What a whole list shows of objects without owners, while the cache has reached a version."""
+    """Return the differences that a whole list shows of objects without owners, with the cache at a version."""
     collation = Collation(Cache(cached).get_all)
     listed(collation, live, cached, version)
     return collation.differences(reached).get("", {})
@@ -135,8 +135,8 @@ def test_a_living_watch_however_slow_is_never_suspected_twice(events: list[str],
     cache_now = data.draw(st.integers(cache_then, last))
     before = differences(history[first_look], history[cache_then], str(first_look), reached=str(cache_then))
     now = differences(history[second_look], history[cache_now], str(second_look), reached=str(cache_now))
-    # One coincidence can't be told from a lost event, and costs a relist: the cache has seen the object come and go
-    # between the looks, and the second list is just old enough to show it still.
+    # One coincidence looks like a lost event, and costs a relist: the cache has seen the object come and go between the
+    # looks, and the second list is just old enough to show it still.
     came_and_went = "x" not in history[cache_then] and "x" not in history[cache_now]
     assert cache_now == cache_then or confirmed(before, now) <= ({"x"} if came_and_went else set())
 
@@ -158,7 +158,7 @@ def test_a_difference_is_certain_once_the_cache_stands_still_or_has_passed_it(
 
 @given(EVENTS, st.data())
 def test_news_show_what_another_whole_list_would_show(events: list[str], data: st.DataObject) -> None:
-    """As long as the cache doesn't go back, and shows at each look at least what the server had at the one before."""
+    """As long as the cache doesn't go back, and shows at each look at least the server's state at the look before."""
     history = history_of(events)
     last = len(history) - 1
     looks = sorted(data.draw(st.lists(st.integers(0, last), min_size=2, max_size=5)))
@@ -177,5 +177,5 @@ def test_news_show_what_another_whole_list_would_show(events: list[str], data: s
         position = data.draw(st.integers(max(position, before), last))
         cache.state = history[position]
         found, expected = states(collation.differences("0").get("", {})), shown(history[now], cache.state, str(now))
-        # A cache that is ahead has been told of what the server's list doesn't show yet: of no use as a difference.
+        # A cache that is ahead has events that the server's list doesn't show yet: of no use as a difference.
         assert found == expected or (position > now and not found)

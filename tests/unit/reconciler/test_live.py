@@ -1,4 +1,4 @@
-"""What a look asks of the server: whole lists, and what has happened since."""
+"""The requests of a look at the server: whole lists, and what has happened since."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -31,7 +31,7 @@ def group_of(cache: Indexer[Any]) -> Any:
 
 
 class Looking:
-    """A looker on jobs and pods, and caches that change only when a test says so."""
+    """A looker on jobs and pods, and caches that change only when a test changes them."""
 
     def __init__(self) -> None:
         self.api = FakeApi()
@@ -196,7 +196,7 @@ def test_a_server_that_ends_watches_is_not_asked_for_ever(looking: Looking, monk
     for _ in range(5):
         looking.look()
     assert looking.asked() == WHOLE + 3 * (NEWS + WHOLE) + 2 * WHOLE
-    # It may have been rolled out meanwhile. The first look is whole because the last whole one is long ago.
+    # It may have been rolled out meanwhile. The first look is whole because the last whole look is long ago.
     monkeypatch.undo()
     looking.clock.advance(3600)
     looking.look()

@@ -60,7 +60,7 @@ class World(Harness):
         eventually(lambda: known <= self.reconciler.heard, what="the reconciler has heard of each job")
 
     def change_leader(self) -> None:
-        """From now on the reconciler is that of another process, which has listed the job just now."""
+        """Use from now on the reconciler of another process, which has listed the job just now."""
         self.reconciler = self.make_reconciler()
         eventually(lambda: len(self.reconciler._schedule._jobs) == 2, what="the reconciler knows the job")
 
@@ -219,7 +219,7 @@ def test_a_namespace_that_may_not_be_read_keeps_no_other_from_being_compared(clo
         for _ in range(2):
             assert world.look() == 1
         eventually(lambda: "job-worker-1" in world.api.names(PODS), what="the loss is seen")
-        assert world.api.count("watch", "tfjobs") == 1  # of the other nothing is known, and nothing concluded
+        assert world.api.count("watch", "tfjobs") == 1  # it knows and concludes nothing about the other namespace
 
 
 @pytest.mark.parametrize(("namespaces", "listed", "code"), [(("gone", "ns"), "tfjobs", 403), (("",), "pods", 503)])
@@ -245,7 +245,7 @@ def test_an_orphan_that_the_watch_lost_is_found_and_adopted(world: World) -> Non
 
 def test_an_unchanged_job_is_synced_at_the_longest_interval_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.run_job(Worker=1)
-    # The last events of a job are gathered for a moment, and no queue shows the sync that follows.
+    # The last events of a job are gathered for a moment, and the queue does not show the sync that follows.
     settled = world.controller.is_settled
     eventually(lambda: settled(world.informers.jobs.lister.find("ns/job")), what="a sync with nothing to do")
     synced: list[str] = []

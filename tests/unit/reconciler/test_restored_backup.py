@@ -1,4 +1,4 @@
-"""etcd is restored from a backup below a running operator: versions go back, and its watches say nothing of that."""
+"""etcd is restored from a backup below a running operator: versions go back, and its watches do not report it."""
 
 from collections.abc import Iterator
 

@@ -15,7 +15,7 @@ def found_in(lines: list[str]) -> Traceback:
 
 
 def lines_of(function: Callable[[], object]) -> list[str]:
-    """What Python itself prints when the function fails."""
+    """Return the lines that Python itself prints when the function fails."""
     try:
         function()
     except Exception:  # noqa: BLE001 - whatever it is

@@ -17,7 +17,7 @@ from tfoperator.kube.watching.following import Follower
 
 
 class Followed:
-    """What a follower of the namespace's jobs reports, gathered in a thread."""
+    """The reports of a follower of the namespace's jobs, gathered in a thread."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         self.seen: list[tuple[str, str]] = []

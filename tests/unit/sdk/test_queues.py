@@ -137,7 +137,7 @@ def test_on_a_server_with_either_version_of_kueue(queues: QueueWorld) -> None:
             change("runs")
         assert (caught.value.queue.workload, caught.value.name) == ("tfjob-runs", "runs")
         assert queues.job("runs")["metadata"]["resourceVersion"] == before
-    # Of those that the operator drives, and of those that are suspended and so have none, a person decides.
+    # A person decides about jobs that the operator drives, and about suspended jobs, which have no Workload.
     workload = (queues.resource, queues.namespace, "tfjob-runs")
     queues.client.patch(*workload, {"metadata": {"annotations": {POD_SETS_ANNOTATION: "0123"}}}, decode)
     queues.queue("unseen")

@@ -1,4 +1,4 @@
-"""Who gets in: one browser per link, with both halves of its session, from the page itself."""
+"""The visitors who get in: one browser per link, with both halves of its session, from the page itself."""
 
 import pytest
 

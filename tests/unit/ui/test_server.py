@@ -32,7 +32,7 @@ PAGE = "/api/job?namespace=default&name=mnist"
 
 
 def talking(world: World, text: str, *indexes: int) -> None:
-    """A job whose pods have said this."""
+    """Make a job whose pods have printed this."""
     job = world.stage.job("mnist")
     for index in indexes:
         world.stage.pod(job, index)
@@ -216,7 +216,7 @@ def test_a_job_that_is_made_anew_is_told_whole_though_parts_of_it_look_like_its_
         world.stage.remove(TFJOBS, "default", "mnist")
         world.stage.job("mnist", workers=1)
         next(line for line in stream if line.get("job") and line["job"]["uid"] != first["metadata"]["uid"])
-        # A page forgets all of the one before. The rest of the new one follows before the next word on the whole.
+        # A page forgets all of the earlier job. The rest of the new job follows before the next word on the whole.
         rest = next(line for line in stream if "replicas" in line or "synced" in line)
         assert [row["name"] for row in rest["replicas"]] == ["worker-0"]
 
@@ -230,7 +230,7 @@ def test_a_pod_that_is_gone_leaves_its_life_behind(world: World) -> None:
     job = world.stage.job("mnist")
     world.stage.pod(job, 1)
     with world.visitor.stream(PAGE) as stream:
-        # The list of pods may come after that of jobs: until then there is "No pod".
+        # The list of pods may come after the list of jobs: until then there is "No pod".
         told = (line["replicas"][0]["state"] for line in stream if "replicas" in line)
         assert next(state for state in told if state != "No pod") == "Running"
         world.stage.remove(PODS, "default", "mnist-worker-1")

@@ -1,4 +1,4 @@
-"""Random histories of a queue against the plainest possible model of one."""
+"""Random histories of a queue against the plainest possible model of a queue."""
 
 from itertools import count
 

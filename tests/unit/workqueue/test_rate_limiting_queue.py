@@ -41,7 +41,7 @@ def test_forget_leaves_the_items_place_in_the_queue_alone() -> None:
 def test_a_wait_is_never_shorter_than_the_least_that_was_asked_for_and_still_grows() -> None:
     clock = FakeClock()
     queue: RateLimitingQueue[str] = RateLimitingQueue(base=1, cap=60, clock=clock)
-    for wait in (3, 3, 4, 8):  # the failures alone would say 1, 2, 4, 8
+    for wait in (3, 3, 4, 8):  # the failures alone would give 1, 2, 4, 8
         queue.add_rate_limited("foo", at_least=3)
         clock.wait_for_deadline(clock.monotonic() + wait)
         clock.advance(wait)

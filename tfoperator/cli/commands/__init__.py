@@ -1,6 +1,6 @@
 """One module per command, with the function of the Typer command; `tfoperator.cli.command_table` lists them.
 
-`jobs` has the commands for the jobs of a cluster, `pipeline` those of `tfoperator pipeline`.
+`jobs` has the commands for the jobs of a cluster, `pipeline` has the commands of `tfoperator pipeline`.
 
 A command reads its options, calls the packages below (SDK, local control plane, launcher) and prints the result. Only
 the module of the command that runs is imported. A module imports what is large and not always needed in functions, so

@@ -1,7 +1,7 @@
 """`tfoperator convert FILE ...`: TFJobs of older versions as `kubeflow.org/v1`, and the fate of each field.
 
-Manifests go to standard output and notes to standard error, so that the result can be piped into kubectl. Nothing is
-printed unless every document could be converted: half a manifest applied is worse than none.
+Manifests go to standard output and notes to standard error, so that the result can be piped into kubectl. The command
+prints manifests only if it could convert every document: to apply half a manifest is worse than to apply none.
 """
 
 from __future__ import annotations

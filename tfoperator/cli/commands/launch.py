@@ -170,7 +170,7 @@ def _launcher(file: ComponentFile, wanted: str, component: Any, context: LaunchC
             f"--launcher {wanted}: there are {', '.join(by_name)}; one of yours is package.module:Class"
         )
     chosen = [by_name[wanted]] if wanted else list(by_name.values())
-    # A file may have a config for each platform; an unused one is no error.
+    # A file may have a config for each platform, so a config that is not used is no error.
     spec = component.executor_spec
     configs = [c for c in file.configs if any(launcher_class.can_launch(spec, c) for launcher_class in chosen)]
     if wanted == "tfjob" and not configs:

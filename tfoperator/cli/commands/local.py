@@ -94,7 +94,7 @@ def _started(state: StateDirectory, command: list[str]) -> DaemonState:
                 return running
             ended = process.poll()
             if ended == RUNS_ALREADY:
-                if not state.is_locked():  # the other one was ending, or failed to start
+                if not state.is_locked():  # the other control plane was ending, or failed to start
                     process = _start(state, command)
             elif ended is not None:
                 raise CliError(f"the control plane did not start:\n{_tail(state.log)}", exit_code=EXIT_FAILED)
@@ -110,7 +110,7 @@ def _started(state: StateDirectory, command: list[str]) -> DaemonState:
 
 
 def _start(state: StateDirectory, command: list[str]) -> subprocess.Popen[bytes]:
-    # Append: it may be the log of another control plane that started first. The one with the lock truncates it.
+    # Append: it may be the log of another control plane that started first. The holder of the lock truncates it.
     with state.log.open("ab") as log:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
@@ -131,7 +131,7 @@ def down(
     if found is not None and found.alive:
         signal_process(found.process, signal.SIGTERM)
         if now:
-            signal_process(found.process, signal.SIGINT)  # another signal: two equal ones may be merged
+            signal_process(found.process, signal.SIGINT)  # another signal: the system may merge two equal signals
         if not _await_end(found):
             note(f"it has not stopped within {_STOP_SECONDS:.0f} s, killing it")
             signal_process(found.process, signal.SIGKILL)

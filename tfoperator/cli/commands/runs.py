@@ -1,4 +1,4 @@
-"""`tfoperator runs` and `runs compare`: what this folder has run, and two runs side by side. Nothing is changed."""
+"""`tfoperator runs` and `runs compare`: what this folder has run, and two runs side by side. They change nothing."""
 
 from __future__ import annotations
 

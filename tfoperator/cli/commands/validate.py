@@ -19,9 +19,9 @@ from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 
 
 class _Finding(msgspec.Struct, frozen=True):
-    """One object and its errors; `problems` is None for one that isn't a TFJob.
+    """An object and its errors; `problems` is None for an object that isn't a TFJob.
 
-    One of an older version was checked as v1. Its problems name the original fields.
+    A TFJob of an older version was checked as v1. Its problems name the original fields.
     """
 
     manifest: Manifest

@@ -1,7 +1,7 @@
 """Messages about the failure of a command: one line with the error, one with the next step, and an exit code.
 
-No traceback reaches a user. Errors in the input are `CliError` (exit 2 by default); anything
-unexpected is a bug, whose traceback goes to a file that the message names.
+Users never see a traceback. Errors in the input are `CliError` (exit 2 by default). Any other error is a bug: its
+traceback goes to a file that the message names.
 
 The module knows the errors of all packages below, and so it imports them. It is imported when something has failed.
 """
@@ -51,7 +51,7 @@ def explained(error: Exception) -> CliError | None:
 
 
 def _is_somewhere() -> bool:
-    """Return whether the current directory exists: a shell may be in a removed one."""
+    """Return whether the current directory exists: a shell may be in a removed directory."""
     try:
         os.getcwd()
     except FileNotFoundError:

@@ -14,7 +14,7 @@ EXIT_INTERRUPTED: Final = 130  # 128 + SIGINT, as in shells
 
 
 class CliError(Exception):
-    """A failure that a user can fix. `hint` says how."""
+    """A failure that a user can fix. `hint` is the way to fix it."""
 
     def __init__(self, message: str, hint: str = "", *, exit_code: int = EXIT_USAGE) -> None:
         self.message = message

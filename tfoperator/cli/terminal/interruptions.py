@@ -20,7 +20,7 @@ class Interruptions:
     The third signal ends the process at once; the guardian process removes its containers. A signal that
     is ignored stays so: `nohup` and a shell's background jobs rely on it. For the main thread only.
 
-    Without `interrupt`, they are counted until `pass_on` says what to call.
+    Without `interrupt`, signals are counted until `pass_on` sets the function to call.
     """
 
     def __init__(self, interrupt: Callable[[], None] | None = None) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def prepare() -> None:
     """Make standard output and error accept any text. Call once, before the first line is printed.
 
-    What standard error can't take is lost without an error: an exit code is about the command.
+    Text that standard error can't take is lost without an error: an exit code is about the command.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -75,7 +75,7 @@ class _WholeWrites(io.FileIO):
 class FragileStream:
     """A stream that may break. Never raises for it: it reports it once, and discards further output.
 
-    What it does not define is the stream's. Not thread-safe, like the listener of a run.
+    Attributes that it does not define are the stream's. Not thread-safe, like the listener of a run.
     """
 
     def __init__(self, stream: TextIO) -> None:

@@ -46,7 +46,7 @@ def print_description(
     usage: Mapping[str, PodUsage],
     queue: JobQueue | None = None,
 ) -> None:
-    """Print it; `usage` is the known usage of pods, by name, `queue` the job's queue, if it has one."""
+    """Print it; `usage` is the known usage of pods, by name, `queue` the job's queue (None: the job is in no queue)."""
     for title, text in _facts(job, pods, now, queue):
         say(f"{title + ':':<14}{text}")
     say("\nReplicas:")

@@ -117,7 +117,7 @@ class JobPrinter:
         return self._output in (ListFormat.TABLE, ListFormat.WIDE)
 
     def place(self, found: Sequence[ListedJob], queues: Mapping[str, JobQueue]) -> None:
-        """Set the queue states of these jobs. The first one in a queue begins a new table, with the column."""
+        """Set the queue states of these jobs. The first job in a queue begins a new table, with the column."""
         for job in found:
             self._queues.pop(job.metadata.uid, None)
         self._queues |= queues

@@ -36,7 +36,7 @@ def run_row(run: RunRecord, states: Mapping[str, ExecutionState], now: datetime)
 
 
 def run_report(run: RunRecord, executions: Executions, launches: Launches | None = None) -> Json:
-    """Return all data of a run, for programs. `launches` are those of running steps, by step."""
+    """Return all data of a run, for programs. `launches` has the launches of running steps, by step."""
     steps = [_step_report(name, state, executions.get(name)) for name, state in states_of(run, executions).items()]
     for step in steps:
         if launch := (launches or {}).get(step["name"]):
@@ -57,7 +57,7 @@ def run_report(run: RunRecord, executions: Executions, launches: Launches | None
 
 
 def run_lines(run: RunRecord, executions: Executions, launches: Launches, now: datetime) -> Iterator[str]:
-    """Yield all data of a run, for people. `launches` are those of running steps, by step."""
+    """Yield all data of a run, for people. `launches` has the launches of running steps, by step."""
     yield f"run {run.id} of {run.pipeline}: {run.state}" + (f" ({run.message})" if run.message else "")
     if (owner := run.owner) is not None:
         yield f"owner: {owner.host}, process {owner.process}{_lease_words(owner)}"

@@ -21,7 +21,7 @@ Table = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
 
 
 def run_row(run: KeptRun, now: datetime) -> tuple[str, ...]:
-    """Return the cells of a run under RUNS_HEADER; metrics and parameters are those of its first job."""
+    """Return the cells of a run under RUNS_HEADER; metrics and parameters are from the run's first job."""
     job = run.result.jobs[0] if run.result is not None and run.result.jobs else None
     progress = job.progress if job is not None else None
     seconds = run.seconds(now)
@@ -38,7 +38,7 @@ def run_row(run: KeptRun, now: datetime) -> tuple[str, ...]:
 
 
 def comparison(runs: Sequence[KeptRun], curves: Sequence[Mapping[str, Curve]], now: datetime) -> list[Table]:
-    """Return tables of what differs and what is the same: title, header and rows."""
+    """Return tables that compare the runs: title, header and rows."""
     header = ("", *(run.name for run in runs))
     ends = [run_row(run, now) for run in runs]
     result = [(RUNS_HEADER[column].lower(), *(row[column] for row in ends)) for column in (1, 2, 3, 4)]

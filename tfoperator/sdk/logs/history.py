@@ -1,7 +1,7 @@
 """The logs of replicas, from their present pods or from the operator's log archive.
 
-A replica's runs form one row: runs of pods that were deleted, then those of the present pod. The last of
-them is its log, the last but one its previous run, wherever they are stored.
+A replica's runs form one row: first the runs of deleted pods, then the runs of the present pod. The last run
+is its log and the last but one its previous run, wherever they are stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ReplicaLog(msgspec.Struct, frozen=True):
     """The log of one run of a replica's container.
 
     `text` is None if there is none: the run has not started, or never existed. `archived` is its record if it was found
-    in the archive, and `container` the run of it. `pod` is trimmed; an archived one has only name and labels.
+    in the archive, and `container` the run of it. `pod` is trimmed; an archived pod has only name and labels.
     """
 
     pod: Pod

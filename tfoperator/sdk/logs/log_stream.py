@@ -118,7 +118,7 @@ class JobLogStream:
 
     def _job_over(self) -> None:
         self._over_at = self._clock.monotonic()
-        for pod in self._present():  # the watch of pods may be behind that of the job
+        for pod in self._present():  # the watch of pods may be behind the watch of the job
             self._begin(pod)
 
     def _ended(self, run: ContainerRun | None, error: KubeError | None) -> None:

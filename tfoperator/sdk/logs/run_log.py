@@ -36,7 +36,7 @@ class ContainerRun(msgspec.Struct, frozen=True):
 
 
 def present_run(pod: Pod, container: str = "") -> ContainerRun | None:
-    """Return the pod's present run of the container, by default of the one that trains; None if it has no log yet."""
+    """Return the pod's present run of the container (by default the container that trains); None without a log yet."""
     status = container_status(pod, container)
     if status is None or not has_started(status):
         return None
@@ -47,7 +47,7 @@ class _State(Enum):
     RUNNING = "running"
     ENDED = "ended"
     STARTED_AGAIN = "started again"
-    """Its log becomes that of the container's previous run."""
+    """Its log is from now on the log of the container's previous run."""
     GONE = "gone"
 
 

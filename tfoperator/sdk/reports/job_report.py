@@ -58,7 +58,7 @@ logger = logging.getLogger(__name__)
 
 _PARALLEL_READS = 8
 _LAST_LINES = 20  # lines of a replica that has not failed: its report shows only its last activity
-_ARCHIVED_RUNS = 20  # of one replica, the last ones
+_ARCHIVED_RUNS = 20  # of each replica: the last runs
 _SIGNALLED = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 _STOPPED_REASON = "DeadlineExceeded"
 """A pod's reason when the operator, or its own deadline, ended it."""
@@ -177,7 +177,7 @@ def _restarts(job: TFJob, pod: Pod, seen: int) -> int:
 
 
 def _decisive(pod: Pod) -> ContainerStatus | None:
-    """Return the container that trains; of a pod that has failed, or that never ran it, another one that failed."""
+    """Return the container that trains; if its pod failed or never ran it, another container that failed."""
     own = container_status(pod)
     if own is not None and (_failed(own) or _waits_again(own) or replica_phase(pod) in ("Running", "Succeeded")):
         return own
@@ -230,7 +230,7 @@ def _runs(client: Client | None, place: LogPlace, pod: Pod, status: ContainerSta
     last = status.last_state.terminated if status.last_state is not None else None
     state = status.state
     if state is None or state.waiting is not None:
-        # Between two runs the container's log is still that of the last one.
+        # Until the next run begins, the container's log is still the log of the last run.
         if last is not None:
             yield _run(client, place, pod, status.name, last, previous=False)
         return

@@ -1,8 +1,8 @@
 """Brings a packed folder to the replicas of a job: in a ConfigMap, or through an object store and a link to it.
 
-The job is created first, and its pods wait for what this makes: it is owned by the job, so nothing is left of a client
-that dies at any moment, and Kubernetes removes it with the last job that owns it. An object in a store is removed by
-the next `sweep` when no job with its hash is left. Jobs of one hash share all of it.
+The job is created first, and its pods wait for the objects that this module creates. The job owns these objects:
+a client that dies at any moment leaves nothing behind, and Kubernetes removes them with the last job that owns them. An
+object in a store is removed by the next `sweep` when no job with its hash is left. Jobs of one hash share all of it.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Folder:
             body["stringData"] = {"link": link}
         else:
             body.update(binaryData={"archive": b64encode(self.package.content).decode()}, immutable=True)
-        # The other owners stay, as owners are merged; and what is immutable has the same data, or refuses.
+        # The patch merges owners, so other owners stay. An immutable archive has the same data, or the server refuses.
         if there.uid:
             meta["resourceVersion"] = there.resource_version
             client.patch(resource, place, self.name, body, decode_metadata, patch_type=PatchType.STRATEGIC)
@@ -126,7 +126,8 @@ class Folder:
         """Return key and link of an object that no sweep removes while the job is there."""
         sweep(client, job.namespace, self._store)
         objects = _objects(client, job.namespace, self._store)
-        # A sweep that has seen neither this job nor an earlier one, whose object it may remove, can't know a new key.
+        # A sweep may have seen neither this job nor an earlier job, and may then remove the earlier job's object. It
+        # can't know the key of a new object.
         living = {other.uid for other in _jobs(client, job.namespace) if other.labels[LABEL_WORKDIR] == self.name}
         shared = living & {owner.uid for owner in secret.owner_references}
         key = secret.annotations[_KEY] if shared else f"{self.name}/{job.uid}.tar.gz"
@@ -149,7 +150,7 @@ def sweep(client: Client, namespace: str, store: str = "") -> None:
 
 
 def _objects(client: Client, namespace: str, store: str) -> Objects:
-    """Return those of this one namespace: others, and other clusters, may use the same store."""
+    """Return the objects of this namespace alone: others, and other clusters, may use the same store."""
     return Objects(f"{store.rstrip('/')}/{client.get(NAMESPACES, '', namespace, decode_metadata).metadata.uid}")
 
 

@@ -21,7 +21,7 @@ import urllib.request
 from pathlib import Path
 from typing import NoReturn
 
-# A process of a laptop has no mounts: a variable says where a volume is.
+# A process of a laptop has no mounts: a variable contains the path of a volume.
 SOURCE = os.environ.get("TFOPERATOR_MOUNT_TFOPERATOR_WORKDIR_SOURCE", "/tfoperator/workdir-source")
 PLACE = os.environ.get("TFOPERATOR_MOUNT_TFOPERATOR_WORKDIR", "/tfoperator/workdir")
 OWN = os.path.join(PLACE, "own-packages")  # `tfoperator.progress`, for images that lack it
@@ -69,7 +69,7 @@ def unpack(digest: str, size: int) -> str:
 
 
 def copy(archive: str, size: int, until: float) -> str:
-    """Return the hash of what was copied; an empty one while a store does not answer."""
+    """Return the hash of the copied bytes; an empty hash while a store does not answer."""
     link, hashed = Path(SOURCE, "link"), hashlib.sha256()
     try:
         url = link.read_text() if link.exists() else Path(SOURCE, "archive").as_uri()

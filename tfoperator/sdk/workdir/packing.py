@@ -1,7 +1,8 @@
 """Packs a folder: which files travel, and one archive of them whose bytes depend on their names and contents alone.
 
-What travels is what git sees (tracked, or neither tracked nor ignored), without git everything; in either case less
-what `.tfoperatorignore` names, by the rules of a .gitignore. Git's own folder and tfoperator's runs never travel;
+The files that travel are the files that git sees (tracked, or neither tracked nor ignored); without git, all files. In
+both cases the files that `.tfoperatorignore` names, by the rules of a .gitignore, are left out. Git's own folder and
+tfoperator's runs never travel;
 `tfoperator.progress` does, for programs that report and images that lack it.
 """
 
@@ -46,7 +47,7 @@ class Package(msgspec.Struct, frozen=True):
 
 
 class _Entry(NamedTuple):
-    """What tells that a file is still the same. No program can set `changed`, and a renamed file has another one."""
+    """A file's traits: if they are equal, the file is unchanged. Programs can't set `changed`; a rename changes it."""
 
     mode: int
     size: int
@@ -58,9 +59,9 @@ class _Entry(NamedTuple):
 def pack(folder: Path, max_bytes: int = MAX_BYTES) -> Package:
     """Pack a folder, all of it as it is at one time. Raises WorkdirError, OSError with the file's name.
 
-    Only files whose parents are folders below this one are read, whatever git or the folder name.
+    Only files whose parents are folders below this folder are read, whatever git or the folder name.
 
-    A folder that changes meanwhile is packed once more; one that changes again is refused.
+    A folder that changes meanwhile is packed once more. If it changes again, it is refused.
     """
     changed: list[str] = []
     for _ in range(2):
@@ -142,7 +143,7 @@ _GIT_ERROR = re.compile(rb"^(error|fatal):", re.MULTILINE)
 
 
 def _of_git(folder: Path, ignored: Callable[[str], bool]) -> set[str] | None:
-    """Return the files that git sees, those of submodules included; None if the folder is not git's.
+    """Return the files that git sees, including files of submodules; None if the folder is not git's.
 
     Folders that are ignored, of which git lists the name alone, are left out.
     """
@@ -166,10 +167,10 @@ def _of_git(folder: Path, ignored: Callable[[str], bool]) -> set[str] | None:
 
 
 def _in_folder(folder: Path, name: str, ignored: Callable[[str], bool]) -> set[str]:
-    """Return the names for one that git has listed: its own, or of a folder the files that it has.
+    """Return the files of a name that git has listed: the name itself, or for a folder the files in it.
 
-    A folder is a repository of its own, or a submodule that was not fetched. Raises WorkdirError for another one: git
-    does not list what is in it.
+    Such a folder is a repository of its own, or a submodule that was not fetched. Raises WorkdirError for any other
+    folder: git does not list the files in it.
     """
     try:
         components(name)

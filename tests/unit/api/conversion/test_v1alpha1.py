@@ -129,7 +129,7 @@ def test_the_default_parameter_server_is_written_out_as_is_one_that_the_old_oper
     ("job", "starts"),
     [
         (older(MASTER | {"tfPort": 0}), ["spec.replicaSpecs[0].tfPort: must be 1 or more, but is 0"]),
-        # Only a parameter server can do without one.
+        # Only a parameter server can do without a template.
         (older(WORKER | {"template": None}), ["spec.replicaSpecs[0].template: is required"]),
         (older(MASTER, tensorboard={"serviceType": "None"}), ["spec.tensorboard.logDir:", "spec.tensorboard.serviceT"]),
         (older() | {"spec": {}}, ["spec.replicaSpecs:"]),

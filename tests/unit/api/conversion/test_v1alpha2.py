@@ -186,7 +186,7 @@ def test_an_annotation_says_nothing_about_what_has_a_field(preserved: Any, polic
 
 
 def bad_values(schema: dict[str, Any]) -> Iterator[Any]:
-    """Values that a schema of the CRD refuses for what it says itself, not its members."""
+    """Yield values that a schema of the CRD refuses by its own rules, not by its members' rules."""
     if schema.get("x-kubernetes-int-or-string"):
         yield from ([], True)
     elif (kind := schema.get("type")) is not None:

@@ -23,7 +23,7 @@ def _one_leader(specs: dict[str, Any]) -> bool:
 _network = st.sampled_from(["PerReplica", "PerJob"])
 _clean = st.sampled_from(["All", "Running", "None"])
 _run_policy = st.fixed_dictionaries(
-    # What the API server would fill in.
+    # Fields that the API server would fill in.
     {"cleanPodPolicy": _clean, "suspend": st.booleans()},
     optional={
         "ttlSecondsAfterFinished": st.integers(0, 9),

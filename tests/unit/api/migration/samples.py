@@ -22,7 +22,7 @@ def example(name: str) -> dict[str, Any]:
 
 
 def job(*, policy: dict[str, Any] | None = None, restart: str = "OnFailure", **spec: Any) -> dict[str, Any]:
-    """A job of one worker, by default one that nothing changes for but what `policy` says."""
+    """Return a job of one worker; apart from `policy`, the migration changes nothing for it by default."""
     container = {"name": "tensorflow", "image": "example.com/train:1"}
     worker = {"replicas": 1, "restartPolicy": restart, "template": {"spec": {"containers": [container]}}}
     spec = {"tfReplicaSpecs": {"Worker": worker}, "runPolicy": {"cleanPodPolicy": "Running", **(policy or {})}, **spec}

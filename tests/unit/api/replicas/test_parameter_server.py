@@ -12,7 +12,7 @@ import pytest
 from tfoperator.api.replicas.parameter_server import PROGRAM, parameter_server_template
 from tfoperator.api.replicas.templates import decode_template
 
-# What the program uses of TensorFlow, telling what it was asked for.
+# The parts of TensorFlow that the program uses; they print their arguments.
 TENSORFLOW = """
 import json
 
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def served(folder: Path, config: dict[str, Any]) -> tuple[Any, int]:
-    """What the server is started with, and the exit code after SIGTERM."""
+    """Return the arguments with which the server is started, and the exit code after SIGTERM."""
     environ = {**os.environ, "TF_CONFIG": json.dumps(config), "PYTHONPATH": str(folder)}
     command = [sys.executable, "-u", "-c", PROGRAM]
     with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as process:

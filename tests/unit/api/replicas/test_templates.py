@@ -13,7 +13,7 @@ def raw(text: str) -> msgspec.Raw:
     [
         "",
         "null",
-        # What a webhook in Go makes of no template.
+        # The output of a webhook in Go for no template.
         '{"metadata":{},"spec":{"containers":null}}',
         '{"metadata":{"creationTimestamp":null},"spec":{"containers":null}}',
         '{"metadata":null,"spec":{"containers":null,"volumes":null}}',

@@ -158,7 +158,7 @@ def test_rules_speak_to_people_and_bound_what_they_walk_over() -> None:
 @pytest.mark.parametrize("all_versions", [False, True])
 def test_client_side_apply_can_keep_a_copy_of_it_in_an_annotation(all_versions: bool) -> None:
     text = json.dumps(crd(all_versions=all_versions), separators=(",", ":"))
-    # What other programs annotate, such as the certificate's authority of a webhook, has to find room, too.
+    # Annotations of other programs, such as the certificate's authority of a webhook, have to find room, too.
     assert len(text) < 262_144 * 0.98
 
 

@@ -50,7 +50,7 @@ def test_the_page_knows_the_place_and_the_colour_of_each_state_that_a_condition_
 
 
 def test_a_newcomers_condition_of_one_row_is_right_everywhere() -> None:
-    """Its row has a meaning and no other trait, and nothing else of the program is changed."""
+    """Its row has a meaning and no other trait, and the rest of the program stays unchanged."""
     found = subprocess.run(
         [sys.executable, HELPER, TABLE], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
     )

@@ -1,4 +1,4 @@
-"""The table of reasons: each is used, and no reason is written elsewhere."""
+"""The table of reasons: each is used, and reasons are written only there."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""What the validation says of a manifest, as text."""
+"""The complaints of the validation about a manifest, as text."""
 
 import copy
 from typing import Any

@@ -9,7 +9,7 @@ from tfoperator.base.yamldata.reader import MAX_BYTES, YamlBoundsError, YamlErro
 
 
 def multiplied(levels: int, use: str = "[{}]") -> str:
-    """Anchors, each holding ten times the one before: 10 ** levels times 60 bytes."""
+    """Return anchors, each holding ten times the anchor before: 10 ** levels times 60 bytes."""
     lines = [f"l0: &l0 [{'x' * 60}]"]
     lines += [f"l{i}: &l{i} {use.format(', '.join([f'*l{i - 1}'] * 10))}" for i in range(1, levels + 1)]
     return "\n".join(lines)

@@ -177,7 +177,7 @@ def test_records_may_be_in_postgresql(
     assert not (here / ".tfoperator").exists()
     assert json.loads(run("pipeline", "show", "last", "-o", "json", code=0).out)["owner"] is None
 
-    # Another machine's runner is at work on a run; this one waits, and sees that it lives.
+    # Another machine's runner is at work on a run; this runner waits, and sees that the other runner lives.
     with closing(Home(place)) as home, home.store() as store, home.lock(store, "one", seconds=5.0) as held:
         known = store.run("one")
         assert known is not None

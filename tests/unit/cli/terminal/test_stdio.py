@@ -1,4 +1,4 @@
-"""What is printed arrives whole, however Python was started and whatever interrupts it."""
+"""Printed text arrives whole, however Python was started and whatever interrupts it."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The counts of a job are written once a second: the controller over a fake one, with real informers."""
+"""The counts of a job are written once a second: the controller over a fake API server, with real informers."""
 
 from collections.abc import Iterator
 

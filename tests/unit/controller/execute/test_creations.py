@@ -153,7 +153,7 @@ def test_an_object_of_ours_without_our_labels_is_released_and_reported(harness: 
 def test_what_an_earlier_job_of_the_name_leaves_for_too_long_is_told_of(
     clocked: Harness, clock: FakeClock, finalizers: list[str], why: str
 ) -> None:
-    """A pod on a lost node: no kubelet confirms its end, and nobody asks who waits for its name."""
+    """A pod on a lost node, or with a finalizer: its end does not come, and a new job waits for its name."""
     due = timestamp(clock.now() + timedelta(seconds=30))
     owners = owned_by("earlier")
     clocked.api.put(PODS, in_the_way(OURS, ownerReferences=owners, deletionTimestamp=due, finalizers=finalizers))
@@ -210,7 +210,7 @@ def test_a_quota_that_still_counts_the_pod_which_is_replaced_is_no_news(clocked:
     clocked.sync()
     assert clocked.api.names(PODS) == ["job-worker-0", "job-worker-1"]
     assert "FailedCreatePod" not in clocked.recorder.reasons
-    # So it is the next time, for what was before is over, until it has no room for long.
+    # The next time is the same, because the earlier wait is over, until the quota has had no room for long.
     lose_it_again(clocked, clock)
     clocked.api.fail("create", "pods", refused_by_quota())
     clocked.sync(times=2)
@@ -237,7 +237,7 @@ def test_a_quota_without_room_for_a_first_pod_and_a_refusal_for_another_reason_a
     assert clocked.recorder.reasons.count("FailedCreatePod") == 2
 
 
-# What the cache does not show yet.
+# Objects that the cache does not show yet.
 
 
 def test_unmet_expectations_of_one_replica_type_do_not_hold_up_another(harness: Harness) -> None:

@@ -29,7 +29,7 @@ def test_a_delete_carries_the_uid_and_a_vanished_object_is_no_error(harness: Har
     deletes = [call for call in harness.api.calls if call.verb == "delete" and call.resource == "pods"]
     assert {call.body["uid"] for call in deletes} == uids
     assert harness.queue.num_requeues("ns/job") == 0
-    # No event will ever tell of the one that was gone already.
+    # The pod that was gone already never gets an event.
     owner = harness.api.objects(TFJOBS)[0]["metadata"]["uid"]
     eventually(lambda: not harness.expectations.outstanding(owner), what="nothing more is expected")
 

@@ -1,4 +1,4 @@
-"""What the API server refuses to create: the condition names each replica that waits, and nothing is written twice."""
+"""Refusals of the API server to create: the condition names each replica that waits, and is written only once."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -60,7 +60,7 @@ def test_a_webhook_that_names_each_request_writes_no_status_each_time(harness: H
 
 
 def test_foreign_objects_with_names_of_replicas_are_named(harness: Harness) -> None:
-    """`clash.yaml`: a service with the name of one replica, a pod with that of another."""
+    """`clash.yaml`: a service with the name of one replica, a pod with the name of another replica."""
     foreign: dict[str, Any] = {"metadata": {"namespace": "ns", "uid": "s"}}
     harness.api.put(SERVICES, {"metadata": {**foreign["metadata"], "name": "job-worker-0", "uid": "s"}})
     harness.api.put(PODS, {"metadata": {**foreign["metadata"], "name": "job-worker-1", "uid": "p"}})

@@ -19,7 +19,7 @@ def named(*names: str) -> list[tuple[Action, ...]]:
 
 
 def test_what_fails_lets_all_others_go_first_its_type_too_and_what_is_not_tried_any_more_is_forgotten() -> None:
-    """However many fail for ever, in whatever order, whatever can be made is tried."""
+    """However many creations fail for ever, in whatever order, all others are tried."""
     chains = named("Chief-0", "Evaluator-0", "Worker-0", "Worker-1", "Worker-2")
     failed: dict[str, int] = {}
     first = []

@@ -29,7 +29,7 @@ def test_a_status_that_the_api_server_refuses_is_told_of_once_by_an_event(harnes
 def test_a_new_leader_with_an_old_view_of_a_job_does_not_write_over_what_it_has_not_seen(harness: Harness) -> None:
     harness.submit_and_sync(Worker=2, restart_policy="OnFailure")
     harness.api.mute("tfjobs")
-    # What its predecessor wrote last.
+    # The last status of its predecessor.
     written = {"phase": "Restarting", "replicaStatuses": {"Worker": {"restarts": 3, "restartCounts": {"0": 3}}}}
     harness.api.edit(TFJOBS, "ns", "job", {"status": written})
     harness.api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": "Failed"}})
@@ -84,7 +84,7 @@ def test_a_job_that_was_not_found_by_mistake_goes_on(harness: Harness) -> None:
     assert harness.calls("get") == [], "nothing is doubted any more"
 
 
-# What is told by events.
+# Events.
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What a cache keeps of Kueue's objects, and what follows for those that are beyond its bounds."""
+"""The parts of Kueue's objects that a cache keeps, and the effect on objects that are beyond its bounds."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a job owes Kueue: tables of single decisions, and any order of events in a small world that has a quota."""
+"""The actions for Kueue: tables of single decisions, and random orders of events in a small world with a quota."""
 
 from collections import Counter
 from contextlib import suppress
@@ -57,7 +57,7 @@ def queued(
 
 
 def elastic(least: int) -> dict[str, Any]:
-    """What makes a job with one parameter server content with so few workers."""
+    """Return the spec of a job with one parameter server that is content with so few workers."""
     return {"enableDynamicWorker": True, "runPolicy": {"schedulingPolicy": {"minAvailable": 1 + least}}}
 
 
@@ -263,14 +263,14 @@ def test_nothing_in_a_job_takes_it_out_of_its_queue() -> None:
 
 
 def with_worker(**spec: Any) -> dict[str, Any]:
-    """A job of one worker, whose container has these members, but those of the pod's spec in `pod`."""
+    """Return a job of one worker, whose container has these members, except the pod's members in `pod`."""
     pod, metadata = spec.pop("pod", {}), spec.pop("metadata", {})
     containers = [{"name": "tensorflow", "image": "x", "resources": {"requests": {"cpu": "1"}}, **spec}]
     return {"Worker": {"template": {"metadata": metadata, "spec": {"containers": containers, **pod}}}}
 
 
 INJECTED = {"nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]}
-"""What Kueue's own framework writes into the template of a job that it admits with the flavor."""
+"""The members that Kueue's own framework writes into the template of a job that it admits with the flavor."""
 
 
 def handed_over(job: TFJob, *, admitted: bool = True) -> Api:
@@ -385,7 +385,7 @@ ANY_TIME: dict[str, list[Any]] = {
 """Fields that may change at any time, that are no part of what is asked of Kueue, and some values of each."""
 
 OF_SPEC = ("successPolicy", "minSucceededWorkers", "maxFailedWorkers")
-"""Those of them that are members of `spec`; one is a replica type's, and the others are the run policy's."""
+"""The fields among them that are members of `spec`; another is a replica type's, the rest are the run policy's."""
 
 
 AT_ONCE = msgspec.structs.replace(OPTIONS, restart_delay_base=0.0)
@@ -466,7 +466,7 @@ class World(RuleBasedStateMachine):
                 )
 
     def delete_pod(self, name: str) -> None:
-        """An ended pod is gone at once, and one that runs when its kubelet says so."""
+        """Delete a pod: an ended pod is gone at once, a pod that runs is gone when its kubelet reports it."""
         if occupies(self.pods[name]):
             self.change_pod(name, deleted=True)
         else:
@@ -625,7 +625,7 @@ def test_quota_that_was_given_back_by_a_write_that_the_cache_does_not_show_count
     assert look(job, api, given_back={"worker": 2}).gate.reason == "QuotaGivenBack"
 
 
-# What is different for the plan of a job that is in a queue.
+# Differences in the plan of a job that is in a queue.
 
 
 def told(plan: ReadablePlan) -> list[str]:

@@ -26,7 +26,7 @@ def test_the_quota_of_a_job_that_is_gone_is_given_back_after_its_pods_and_asked_
         eventually(lambda: workloads.find("ns/w") and pods.find("ns/job-worker-0"), within=10)
         harness.controller.sync_tfjob("ns/job")
         assert harness.api.count("patch", "workloads") == 0, "its pod runs"
-        # What a new leader sees whose first list of pods is older than the pods.
+        # The state that a new leader sees if its first list of pods is older than the pods.
         indexer, known = harness.informers.pods.informers[0].indexer, pods.find("ns/job-worker-0")
         indexer.delete("ns/job-worker-0")
         with pytest.raises(StaleCache, match="job-worker-0 runs"):

@@ -1,4 +1,4 @@
-"""What a deleted job leaves: its quota is given back, whichever of the caches hears of the deletion first."""
+"""The remains of a deleted job: its quota is given back, whichever cache sees the deletion first."""
 
 from collections.abc import Iterator
 from itertools import permutations

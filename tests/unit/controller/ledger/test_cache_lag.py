@@ -14,7 +14,7 @@ from tfoperator.kube.views.objects import ObjectMeta
 
 
 def cache_lag() -> CacheLag:
-    """One that is never asked to verify anything."""
+    """Return a lag that is never asked to verify anything."""
     return CacheLag(None, None, {}, expectations=Expectations(), clock=FakeClock())  # type: ignore[arg-type]
 
 
@@ -39,11 +39,11 @@ OURS, THEIRS = "written by us", "shown by the cache"
 @pytest.mark.parametrize(
     ("written", "looks"),
     [
-        # Somebody else's later write counts, and whatever comes after it.
+        # A later write of another client counts, and all versions after it.
         (["12"], [("10", OURS), ("11", OURS), ("12", OURS), ("13", THEIRS), ("10", THEIRS)]),
         # A cache that goes back behind what it showed at the last write is believed.
         (["12"], [("9", THEIRS)]),
-        # What can't be compared is known by what the cache showed at the last write, and new once it changes.
+        # Versions that can't be compared are old if the cache showed them at the last write, and new once they change.
         (["b"], [("a", OURS), ("c", THEIRS)]),
         (["b", "c"], [("a", OURS)]),
     ],
@@ -97,7 +97,7 @@ def test_a_write_that_only_we_remember_does_not_hold_up_those_that_follow() -> N
 
 def test_a_pod_that_only_the_cache_misses_is_not_counted_as_lost(harness: Harness) -> None:
     harness.running(Worker=2, restart_policy="OnFailure")
-    # What a new leader sees whose pod informer is behind its job informer.
+    # The state that a new leader sees if its pod informer is behind its job informer.
     indexer = harness.informers.pods.informers[0].indexer
     pod = harness.informers.pods.lister.find("ns/job-worker-1")
     indexer.delete(pod.metadata.key)

@@ -173,7 +173,7 @@ def test_a_pod_that_may_not_be_released_holds_up_its_own_replica_only(harness: H
 def test_services_and_deployments_of_other_names_are_somebody_elses(
     harness: Harness, resource: Resource, labels: dict[str, str]
 ) -> None:
-    """Who exposes a pod or a deployment by kubectl gives the new service its labels."""
+    """A user who exposes a pod or a deployment by kubectl gives the new service its labels."""
     harness.running(Worker=1)
     made = harness.api.put(resource, {"metadata": {"name": "mine", "namespace": "ns", "labels": labels}})
     harness.forget_calls()
@@ -198,7 +198,7 @@ def test_a_pod_without_our_label_is_released_not_waited_for(harness: Harness) ->
     harness.running(Worker=2, restart_policy="OnFailure")
     harness.api.mute("pods")
     harness.api.edit(PODS, "ns", "job-worker-1", {"metadata": {"labels": {LABEL_OPERATOR_NAME: None}}})
-    # What a watch with a selector makes of that.
+    # The effect on a watch with a selector.
     harness.informers.pods.informers[0].indexer.delete("ns/job-worker-1")
     harness.controller.sync_tfjob("ns/job")
     [pod] = [one for one in harness.api.objects(PODS) if one["metadata"]["name"] == "job-worker-1"]

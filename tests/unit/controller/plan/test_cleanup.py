@@ -121,7 +121,7 @@ LOOPS = msgspec.structs.replace(waiting("CrashLoopBackOff", restarts=9), last_st
         # A node that comes back would go on with it.
         ("Failed", make_pod("Worker-0", "Unknown", node="node"), "stopped"),
         ("Failed", make_pod("Worker-0", "Running", reason="NodeLost"), "stopped"),
-        # Nothing would ever end what no kubelet has; it has no log.
+        # A pod without a kubelet would never end; it has no log.
         ("Failed", make_pod("Worker-0", "Pending"), "deleted"),
         ("Failed", make_pod("Worker-0", "", start=None), "deleted"),
         ("Failed", make_pod("Worker-0", "Pending", node="node"), "stopped"),
@@ -135,7 +135,7 @@ LOOPS = msgspec.structs.replace(waiting("CrashLoopBackOff", restarts=9), last_st
         ("Succeeded", make_pod("Worker-0", "Pending", node="node", containers=PULLS), "stopped"),
         ("Succeeded", make_pod("Worker-0", "Pending", node="node", init_containers=BEGINS), "left"),
         ("Succeeded", make_pod("Worker-0", containers=(waiting("CrashLoopBackOff", restarts=3),)), "left"),
-        # What has ended and is started again by its kubelet has finished in peace.
+        # A program that has ended and is started again by its kubelet has finished in peace.
         ("Succeeded", make_pod("Worker-0", containers=(LOOPS,)), "stopped"),
         ("Succeeded", make_pod("Worker-0", containers=(anew(after(60)),)), "stopped"),
         ("Succeeded", make_pod("Evaluator-0", containers=(anew(after(60)),)), "stopped"),
@@ -144,7 +144,7 @@ LOOPS = msgspec.structs.replace(waiting("CrashLoopBackOff", restarts=9), last_st
         ("Succeeded", make_pod("Worker-0", containers=(anew(after(9)),)), "left"),
         ("Succeeded", make_pod("Worker-0", containers=(anew(after(-60)),)), "left"),
         ("Succeeded", make_pod("Worker-0", containers=(anew(None),)), "left"),
-        # Another container than the one that trains.
+        # Another container than the container that trains.
         ("Succeeded", make_pod("Worker-0", containers=(ContainerStatus("tensorflow"), anew(after(60), "x"))), "left"),
         ("Succeeded", make_pod("Worker-0", init_containers=(anew(after(60), "sidecar"),)), "left"),
     ],
@@ -166,7 +166,7 @@ LOST = PodCondition("DisruptionTarget", "True", "DeletionByTaintManager")
         ((make_pod("Worker-0", "Succeeded"), make_pod("Worker-1", "Failed", exit_code=1)), True),
         ((make_pod("Worker-0"), make_pod("Worker-1", "Succeeded")), False),
         ((make_pod("Evaluator-0"),), False),
-        # What is told to go may need its variables to save them.
+        # A program that gets SIGTERM may need its variables to save them.
         ((make_pod("Worker-0", deleted=NOW),), False),
         ((make_pod("Worker-0", deadline=1),), False),
         # It goes; until that is seen it may have begun.

@@ -1,4 +1,4 @@
-"""A status of nothing but counts is written once in a while, and nothing else waits."""
+"""A status of nothing but counts is written once in a while; other changes do not wait."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -51,13 +51,13 @@ RUNNING = with_status(JOB, planned(JOB, *pods(1).values()).status)
 
 
 def decided(*, age: float = 0.0, options: PlanOptions = OPTIONS, **observed: Any) -> Plan:
-    """The plan for a job of which one more worker runs than its status says."""
+    """Return the plan for a job of which one more worker runs than its status counts."""
     seen = Observed(RUNNING, tuple(pods(2).values()), services_of(RUNNING), status_age=age, **observed)
     return plan_for(seen, options=options)
 
 
 def finished(*wants: Want, comparison: Comparison | None = None) -> Plan:
-    """The plan for a job of which one more worker runs than its status says, and for what else is wanted."""
+    """Return the plan for a job of which one more worker runs than its status counts, with these wants."""
     seen = Observed(RUNNING, tuple(pods(2).values()), services_of(RUNNING), status_age=0.0, comparison=comparison)
     return combine(look(seen, NOW, OPTIONS), (wants,), None)
 

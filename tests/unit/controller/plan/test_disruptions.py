@@ -1,4 +1,4 @@
-"""What is taken from a job: counted apart from failures, seen by no limit, named, and followed by growing delays."""
+"""Disruptions of a job: counted apart from failures, seen by no limit, named, and followed by growing delays."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -172,7 +172,7 @@ def test_failures_and_disruptions_are_counted_beside_each_other() -> None:
 
 
 def test_a_status_of_the_version_before_counts_its_restarts_as_failures() -> None:
-    """Nothing says which of them were disruptions, and the job behaves as it did; what comes from now on is told."""
+    """It does not show which were disruptions, and the job behaves as before; later disruptions are counted apart."""
     job = running(run_policy={"backoffLimit": 1})
     worker = ReplicaStatus(active=2, ready=2, restarts=1, restart_counts={"1": 1}, started_indexes="0-1")
     job = with_status(job, msgspec.structs.replace(job.status, restarts=1, replica_statuses={"Worker": worker}))
@@ -270,7 +270,7 @@ def test_a_joint_restart_after_a_failure_is_a_failure() -> None:
     assert planned(joint(), OTHER, failed).is_true(C.FAILED)
 
 
-# What is taken again and again.
+# Replicas that are disrupted again and again.
 
 
 class Life:
@@ -526,7 +526,7 @@ def test_a_pod_that_seems_to_be_younger_than_its_deletion_joins_a_row_once() -> 
 
 
 def test_times_without_a_zone_are_compared_with_others() -> None:
-    """No API server writes them; whatever a pod shows, a plan is made."""
+    """API servers do not write such times, but a plan is made whatever a pod shows."""
     early = make_pod("Worker-0", deleted=after(5).replace(tzinfo=None))
     known = make_pod("Worker-1", deleted=after(9))
     row = planned(make_job({"Worker": {"replicas": 2}}), early, known, now=after(2)).status.disruption_backoff

@@ -1,4 +1,4 @@
-"""A loss that is no number: what is told of it, once, and that it ends no job."""
+"""A loss that is no number: it is reported once, and never ends a job."""
 
 import msgspec
 

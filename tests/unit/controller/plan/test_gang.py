@@ -55,7 +55,7 @@ def decide(
 
 
 def of_group(result: ReadablePlan, kind: type[Action]) -> Any:
-    """What the plan does of this kind to the PodGroup, if anything."""
+    """Return the plan's action of this kind for the PodGroup, or None."""
     return next((one for one in result.actions if isinstance(one, kind) and one.kind == "podgroups"), None)
 
 
@@ -64,7 +64,7 @@ def body_of_group(result: ReadablePlan) -> dict[str, Any]:
 
 
 def made(job: TFJob, gang: GangScheduler = VOLCANO, **options: Any) -> dict[str, Any]:
-    """What the PodGroup of a new job asks for."""
+    """Return the spec of the PodGroup of a new job."""
     result = decide(job, gang=gang, **options)
     return dict(body_of_group(result)["spec"])
 
@@ -108,7 +108,7 @@ def test_names_stand_for_schedulers_and_priorities_are_those_of_the_classes_and_
     assert priorities_of(classes[:1]) == {"a": 5, "": 0}
 
 
-# What a PodGroup asks for.
+# The requests of a PodGroup.
 
 
 def test_a_coscheduling_pod_group_knows_a_timeout_and_no_queue_and_each_is_its_jobs_own() -> None:
@@ -351,7 +351,7 @@ def test_the_group_goes_when_the_job_is_suspended_or_has_ended() -> None:
     assert not decide(finished).changes_objects
 
 
-# What it waits for.
+# The wait for the PodGroup.
 
 
 def test_waiting_is_an_event_once_the_scheduler_has_looked_and_only_once() -> None:
@@ -437,7 +437,7 @@ def test_a_gang_that_was_preempted_says_so(scope: str, says: str) -> None:
     assert says in planned(job, pod).condition(ConditionType.RESTARTING).message
 
 
-# What a PodGroup may name.
+# The names that a PodGroup may use.
 
 POLICY = "spec.runPolicy.schedulingPolicy"
 RULES = SchedulingRules(
@@ -486,7 +486,7 @@ def test_only_pod_groups_that_name_a_class_are_asked_about_and_a_job_that_runs_k
     result = decide(running, *pods, group=group, rules=RULES)
     assert not [one for one in result.actions if one.kind == "podgroups"]
     assert result.condition(ConditionType.RUNNING).status == "True"
-    # Without its PodGroup it would need a new one, which it may not have.
+    # Without its PodGroup it would need a new PodGroup, which the rules forbid.
     result = decide(running, *pods, rules=RULES)
     assert list(result.actions) == []
     assert result.condition(ConditionType.RUNNING).reason == "TFJobInvalid"

@@ -168,7 +168,7 @@ def test_beside_containers_that_run_a_restart_is_not_awaited_for_ever(late: bool
 def test_the_account_is_that_of_recreation(
     policy: str, exits: list[tuple[int, int]], limit: int | None, backs_off: bool, success: str, maximum: int | None
 ) -> None:
-    """For any exits: counts, what is true in the end, and events, where those of a restart in place name its code."""
+    """For any exits: counts, the final conditions, and events, where an event of a restart in place names its code."""
     accounts = []
     for mode in ("InPlace", "Recreate"):
         run_policy = {"restartMode": mode, **({} if limit is None else {"backoffLimit": limit})}

@@ -306,7 +306,7 @@ def test_the_end_of_a_job_sets_the_timer_of_its_time_to_live() -> None:
 
 
 def test_multikueue_deletes_the_job_that_it_has_brought_here_and_reads_its_end_before() -> None:
-    """Found gone, it would be made once more: its end would never be told, or it would run again."""
+    """If it found the job gone, it would make it again: the job's end would be lost, or the job would run again."""
     brought = {MULTIKUEUE_ORIGIN_LABEL: "multikueue"}
     job = finished_job("Succeeded", ttlSecondsAfterFinished=0)
     job = msgspec.structs.replace(job, metadata=msgspec.structs.replace(job.metadata, labels=brought))

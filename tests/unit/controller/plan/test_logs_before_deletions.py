@@ -1,4 +1,4 @@
-"""Logs are kept before pods are deleted, and nobody waits for that in a worker thread."""
+"""Logs are kept before pods are deleted, and worker threads do not wait for that."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -11,7 +11,7 @@ from tfoperator.kube.views.objects import Pod
 
 
 class Archive:
-    """A `LogArchive` that holds up what the test says."""
+    """A `LogArchive` that holds up the logs that the test names."""
 
     timeout = 30.0
 

@@ -104,7 +104,7 @@ def test_another_container_that_failed_a_pod_is_told_by_its_name(init: bool) -> 
 
 @pytest.mark.parametrize(("finished", "completed"), [(-300, "0"), (-1, "")])
 def test_a_program_that_had_ended_before_its_pods_deletion_has_succeeded(finished: int, completed: str) -> None:
-    """That its sidecar ended by the deletion says nothing."""
+    """The end of its sidecar by the deletion means nothing."""
     rest = (terminated(143, container="proxy", finished=NOW), terminated(0, finished=after(finished)))
     job = job_of("ExitCode")
     job = with_status(job, beside(job, make_pod("Worker-0")).status)

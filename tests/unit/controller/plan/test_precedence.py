@@ -1,4 +1,4 @@
-"""What wins where two rules want different things: each row of the two tables, `VERDICTS` and `PRECEDENCE`."""
+"""The precedence where two rules want different things: each row of the two tables, `VERDICTS` and `PRECEDENCE`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +26,7 @@ STALL = Stall(state=StallState.STALLED, message="It has stalled.", ends_as=OnSta
 
 
 def all_that_holds_from(first: int) -> Facts:
-    """The facts about a job of which all verdicts from this one on hold, and none before."""
+    """Return the facts about a job for which the verdicts from this place on hold, but none before it."""
     policy: dict[str, Any] = {}
     if first <= 2:
         policy["backoffLimit"] = 0
@@ -58,7 +58,7 @@ def test_a_job_goes_on_of_which_no_verdict_holds() -> None:
     assert judge(all_that_holds_from(len(VERDICTS))) is GOES_ON
 
 
-# What rules want.
+# The wants of rules.
 
 JOB = make_job({"Worker": 2})
 PODS = (make_pod("Worker-0"), make_pod("Worker-1"))

@@ -1,4 +1,4 @@
-"""What holds for `plan()` in every world: it converges, repeats nothing, and keeps an honest account."""
+"""The properties of `plan()` in every world: it converges, repeats nothing, and keeps an honest account."""
 
 import math
 import random
@@ -97,7 +97,7 @@ def failed_in(status: TFJobStatus) -> set[tuple[str, int]]:
 
 
 def check_plan(result: ReadablePlan, view: View) -> None:
-    """What must be true of any single plan, however old the view that it was made from."""
+    """Check what must be true of any single plan, however old its view is."""
     creates = Counter(create.replica for create in result.creations("pods"))
     assert all(count == 1 for count in creates.values()), "two pods of one index"
     replaced = check_replacements(result, view)
@@ -166,7 +166,7 @@ LIMITS = ("ProgressDeadlineExceeded", "backoff limit", "active longer")
 
 
 def check_clean_up(result: ReadablePlan, view: View) -> None:
-    """What runs is stopped by the job's end alone, and once; what has run is deleted by choice alone."""
+    """Check that only the job's end stops running pods, and once, and that ended pods are deleted by choice."""
     policy = view.job.spec.run_policy
     deleted = {d.uid for d in result.deletions("pods") if d.reason is not DeleteReason.NODE_LOST}
     finished = is_finished(result.status.conditions)
@@ -198,9 +198,9 @@ def check_clean_up(result: ReadablePlan, view: View) -> None:
 
 
 def check_memory(result: ReadablePlan, view: View) -> None:
-    """What has ended is not forgotten: failed indexes not as long as the type has them, completed ones not at all.
+    """Check that ends are not forgotten: failed indexes as long as the type has them, completed indexes never.
 
-    But where all replicas restart together they do so after a suspension, too, those that had succeeded among them.
+    But where all replicas restart together they do so after a suspension, too, even replicas that had succeeded.
     """
     suspended = any(c.type == ConditionType.SUSPENDED and c.status == "True" for c in result.status.conditions)
     all_again = suspended and restarts_together(view.job)
@@ -217,7 +217,7 @@ def check_memory(result: ReadablePlan, view: View) -> None:
 
 
 def check_thresholds(result: ReadablePlan, view: View) -> None:
-    """So many workers as must have succeeded have, if and only if the job has; and no more have failed than may."""
+    """Check that the job has succeeded if and only if enough workers have, and that no more have failed than may."""
     spec = view.job.spec
     worker, status = spec.tf_replica_specs.get("Worker"), result.status.replica_statuses.get("Worker")
     if worker is None or not worker.replicas or status is None or is_finished(view.job.status.conditions):
@@ -237,7 +237,7 @@ def check_thresholds(result: ReadablePlan, view: View) -> None:
 
 
 def check_writes(result: ReadablePlan, view: View) -> None:
-    """What would be worth a write and is not written yet is nothing but counts that rise, and that is written soon."""
+    """Check that the only changes that are not written yet are counts that rise, and that they are written soon."""
     old, new = view.job.status, result.status
     if result.write_status or not is_worth_writing(old, new):
         return
@@ -252,7 +252,7 @@ def of(share: int | str, total: int, rounded: Callable[[Fraction], int]) -> int:
 
 
 def settle(world: World, *, finish: bool = False) -> None:
-    """Let the world calm down: nothing gets lost any more, time passes, pods do as they are told."""
+    """Let the world calm down: requests are no longer lost, time passes, pods do what is asked of them."""
     world.drop.clear()
     for _ in range(120):
         for name in list(world.pods):

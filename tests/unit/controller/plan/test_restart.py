@@ -60,7 +60,7 @@ REFUSALS = """InvalidNodeInfo NodeAffinity NodeName NodePorts OutOfnvidia.com/gp
 @pytest.mark.parametrize("reason", REFUSALS.split())
 @pytest.mark.parametrize("message", ["Pod was rejected: no room", "Pod no room"])
 def test_a_pod_that_its_kubelet_refused_is_taken_whatever_the_reason(reason: str, message: str) -> None:
-    """Older kubelets say it without the words that newer ones begin each refusal with."""
+    """Older kubelets use other words than newer kubelets, which begin each refusal with the same words."""
     ending = ending_of(failed(reason=reason, message=message))
     assert ending.infrastructure
     assert str(ending) == reason
@@ -69,14 +69,14 @@ def test_a_pod_that_its_kubelet_refused_is_taken_whatever_the_reason(reason: str
 @pytest.mark.parametrize(
     ("pod", "loss"),
     [
-        # So kubelets and runtimes say it of what ran when their node crashed.
+        # The reports of kubelets and runtimes about containers that ran when their node crashed.
         (failed(containers=(terminated(137, reason="ContainerStatusUnknown"),)), "ContainerStatusUnknown"),
         (failed(containers=(terminated(255, reason="Unknown"),)), "Unknown"),
         # An end that is known is the program's own.
         (failed(containers=(terminated(255, reason="Error"),)), ""),
         (failed(containers=(terminated(1, reason="Unknown"),)), ""),
         (failed(containers=(terminated(1), terminated(137, reason="ContainerStatusUnknown", container="sidecar"))), ""),
-        # What has run or is over was not refused.
+        # A pod that has run or is over was not refused.
         (failed(reason="DeadlineExceeded", message="Pod was active on the node longer than ..."), ""),
         (failed(1, message="Pod was rejected: says the program"), ""),
         (failed(1, reason="NodeName"), ""),
@@ -152,7 +152,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
         (failed(1, start=after(-1)), 1, 0.0, 0.0),
         (failed(1, start=after(-100)), 9, 0.0, 156.0),
         (failed(1, start=after(-300)), 1_000, 0.0, 0.0),
-        # The time for which its image was pulled doesn't, nor that of an init container, nor of an earlier end.
+        # The time for pulling its image doesn't count, nor the time of an init container or of an earlier end.
         (failed(containers=(terminated(1, started=NOW),), start=after(-60)), 3, 0.0, 4.0),
         (
             failed(
@@ -202,10 +202,10 @@ def test_an_end_after_a_deletion_is_blamed_on_it(finished: object, blamed: bool)
         (make_pod("Worker-0", "Running", reason="NodeLost", deleted=after(-90)), 30.0),
         (make_pod("Worker-0", deleted=after(-60), conditions=(TAINTED, NOT_READY)), 0.0),
         (make_pod("Worker-0", deleted=after(-60), conditions=(GONE,)), 0.0),
-        # Nothing runs in it, as far as its kubelet has told.
+        # Its kubelet has not reported that a container runs in it.
         (make_pod("Worker-0", "Pending", deleted=after(-60), conditions=(TAINTED,)), 0.0),
         (make_pod("Worker-0", deleted=after(-60), containers=(CRASHES,), conditions=(TAINTED, NOT_READY)), 0.0),
-        # Any taint may have taken it from a node that lives, whose kubelet says itself whether it is ready.
+        # Any taint may have taken it from a node that lives, whose kubelet itself reports whether it is ready.
         (make_pod("Worker-0", deleted=after(-600), conditions=(TAINTED,)), None),
         (make_pod("Worker-0", deleted=after(-600), conditions=(TAINTED, PodCondition("Ready", "True"))), None),
         (make_pod("Worker-0", ready=False, deleted=after(-600), conditions=(TAINTED, NOT_READY)), None),

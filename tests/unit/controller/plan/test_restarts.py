@@ -136,7 +136,7 @@ def test_what_kubernetes_did_is_retried(policy: str, lost: Pod) -> None:
     [
         make_pod("Worker-1", deleted=NOW),
         make_pod("Worker-1", "Pending", deleted=NOW),
-        # What a process does on SIGTERM says nothing about its job.
+        # The exit code after SIGTERM means nothing for the job.
         make_pod("Worker-1", "Failed", exit_code=1, finished=after(1), deleted=NOW),
         make_pod("Worker-1", "Succeeded", exit_code=0, finished=after(1), deleted=NOW),
     ],
@@ -217,7 +217,7 @@ def test_a_restart_is_counted_also_if_its_pod_is_first_seen_after_its_index_was_
 
 
 def test_a_restarted_replica_whose_annotation_was_stripped_is_not_restarted_again_and_again() -> None:
-    """A webhook may take our annotations away: then the new pod doesn't tell that it is the restart."""
+    """A webhook may take our annotations away: then the new pod doesn't show that it is the restart."""
     job = job_of("OnFailure")
     failed = planned(job, make_pod("Worker-0"), make_pod("Worker-1", "Failed", exit_code=137), now=after(60))
     assert counts(failed) == {"1": 1}
@@ -230,7 +230,7 @@ def test_a_restarted_replica_whose_annotation_was_stripped_is_not_restarted_agai
 
 
 def test_an_eviction_that_hides_restarts_in_place_counts_and_rests_on_the_pod() -> None:
-    """Some kubelets tell of no container once they have evicted: then the pod says less than the status knows."""
+    """Some kubelets report no container once they have evicted: then the pod shows less than the status knows."""
     evicted = make_pod("Worker-0", "Failed", reason="Evicted", restarts_before=1)
     seen = planned(job_of("OnFailure", replicas=1, knows="0", counts={"0": 3}), evicted)
     assert (counts(seen), seen.absent) == ({"0": 4}, (evicted.metadata.name,))

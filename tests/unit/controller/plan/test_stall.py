@@ -47,7 +47,7 @@ def reporting(of: TFJob, seconds: float, *behind: ReplicaProgress, **more: Any) 
 
 
 def lines(looked: float | None, **pods: float) -> LogLines:
-    """What a look so many seconds after NOW has found: by pod, when its newest line was written."""
+    """Return the result of a look so many seconds after NOW: by pod, when its newest line was written."""
     newest = {
         f"mnist-{name.replace('_', '-')}-uid": NewestLine(time=after(at), stamp=after(at)) for name, at in pods.items()
     }
@@ -96,7 +96,7 @@ def test_without_a_report_for_the_deadline_it_has_stalled_and_who_fell_silent_fi
     assert plan.condition(C.STALLED).message.endswith("Behind: worker-1.")
 
 
-# What does not count as time without progress.
+# Time that does not count as time without progress.
 
 
 def test_after_a_suspension_the_clock_starts_anew() -> None:
@@ -242,11 +242,11 @@ def test_a_job_that_falls_silent_has_stalled_within_one_and_a_half_deadlines(ske
     assert now >= silent_from - 60
 
 
-# What is done about it.
+# The reaction to a stall.
 
 
 def told(of: TFJob, seconds: float, *pods: Pod) -> TFJob:
-    """The job when its status has said that it stalls, which it does before anything is done about it."""
+    """Return the job after its status has shown the stall, which comes before any reaction."""
     plan = seen(of, seconds, *pods)
     assert plan.is_true(C.STALLED)
     assert plan.reasons == ["Stalled"]

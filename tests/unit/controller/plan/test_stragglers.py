@@ -1,4 +1,4 @@
-"""Slow replicas, and replicas that a node fails: what is told, and what is made anew elsewhere."""
+"""Slow replicas, and replicas that a node fails: the events, and the replicas that are made anew elsewhere."""
 
 from typing import Any
 
@@ -108,7 +108,7 @@ def test_a_slow_replica_is_made_anew_on_another_node_and_then_left_in_peace() ->
     again = seen(of, 63)
     assert (again.deleted_pods, again.reasons) == (["Worker-1"], []), "the deletion failed: it is asked for again"
     assert avoided(seen(of, 64, WORKERS[0], WORKERS[2])) == ["b"]
-    # What was reported by the old pod says nothing of the new one.
+    # The old pod's reports mean nothing for the new pod.
     pods = replaced(make_pod("Worker-1", node="d", created=after(65), restarts_before=1, uid="new"))
     assert not seen(of, 90, *pods).deleted_pods
     assert not seen(of, 90, *pods).is_true(C.STRAGGLING)

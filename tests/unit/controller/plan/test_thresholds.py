@@ -37,7 +37,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
     ("FSRR", {"minSucceededWorkers": 2, "maxFailedWorkers": 1}, "", ""),
     # Success is looked for first.
     ("SSFF", {"minSucceededWorkers": 2}, "", "Succeeded"),
-    # What may fail is a question of its own.
+    # The number of workers that may fail is a question of its own.
     ("SRRF", {"minSucceededWorkers": 2}, "", "Failed"),
     ("FFRR", {"minSucceededWorkers": 2, "maxFailedWorkers": 1}, "", "Failed"),
     # Out of reach.

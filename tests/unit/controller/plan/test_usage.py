@@ -1,4 +1,4 @@
-"""What the time of a job goes to, whoever was there to see it: one process, or a new one for each change."""
+"""The phases of a job's time, seen by any operator: by one process, or by a new process for each change."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -28,7 +28,7 @@ WORKERS = {"Worker": {"replicas": 2, "restartPolicy": "OnFailure"}}
 
 def worker(index: int, *, bound: float | None = 0, began: float | None = None, ended: float | None = None,
            code: int = 1, last: float | None = None, **more: Any) -> Pod:  # fmt: skip
-    """A worker's pod, by the seconds after NOW at which its kubelet says that something happened."""
+    """Return a worker's pod, by the seconds after NOW at which its kubelet reports that something happened."""
     state = ContainerState()
     if ended is not None:
         state = ContainerState(terminated=ContainerStateTerminated(code, "", "", after(ended), after(began or 0)))
@@ -131,7 +131,7 @@ def test_with_reports_training_is_what_comes_further_than_before(forgets: bool) 
     life.report(160, step=80)
     life.sync(161, *again)
     assert life.seconds(200) == {"scheduling": 5, "starting": 25, "training": 118, "lost": 52}
-    # Nobody told of a loss, and yet it goes back: what it did since it was further is done again.
+    # The program goes back without a reported loss: the steps since its furthest step are done again.
     life.report(210, step=60)
     life.sync(211, *again)
     assert life.seconds(220)["lost"] == 52 + 60

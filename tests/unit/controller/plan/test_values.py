@@ -1,4 +1,4 @@
-"""The room of the plan has values and functions of values: nothing in it is changed once it is made."""
+"""The room of the plan has values and functions of values: once it is made, a value does not change."""
 
 import ast
 import dataclasses
@@ -68,7 +68,7 @@ def root(node: ast.expr) -> str:
 
 
 def changes(function: ast.FunctionDef) -> Iterator[str]:
-    """Every statement of a function by which one of its arguments, or a member of that, is changed."""
+    """Yield each statement of a function that changes an argument, or a member of an argument."""
     arguments = function.args
     # `self` is one of them: no method changes its object.
     names = {argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}

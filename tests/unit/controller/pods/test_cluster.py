@@ -119,13 +119,13 @@ def test_each_replica_is_told_of_all_and_which_it_is() -> None:
         "Worker-0": [*hosts, "--job_name=worker", "--task_index=0"],
         "Worker-1": [*hosts, "--job_name=worker", "--task_index=1"],
     }
-    # So is a single replica, since its program parses the same, and nobody where the job does not ask for it.
+    # A single replica gets them, too, since its program parses the same; a job can turn them off.
     alone = ["--worker_hosts=mnist-worker-0.ns.svc:2222", "--job_name=worker", "--task_index=0"]
     assert arguments(plan_new({"Worker": 1})) == {"Worker-0": alone}
     assert arguments(plan_new({"PS": 1, "Worker": 1}, clusterArguments=False)) == {"PS-0": None, "Worker-0": None}
 
 
-# Lists of hosts that are said in short: put together as a kubelet does, they are what they were.
+# Lists of hosts in a short form: put together as a kubelet does, they are the same as before.
 
 HOSTS = [f"mnist-worker-{index}.mnist.ns.svc:2222" for index in range(1000)]
 

@@ -56,7 +56,7 @@ def test_the_piece_counts_for_the_length_of_names(length: int, replicas: int, fi
     assert planned(job, services=(), options=PEER).creations("pods")
 
 
-# Which network a job has: what it was started with, and only then what is asked for.
+# The network of a job: the network it was started with, and only then the network that its spec asks for.
 
 PER_REPLICA, PER_JOB = Network.PER_REPLICA, Network.PER_JOB
 STARTED = TFJobStatus(start_time=NOW)
@@ -110,7 +110,7 @@ def test_a_job_with_host_names_of_its_own_keeps_them_unless_it_says(own: dict[st
 
 
 def test_a_subdomain_of_the_template_is_no_sign() -> None:
-    """Users who know headless services give their pods one of the job's name themselves."""
+    """Users who know headless services give their pods a subdomain of the job's name themselves."""
     job, pod = job_with(template={"subdomain": "mnist"}), make_pod("Worker-0", subdomain="mnist")
     assert network(job, pod) is PER_REPLICA
     assert network(with_status(job, STARTED), pod, preferred=PER_JOB) is PER_REPLICA

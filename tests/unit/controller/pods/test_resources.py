@@ -38,11 +38,11 @@ SIDECAR = init(cpu("1"), restartPolicy="Always")
         # The largest init container counts if it is larger than all containers.
         ([cpu("1"), cpu("1")], {"initContainers": [init(cpu("3")), init(cpu("2"))]}, {"cpu": "3"}),
         ([cpu("2"), cpu("2")], {"initContainers": [init(cpu("3"))]}, {"cpu": "4"}),
-        # One that keeps running counts with what comes after it.
+        # An init container that keeps running counts with the containers after it.
         ([cpu("2")], {"initContainers": [SIDECAR]}, {"cpu": "3"}),
         ([cpu("2")], {"initContainers": [SIDECAR, init(cpu("3"))]}, {"cpu": "4"}),
         ([cpu("2")], {"initContainers": [init(cpu("3")), SIDECAR]}, {"cpu": "3"}),
-        # What a pod asks for as a whole overrules its containers.
+        # The requests of a pod as a whole overrule its containers.
         ([cpu("2")], {"resources": {"requests": {"cpu": "5", "example.com/x": "1"}}}, {"cpu": "5"}),
         ([cpu("2")], {"resources": {"limits": {"cpu": "5", "memory": "1Gi"}}}, {"cpu": "2", "memory": "1Gi"}),
         ([cpu("2")], {"overhead": {"cpu": "250m"}}, {"cpu": "2250m"}),

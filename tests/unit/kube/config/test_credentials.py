@@ -124,7 +124,7 @@ def test_a_failure_leaves_what_still_holds_or_is_an_error_and_is_tried_again(cap
     clock, issuer, credentials = issued(timedelta(hours=1))
     issuer.failing = True
     with pytest.raises(ConfigError, match="out of order"):
-        credentials.current()  # nothing holds, and the next call tries again
+        credentials.current()  # there are no valid credentials, and the next call tries again
     issuer.failing = False
     assert credentials.current().authorization == "Bearer 1"
     clock.advance(3600 - 50)

@@ -19,7 +19,7 @@ from tfoperator.kube.protocol.errors import ConfigError
 
 API_VERSION = "client.authentication.k8s.io/v1"
 
-# A plugin as a user would have one: it says what stands in the file `answer` next to it and counts its runs.
+# A plugin as a user would have it: it prints the content of the file `answer` next to it and counts its runs.
 PLUGIN = f"""#!{sys.executable}
 import json, os, pathlib, sys
 here = pathlib.Path(__file__).parent
@@ -186,7 +186,7 @@ def id_token(expires: datetime) -> str:
 
 
 def expired_user(issuer: str, **more: str) -> dict[str, Any]:
-    """One whose token has to be refreshed by this issuer."""
+    """Return a user whose token has to be refreshed by this issuer."""
     tokens = {"id-token": id_token(datetime.now(UTC) - timedelta(hours=1)), "refresh-token": "s3cret"}
     config = {"client-id": "c", "client-secret": "s3cret", "idp-issuer-url": issuer, **tokens, **more}
     return {"auth-provider": {"name": "oidc", "config": config}}

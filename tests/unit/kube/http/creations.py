@@ -19,7 +19,7 @@ class Creator:
         self.multiplexer = Multiplexer(client._session, parallelism)
 
     def create_chains(self, chains: Sequence[Sequence[Creation]]) -> list[list[KubeError | None]]:
-        """What became of what was sent: None, or the error that ends its chain."""
+        """Send the chains; return for each object None, or the error that ends its chain."""
         results = self.multiplexer.run([[call_of(one) for one in chain] for chain in chains])
         return [[one if isinstance(one, KubeError) else None for one in chain] for chain in results]
 

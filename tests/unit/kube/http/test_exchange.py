@@ -8,7 +8,7 @@ ANSWER = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
 
 
 def test_an_answer_before_the_end_of_the_request_wakes_nobody() -> None:
-    """Else whoever waits for the connection would be told of it again and again, and could do nothing about it."""
+    """Else a thread that waits for the connection would wake up again and again, and could do nothing about it."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         exchange = Exchange(ClientConnection(ours, None), b"x" * 5_000_000, 60.0, 1000)

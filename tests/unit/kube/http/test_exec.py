@@ -27,7 +27,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def asked(handler: Handler, **options: Any) -> Executed:
-    """What a command has said by a server on loopback that answers every request so."""
+    """Return the output of a command from a server on loopback that answers every request with this handler."""
 
     async def ask() -> Executed:
         app = web.Application()

@@ -65,7 +65,7 @@ def test_no_more_than_so_many_are_under_way_however_many_callers_share_it(creati
 
 
 def test_it_speaks_tls_and_large_bodies_go_both_ways(creating: Creating, certificates: Certificates) -> None:
-    """TLS takes more from the connection than it gives at a time, and nothing tells of the rest."""
+    """TLS takes more from the connection than it gives at a time, and `poll` does not report the rest."""
     tls = {"config": {"tls": certificates.trust}, "tls": certificates.server_context()}
     server, creator = creating(chunks(b"x" * 1_000_000), **tls)
     text = "x" * 3_000_000
@@ -119,8 +119,8 @@ def saying(sent: bytes) -> Handler:
         (saying(b"HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\n{}"), errors.TransportError),
         (saying(b"nonsense"), errors.MalformedResponse),
         (saying(b"HTTP/1.1 201 Created\r\nContent-Length: 999999999\r\n\r\n"), errors.AnswerTooLarge),
-        (lambda exchange: exchange.status(429, "No", "no"), errors.TooManyRequestsError),  # it does not say when
-        # Nobody knows whether the server has acted.
+        (lambda exchange: exchange.status(429, "No", "no"), errors.TooManyRequestsError),  # without a Retry-After
+        # The server may have acted, or not.
         (lambda exchange: exchange.status(503, "No", "no", headers={"Retry_After": "0"}), errors.ServerError),
     ],
     ids=["lost", "broken off", "nonsense", "too large", "429", "503"],
@@ -270,7 +270,7 @@ def refuse_threads(monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
 
 
 class Mistaken(Recorder):
-    """An observer that fails when it is told of a request without an answer."""
+    """An observer that fails when it gets a request without an answer."""
 
     def request(self, method: str, host: str, code: str, seconds: float) -> None:
         if code == "<error>":

@@ -172,7 +172,7 @@ def names(events: Iterable[WatchEvent[PartialObject]]) -> list[str]:
 
 
 def busy_watch(*pieces: bytes, **more: bool) -> tuple[HttpWatch[PartialObject], ImpatientClock]:
-    """One with a batch period, which is over when it begins, and the clock that says how long it waits."""
+    """Return a watch with a batch period, which is over when it begins, and the clock that records its waits."""
     clock = ImpatientClock()
     clock.pass_time(0.1)()
     return watch_of(*pieces, clock=clock, batch_period=0.05, **more), clock

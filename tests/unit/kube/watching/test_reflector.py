@@ -41,7 +41,7 @@ from tfoperator.kube.watching.reflector import Reflector
 
 @pytest.fixture(params=[1, 2, 100], ids=lambda size: f"batches of {size}", autouse=True)
 def batch_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """What holds, holds however many events come together."""
+    """Run all tests with several numbers of events that come together."""
     monkeypatch.setattr(ScriptedStream, "batch_size", request.param)
     return int(request.param)
 
@@ -158,7 +158,7 @@ def test_a_server_that_keeps_turning_requests_down_is_asked_ever_more_slowly_wha
 
 
 def test_the_servers_wish_for_a_pause_is_respected_but_not_one_for_hours() -> None:
-    # By a load balancer, say, that tells nobody when it is over.
+    # For example from a load balancer, which does not announce when it is over.
     busy, down = (api_error(code, "not now", retry_after=wish) for code, wish in ((429, 17), (503, 7200)))
     run = Run(lists=[busy, down, page(version=5)], watches=[busy, BUSY, [busy], [BUSY], [added(pod("a", 6))]])
     assert [run.waits[number] for number in (0, 1, 2, 4)] == [17, 60, 17, 17]
@@ -403,7 +403,7 @@ class Blocking(Script):
 
 @contextmanager
 def stopped_at_the_end(reflector: Reflector[Any]) -> Iterator[None]:
-    """Run it in a thread of its own, which ends when the reflector is told to stop."""
+    """Run it in a thread of its own, which ends when the reflector is stopped."""
     thread = threading.Thread(target=list, args=[reflector], name="reflector under test")
     thread.start()
     yield

@@ -51,7 +51,7 @@ def test_a_components_config_lies_on_the_default_one_names_are_unique_and_config
         ({}, CLASS, InProcessComponentLauncher),
         ({}, STEP, KubernetesPodComponentLauncher),
         ({"step": [DockerPlatformConfig(), POD]}, STEP, KubernetesPodComponentLauncher),
-        ({"default": [POD]}, CLASS, InProcessComponentLauncher),  # what is said for all need not concern a class
+        ({"default": [POD]}, CLASS, InProcessComponentLauncher),  # a config for all need not concern a class
     ],
 )
 def test_the_first_launcher_that_accepts_a_config_is_chosen(configs: Any, component: Component, chosen: type) -> None:

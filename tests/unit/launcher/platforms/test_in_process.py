@@ -46,7 +46,7 @@ def launcher(component: Component, folder: Path, **context: Any) -> InProcessCom
 
 
 def recording(folder: Path) -> dict[str, LocalMetadata]:
-    """What has a launch recorded in `folder/records`."""
+    """Return the options with which a launch records in `folder/records`."""
     records = LocalMetadata(folder / "records")
     return {"driver": records, "publisher": records}
 
@@ -200,7 +200,7 @@ def test_the_rest_of_a_stream_is_as_it_was_and_the_last_puts_it_back() -> None:
 
 
 def test_what_is_said_of_a_line_goes_on_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever gets a line may print it: that is no new line."""
+    """A function that gets a line may print it: that is no new line."""
     with own_output(lambda line: print(f"[step] {line}")):
         print("half", end="")
         assert capsys.readouterr().out == ""
@@ -260,7 +260,7 @@ class Away(LocalOutputStore):
     ],
 )
 def test_a_store_that_is_away_ends_a_launch_in_words(tmp_path: Path, clears: int, passing: bool, failure: Any) -> None:
-    """What has ended well is none the less not for good, whatever is wrong with the store."""
+    """If the component has ended well, the failure is not permanent, whatever is wrong with the store."""
     store = Away(clears, passing=passing)
     with pytest.raises(failure, match=r"component copies: .* it is away") as caught:
         launcher(copies(tmp_path), tmp_path, store=store).launch()

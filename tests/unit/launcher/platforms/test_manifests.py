@@ -1,4 +1,4 @@
-"""What each launcher would create, seen through its dry run."""
+"""The objects that each launcher would create, seen through its dry run."""
 
 from pathlib import Path
 from typing import Any

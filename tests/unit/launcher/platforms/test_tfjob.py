@@ -1,4 +1,4 @@
-"""The wait for a TFJob's end: whose logs are forwarded when two watches tell of one thing in either order."""
+"""The wait for a TFJob's end: whose logs are forwarded when two watches report one change in either order."""
 
 from pathlib import Path
 from typing import Any, cast

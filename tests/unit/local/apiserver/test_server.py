@@ -317,7 +317,7 @@ def test_a_log_that_is_not_there_is_a_status(logs_of_pod: NodeLogs, client: Clie
 
 
 def silence(*first: bytes) -> Iterator[bytes]:
-    """A log that goes on, and says nothing more."""
+    """Yield a log that goes on without further output."""
     yield from first
     while True:
         time.sleep(0.01)

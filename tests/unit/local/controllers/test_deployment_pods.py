@@ -16,7 +16,7 @@ from tfoperator.local.controllers.deployment_pods import (
 
 
 def deployment(**changes: Any) -> LocalDeployment:
-    """What the operator makes of a TensorBoard, as the API server hands it out."""
+    """Return the operator's Deployment for a TensorBoard, as the API server hands it out."""
     result = planned(make_job({"Worker": 1}, tensorBoard={"logDir": "/logs"}))
     [body] = [action.body for action in result.actions if action.kind == "deployments"]
     metadata = {**body["metadata"], "uid": "u", "generation": 3}

@@ -207,7 +207,7 @@ def test_what_somebody_else_has_put_there_is_not_touched(tmp_path: Path) -> None
     (folder / "b.lock").mkdir()
     os.mkfifo(folder / "c.lock")
     locks = DeviceLocks(folder)
-    assert locks.try_all(["a", "b", "c"]) == {"a", "b", "c"}  # nobody may keep a machine from its own devices
+    assert locks.try_all(["a", "b", "c"]) == {"a", "b", "c"}  # other users must not keep a machine from its own devices
     locks.release_all()
     assert (secret.read_text(), stat.S_IMODE(secret.stat().st_mode)) == ("mine", 0o600)
     (tmp_path / "elsewhere").mkdir()

@@ -115,7 +115,7 @@ def test_times_stay_whoever_reads_and_whatever_the_clock_does(tmp_path: Path, cl
     store = LogStore(tmp_path, clock=clock)
     log = store.open("ns", "p", "c")
     log.append("one")
-    first = timed(store, timestamps=True)  # nobody has looked at the size before
+    first = timed(store, timestamps=True)  # the first look at the size
     clock.advance(10)
     clock.jump_wall(-3600)
     log.append("two")

@@ -23,7 +23,7 @@ from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, Local
 
 
 class FakeProcess:
-    """A container that ends when the test says so, or when it is killed."""
+    """A container that ends when the test ends it, or when it is killed."""
 
     def __init__(self, run: ContainerStart, on_exit: Any) -> None:
         self.name = run.container.name
@@ -456,7 +456,7 @@ def test_a_pod_that_can_not_be_looked_after_fails_and_says_why(bench: Bench, mon
 
 @pytest.fixture
 def one_gpu(bench: Bench, tmp_path: Path) -> Iterator[GpuManager]:
-    """The machine has one."""
+    """Give the machine one GPU."""
     bench.gpus = GpuManager(library=lambda: Nvml(FakeNvml(uuids(1))), environ={}, locks=tmp_path / "locks")
     bench.gpus.open()
     yield bench.gpus

@@ -63,7 +63,7 @@ def test_lines_of_all_logs_arrive_whole_and_in_order(store: LogStore, reader: Ou
 
 
 def read(folder: Path, written: bytes, lines: int | None = None) -> list[LogChunk]:
-    """What is read of a log that has ended."""
+    """Return the chunks that are read of a log that has ended."""
     store = LogStore(folder)
     log = store.open("ns", "a", "c")
     log.path.write_bytes(written)

@@ -1,4 +1,4 @@
-"""Which jobs have finished although the run was interrupted: not each one whose program exits with 0."""
+"""Which jobs have finished although the run was interrupted: not each job whose program exits with 0."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What Keras 2, Keras 3 and tqdm print, and the progress that follows from it."""
+"""The output of Keras 2, Keras 3 and tqdm, and the progress that follows from it."""
 
 from datetime import UTC, datetime
 

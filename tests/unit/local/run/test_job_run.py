@@ -21,7 +21,7 @@ from tfoperator.local.usage import Usage
 
 
 class Recorder(RunListener):
-    """A listener that writes down what it is told, and by whom."""
+    """A listener that writes down its calls, and the calling threads."""
 
     shows_every_line = True
 

@@ -99,7 +99,7 @@ def test_a_full_disk_does_not_end_the_run_and_is_said_once(going: Path, caplog: 
     writer = Writer()
     with RunJournal(going, writer.records):
         (going / RECORDS).unlink()
-        (going / RECORDS).mkdir()  # nothing can be written there
+        (going / RECORDS).mkdir()  # a folder, so that writing fails
         writer.saw(JOB)
         tried = len(writer.asked)
         eventually(lambda: len(writer.asked) > tried + 2, what="it tries again")

@@ -1,4 +1,4 @@
-"""What is read from a job for the record of its run."""
+"""The parts of a job that are read for the record of its run."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What the kernel's log says of processes that ran out of memory."""
+"""The lines of the kernel's log about processes that ran out of memory."""
 
 import os
 from collections.abc import Iterator

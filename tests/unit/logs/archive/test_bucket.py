@@ -1,4 +1,4 @@
-"""An archive on an S3 server: what only it has, beside what the tests of the writer and of stacks show of both."""
+"""Special cases of an archive on an S3 server; the tests of the writer and of stacks use both kinds of archives."""
 
 import tempfile
 from collections.abc import Iterator

@@ -66,7 +66,7 @@ def test_what_has_ended_or_is_to_go_is_kept_at_once(one: Pod, found: list[tuple[
     [("Never", 1, False), ("OnFailure", 1, True), ("OnFailure", 0, False), ("Always", 0, True)],
 )
 def test_a_run_that_is_about_to_be_followed_by_another_waits_for_it(policy: str, code: int, comes_back: bool) -> None:
-    # Its log would be that of the next run, if that begins meanwhile.
+    # Its log would be the log of the next run, if that begins meanwhile.
     one = status(ended(code))
     assert told(having(one, policy=policy)) == [(0, False, not comes_back)]
     assert told(having(one, policy=policy, phase="Failed")) == [(0, False, True)]

@@ -54,7 +54,7 @@ def test_they_are_kept_of_a_pod_that_runs_without_its_log_which_comes_beside_the
 
 
 def test_what_is_known_of_a_log_stays_as_it_was(world: World) -> None:
-    """A run that went on when its log was read has no whole log, whatever the pod's status says by now."""
+    """A run that went on when its log was read has no whole log, even if the pod's status shows its end by now."""
     world.save(RUNNING)
     before = kept(world).containers[0]
     world.archive.keep_stacks(JOB, pod(), "tensorflow", TEXT)

@@ -39,7 +39,7 @@ def prepare(archive: LogArchive, pods: Sequence[Pod], done: Callable[[], object]
 
 
 class World:
-    """An archive with everything that it tells."""
+    """An archive with everything that it reports."""
 
     def __init__(self, root: Path | str) -> None:
         self.root = root

@@ -37,7 +37,7 @@ def log_of(written: list[tuple[int, int, str]], timed: bool) -> Log:
 
 
 def read(reader: ResumableLines, data: bytes, size: int = 1 << 20) -> list[str]:
-    """What a connection brings that sends these bytes, so many at a time."""
+    """Return the lines from a connection that sends these bytes, so many at a time."""
     reader.connected()
     return [line for at in range(0, len(data), size) for line in reader.feed(data[at : at + size])]
 

@@ -13,7 +13,7 @@ PAGE = (Path(__file__).resolve().parents[4] / "docs" / "operator.md").read_text(
 
 
 def exported() -> dict[str, tuple[str, ...]]:
-    """The labels of each metric, those of the webhook included."""
+    """Return the labels of each metric, with the webhook's metrics."""
     metrics = OperatorMetrics()
     WebhookMetrics(metrics.registry)
     found = {}

@@ -1,4 +1,4 @@
-"""Stacks that the operator takes by a command in a job's pods: bounded, told of, and in nobody's way."""
+"""Stacks that the operator takes by a command in a job's pods: bounded, reported, and in nobody's way."""
 
 import threading
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def up(index: int) -> Pod:
 
 
 class Cluster:
-    """Pods that answer the command, an archive, and whoever hears of events."""
+    """Pods that answer the command, an archive, and the receiver of events."""
 
     def __init__(self, **answers: Any) -> None:
         self.answers = {name.replace("_", "-"): answer for name, answer in answers.items()}

@@ -9,7 +9,7 @@ from tfoperator.pipeline.compiling.launch_plan import launch_plan
 
 
 def literal(text: str, name: str) -> object:
-    """What a name is in the file."""
+    """Return the value of a name in the file."""
     for one in ast.parse(text).body:
         if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name) and one.targets[0].id == name:
             return ast.literal_eval(one.value)

@@ -44,7 +44,7 @@ from tfoperator.pipeline import (
 from tfoperator.pipeline import Pipeline as TfxPipeline
 
 pipeline = SimpleNamespace(Pipeline=TfxPipeline)
-"""What the RFC imports as `pipeline`."""
+"""The name `pipeline` that the RFC imports."""
 
 
 # fmt: off
@@ -219,7 +219,7 @@ class NoExecutor:
 
 
 class Abstract(abc.ABC):
-    """Has one that a subclass would have to write."""
+    """Has an abstract method that a subclass would have to write."""
 
     @abc.abstractmethod
     def Do(self, *_: Any) -> None: ...  # noqa: N802 - TFX's name

@@ -1,4 +1,4 @@
-"""What a file of Kubeflow Pipelines may have beside steps, run to its right end as processes."""
+"""The parts of a file of Kubeflow Pipelines beside steps, run to its right end as processes."""
 
 import copy
 import json
@@ -76,7 +76,7 @@ def test_without_a_default_such_a_task_fails_and_the_steps_beside_it_go_on(tmp_p
 
 
 def test_an_exit_task_gets_the_words_of_a_cluster(tmp_path: Path) -> None:
-    """Those of ML Metadata: the SDK's documentation has SUCCEEDED, which only its runner on one machine gives."""
+    """The words of ML Metadata: the SDK's documentation has SUCCEEDED, which only its runner on one machine gives."""
     result = run(tmp_path, read(tmp_path, "ends"))
     (line,) = lines(tmp_path, result, "last")
     names = {"pipelineTaskName": "exit-handler-1", "pipelineJobResourceName": f"ends-{result.run_id}"}

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.full
 
 
 class Counter:
-    """Knows no object store but for what it reads: leaves a folder on its own disk, and says so."""
+    """Uses an object store only to read: leaves a folder on its own disk, and reports its path."""
 
     def do(self, input_dict: Any, output_dict: Any, exec_properties: Any) -> None:
         [text] = input_dict["text"]

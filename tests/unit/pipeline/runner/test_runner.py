@@ -213,7 +213,7 @@ def test_what_steps_of_this_process_print_is_in_their_logs(tmp_path: Path) -> No
 def test_where_no_docker_engine_is_nothing_was_created_and_the_run_has_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: bool
 ) -> None:
-    """One word for one event: the step may be tried again, and nothing is left that could still run."""
+    """One word for one event: the step may be tried again, and it has left nothing that could still run."""
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
     step = add("alone", 1).with_id("alone")
     step.executor_spec = ExecutorContainerSpec("busybox:1.36", ["true"])

@@ -240,7 +240,7 @@ def test_states_of_many_runs_and_who_has_made_an_artifact(store: MetadataStore) 
 
 
 def test_a_long_lineage_is_cut_and_says_so(store: MetadataStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A model that is trained on for ever: neither Python's calls nor JSON's levels are without end."""
+    """A model that is trained on for ever: Python's calls and JSON's levels have limits."""
     monkeypatch.setattr("tfoperator.pipeline.store.metadata_store._DEEPEST", 3)
     inputs: dict[str, tuple[ArtifactRecord, ...]] = {}
     for number in range(6):

@@ -21,10 +21,10 @@ STARTED = datetime.now(UTC) - timedelta(seconds=1)
 
 
 class Kubelet:
-    """Has a log whose lines are a millisecond apart, and answers each request for it with what the next script says.
+    """Has a log whose lines are a millisecond apart, and answers each request for it by the next script.
 
     A script is how much of the log is written by then, how many bytes at its end the answer lacks, and whether it
-    ends in order. After the last one the container has ended, and all of the log is there; `restarts` is how often it
+    ends in order. After the last script the container has ended, and the whole log is there; `restarts` is how often it
     has been started again.
     """
 

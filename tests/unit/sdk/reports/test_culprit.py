@@ -1,4 +1,4 @@
-"""Who began it, as an error says it: what the report says, by reading no more logs than that needs."""
+"""The replica that began it, by an error's words: the report names it, and reads no more logs than that needs."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any

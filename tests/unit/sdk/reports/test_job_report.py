@@ -40,9 +40,9 @@ def archived(code: int | None, after: float, *, deleted: bool = True, reason: st
     ("code", "after", "more", "stopped"),
     [
         (143, 1, {}, True),
-        (143, 0, {}, True),  # in the same second: what it ended with says so
+        (143, 0, {}, True),  # in the same second: its exit code decides
         (137, 30, {}, True),
-        (1, 2, {}, True),  # whatever it says on its way
+        (1, 2, {}, True),  # whatever its exit code
         (1, 0, {}, False),
         (1, -5, {}, False),  # it failed, and was deleted for that
         (143, -5, {}, False),

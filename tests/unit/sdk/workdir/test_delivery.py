@@ -102,7 +102,7 @@ def test_a_large_folder_needs_a_store(world: ServedWorld, large: Path, monkeypat
 
 @pytest.fixture
 def store(world: ServedWorld, s3: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Objects:
-    """What is kept for the test's namespace."""
+    """Return the objects that are kept for the test's namespace."""
     monkeypatch.setenv(STORE_VARIABLE, f"s3://records/{world.namespace}/")
     uid = world.client.get(NAMESPACES, "", world.namespace, json.loads)["metadata"]["uid"]
     return Objects(f"s3://records/{world.namespace}/{uid}")

@@ -1,4 +1,4 @@
-"""What runs in a replica, as a process of its own: it knows nothing of the package that has its text."""
+"""The program that runs in a replica, as a process of its own: it does not use the package that has its text."""
 
 import gzip
 import hashlib
@@ -208,7 +208,7 @@ def test_pip_installs_beside_what_is_there(replica: Replica, work: Path) -> None
 
 
 class Store:
-    """Gives its answers one after the other, and then the last one for ever."""
+    """Gives its answers in their order, and then the last answer for ever."""
 
     def __init__(self) -> None:
         self.answers: tuple[tuple[int, bytes], ...] = ()

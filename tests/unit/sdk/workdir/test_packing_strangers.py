@@ -1,4 +1,4 @@
-"""Folders of strangers: whatever their repository says, no other file travels, and no program of theirs runs."""
+"""Folders of strangers: whatever is in their repository, other files don't travel, and their programs don't run."""
 
 import hashlib
 import os
@@ -48,7 +48,7 @@ def test_a_name_of_the_index_that_leads_out_is_refused(home: Path, name: str, la
     work = home / "work"
     git(work, "init")
     if layout == "bare":
-        # The files of a repository may themselves be tracked by another one, and come with a clone of it.
+        # The files of a repository may themselves be tracked by another repository, and come with a clone of it.
         for part in ("HEAD", "config", "objects", "refs"):
             shutil.move(work / ".git" / part, work / part)
         shutil.rmtree(work / ".git")
@@ -138,7 +138,7 @@ def test_git_runs_no_program_of_the_repository_and_its_failure_is_no_shorter_lis
 
 
 def test_a_folder_whose_files_git_does_not_list_is_an_error(home: Path) -> None:
-    """A submodule that was not fetched is empty; git lists nothing of what else is there."""
+    """A submodule that was not fetched is empty; git does not list other files there."""
     work = home / "work"
     git(work, "init")
     (work / "sub").mkdir()

@@ -17,7 +17,7 @@ def pair() -> KeyPair:
 
 
 class Mounted:
-    """A directory as the kubelet makes it: the files are links through one that is swapped at once."""
+    """A directory as the kubelet makes it: the files are links through a link that is swapped at once."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -146,7 +146,7 @@ def test_a_flood_of_tokens_is_no_flood_of_questions(reviews: AccessReviews, serv
     for number in range(200):
         ask(reviews, *(f"more-{number}-{one}" for one in range(5)), source=f"10.0.1.{number}")
     assert server.reviewed() == access_reviews.STRANGERS_AT_ONCE
-    # Whose token was good is asked about all the same when its time is over.
+    # A client whose token was good gets a new review all the same when its time is over.
     clock.advance(access_reviews.ALLOWED_SECONDS)
     ask(reviews, *(f"again-{one}" for one in range(100)), source="10.0.0.9")
     assert ask(reviews, "good", source="10.0.0.2") == [OK]

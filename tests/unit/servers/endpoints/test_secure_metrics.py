@@ -117,7 +117,7 @@ def test_a_certificate_from_files_can_be_verified_and_is_read_again(server: Clos
     verifying = ssl.create_default_context(cadata=authority.certificate.decode())
     with running(server, clock=clock, cert_dir=str(tmp_path)) as endpoint:
         with pytest.raises(OSError):
-            get(endpoint, **PROMETHEUS)  # there is no certificate yet, and nothing else is shown
+            get(endpoint, **PROMETHEUS)  # there is no certificate yet, and the server shows no other certificate
         for _ in range(2):
             pair = make_certificate(authority, ["127.0.0.1"], clock.now(), timedelta(hours=1))
             (tmp_path / "tls.key").write_bytes(pair.key)

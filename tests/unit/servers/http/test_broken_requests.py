@@ -35,7 +35,7 @@ ADDRESS = Address("127.0.0.1", 0)
 
 
 class Served(NamedTuple):
-    """A server: its port, the context of its clients, and headers of one that it knows."""
+    """A server: its port, the context of its clients, and headers of a client that it knows."""
 
     port: int
     context: ssl.SSLContext | None = None

@@ -1,4 +1,4 @@
-"""What closes the socket of a connection."""
+"""The events that close the socket of a connection."""
 
 import asyncio
 import socket
@@ -24,7 +24,7 @@ def test_a_socket_keeps_its_number_until_asyncio_closes_it(tmp_path: Path) -> No
             asyncio.Protocol, plain, ssl=certificates.server_context(), ssl_shutdown_timeout=0.2
         )
         (theirs, _), (connection.transport, _) = await asyncio.gather(asked, accepted)
-        theirs.pause_reading()  # it does not say that it has ended, too
+        theirs.pause_reading()  # it does not announce that it has ended, too
         for _ in range(2):  # asyncio's own transport of TLS cannot be aborted after that
             connection.transport.close()
         connection.close()

@@ -18,7 +18,7 @@ LARGE = 1 << 20
 
 
 class Served(HttpServer):
-    """Answers with as many bytes as the path says, and knows how many connections it turned away."""
+    """Answers with as many bytes as the path asks for, and counts the connections that it turned away."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__("127.0.0.1", 0, name="test", limits=limits)
@@ -82,7 +82,7 @@ def test_a_source_that_had_an_answer_keeps_its_place_before_those_that_had_none(
             known.sendall(PROBE[:-2])
             for number in range(256):
                 server.stranger(number, b"G")
-            # The last one is let in after all others, which had none but each other to end.
+            # The last connection is let in after all others, which could only end each other.
             assert server.ask().endswith(b"\r\n\r\nxx")
             known.sendall(PROBE[-2:])
             assert known.recv(1 << 16).endswith(b"\r\n\r\nxx")
@@ -94,7 +94,7 @@ def test_many_sources_that_had_an_answer_keep_no_place_from_newcomers() -> None:
             asks = server.stranger(number, PROBE.replace(b"Connection: close\r\n", b""))
             assert asks.recv(1 << 16).endswith(b"xx")
         for number in range(32, 40):
-            # Each is let in; of two strangers that came one after the other the first is not ended by the second.
+            # Each is let in; of two strangers in a row the second does not end the first.
             asks = server.stranger(number)
             server.stranger(number + 100)
             asks.sendall(PROBE)

@@ -23,7 +23,7 @@ def listening(host: str) -> socket.socket:
 
 
 def ask(address: tuple[str, int]) -> str:
-    """What it answers to its own address."""
+    """Return its answer to its own address."""
     with closing(http.client.HTTPConnection(*address, timeout=WITHIN)) as connection:
         connection.request("POST", "/", address[0])
         return connection.getresponse().read().decode()

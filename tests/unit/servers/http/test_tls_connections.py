@@ -36,7 +36,7 @@ def certificates(tmp_path: Path) -> Certificates:
 
 
 def run(work: Coroutine[Any, Any, None]) -> list[dict[str, Any]]:
-    """Runs it to its end; returns what the loop would log: errors that nobody has asked for."""
+    """Run it to its end; return what the loop would log: errors that no task has retrieved."""
     complaints: list[dict[str, Any]] = []
 
     async def watched() -> None:

@@ -33,7 +33,7 @@ def test_a_renewal_is_signed_by_an_authority_that_was_known_before(keyring: Keyr
     second = renewed(keyring, HOSTS, later, VALIDITY)
     assert second.issuer == keyring.trusted[0]
     assert second.next_key != keyring.next_key
-    assert set(keyring.trusted) < set(second.trusted)  # who still shows the old one stays trusted
+    assert set(keyring.trusted) < set(second.trusted)  # a server that still shows the old certificate stays trusted
     assert not is_due(second, HOSTS, later)
     assert is_due(keyring, [*HOSTS, "elsewhere.example.com"], START), "another name calls for another certificate"
     assert not is_due(keyring, HOSTS[:1], START)
@@ -85,7 +85,7 @@ def test_what_does_not_make_a_keyring_is_refused(keyring: Keyring, change: dict[
         decode_keyring(encode_keyring(keyring) | change)
 
 
-@pytest.mark.filterwarnings("ignore:Parsed a serial number")  # one that was spoilt
+@pytest.mark.filterwarnings("ignore:Parsed a serial number")  # a spoilt serial number
 @settings(max_examples=200, deadline=None)
 @example(name="ca.crt", cut=264, put=b"/")  # in the identifier of the public key's algorithm
 @example(name="tls.crt", cut=261, put=b"/")

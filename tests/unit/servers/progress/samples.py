@@ -50,7 +50,7 @@ class Cluster:
         return {**public, "kid": self.kid, "use": "sig", "alg": self.algorithm}
 
     def fetch(self, path: str) -> bytes:
-        """What the API server answers."""
+        """Return the API server's answer."""
         self.fetched.append(path)
         if path == "/.well-known/openid-configuration":
             return json.dumps({"issuer": ISSUER}).encode()
@@ -58,7 +58,7 @@ class Cluster:
         return json.dumps({"keys": [self.jwk]}).encode()
 
     def claims(self, audience: str, **changes: Any) -> dict[str, Any]:
-        """Those of the token of pod `mnist-worker-0` in namespace `ns`."""
+        """Return the claims of the token of pod `mnist-worker-0` in namespace `ns`."""
         about = {"namespace": "ns", "pod": {"name": "mnist-worker-0", "uid": "mnist-worker-0-uid"}}
         now = int(time.time())
         made = {"iss": ISSUER, "aud": [audience], "iat": now, "nbf": now, "exp": now + 3600, "kubernetes.io": about}

@@ -139,7 +139,7 @@ _REPORTS = st.lists(st.builds(report, _WORKERS, st.integers(0, 200), **_TOLD), m
 def test_whichever_process_receives_which_report_they_come_to_one_answer(
     reports: list[ProgressReport], first: list[bool]
 ) -> None:
-    """Two processes that write in turn, each what it knows over what is said, end where one that knows all would."""
+    """Two processes that write in turn, each its reports over the status, end where one process with all would end."""
     stores: tuple[dict[str, ProgressReport], dict[str, ProgressReport]] = ({}, {})
     said: TrainingProgress | None = None
     everything: dict[str, ProgressReport] = {}

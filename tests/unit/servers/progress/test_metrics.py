@@ -1,4 +1,4 @@
-"""Gauges of what jobs report: as many as a Prometheus bears, and none of what programs name."""
+"""Gauges of the reports of jobs: as many as a Prometheus bears, but none for metrics that programs name."""
 
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -22,7 +22,7 @@ def test_no_more_than_a_thousand_jobs_have_series_and_metrics_of_programs_have_n
     assert len(ratios(registry)) == MAX_JOBS == 1000
     assert ratios(registry)[0] == 'tfoperator_job_progress_ratio{job_name="job-0",job_namespace="default"} 0.5'
     assert "loss" not in generate_latest(registry).decode()
-    # Whoever has ended makes room for another.
+    # A job that has ended makes room for another.
     metrics.ended("default", "job-0")
     metrics.ended("default", "never-reported")
     assert f'job_name="job-{MAX_JOBS}"' in ratios(registry)[-1]

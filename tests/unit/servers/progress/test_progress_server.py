@@ -180,7 +180,7 @@ def test_strangers_are_refused_and_nothing_of_theirs_is_written(world: World) ->
         answer = post(replica, token)
         assert answer[0] == 403, who
         refused(answer, 403)
-    # Who asks for a job that is not theirs does not learn whether it exists.
+    # A client that asks for another's job does not learn whether it exists.
     answers = [post(replica, world.token(), path=status_path(NAMESPACE, name)) for name in ("other", "none")]
     assert answers[0] == answers[1]
     refused(answers[0], 403)

@@ -1,4 +1,4 @@
-"""What the writer remembers of jobs; what it writes is tested with the whole server."""
+"""The writer's memory of jobs; its writes are tested with the whole server."""
 
 from types import SimpleNamespace
 from typing import Any

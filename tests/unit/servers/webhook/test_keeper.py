@@ -77,7 +77,7 @@ class World:
         self.clock.wait_for_waiters(len(self.replicas))
 
     def has_heard(self, replica: Replica) -> bool:
-        # What API servers trust, and since when, is counted from here: time may not pass before it.
+        # The API servers' trusted certificates, and their age, are counted from here: time may not pass before it.
         seen = replica.keeper._crd
         versions = [one["metadata"]["resourceVersion"] for one in self.api.objects(CUSTOM_RESOURCE_DEFINITIONS)]
         return versions == ([seen.metadata.resource_version] if seen else [])

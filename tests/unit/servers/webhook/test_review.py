@@ -127,7 +127,7 @@ def test_what_v1_refuses_is_not_restored(preserved: Any, field: str) -> None:
     assert field in message
     assert len(message) < 1000
     assert message.isprintable()
-    # The other way is how v1alpha2 is read: whatever is stored is shown.
+    # The other direction is for reading v1alpha2: whatever is stored is shown.
     assert response(answer(review(tfjob({}) | {"spec": preserved}, to=V1ALPHA2)))["result"]["status"] == "Success"
 
 

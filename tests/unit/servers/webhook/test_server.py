@@ -196,7 +196,7 @@ def test_idle_connections_of_a_stranger_and_the_oldest_of_ones_own_make_room_for
             serving.plain(f"127.0.0.{2 + number // 40}")
         connection = serving.connect()
         converted(ask(connection, review(older())))
-        # One that has been answered rests longer than those that came after it.
+        # A connection that has been answered rests longer than connections that came after it.
         for _ in range(60):
             serving.plain("127.0.0.9")
         converted(ask(connection, review(older())))
@@ -293,7 +293,7 @@ def test_a_pair_that_does_not_match_is_refused_and_a_new_certificate_is_for_new_
     following = renewed(serving.keyring, ["127.0.0.1"], datetime.now(UTC), VALIDITY)
     serving.server.show(following.serving)
     converted(ask(old, review(older())))
-    new = serving.connect()  # trusts the bundle of before, which the issuer of the new one was in already
+    new = serving.connect()  # trusts the bundle of before, which had the issuer of the new certificate already
     converted(ask(new, review(older())))
     for connection, pair in ((old, serving.keyring.serving), (new, following.serving)):
         assert isinstance(connection.sock, ssl.SSLSocket)

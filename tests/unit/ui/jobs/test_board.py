@@ -1,10 +1,10 @@
-"""What the page says of kinds that can't be read."""
+"""The page's messages about kinds that can't be read."""
 
 from tfoperator.ui.jobs.board import Health
 
 
 def listening() -> tuple[Health, list[dict[str, str]]]:
-    """With the problems that it tells of."""
+    """Return a health, and the list of the problems that it reports."""
     told: list[dict[str, str]] = []
     health = Health(lambda: told.append(health.problems))
     return health, told

@@ -1,4 +1,4 @@
-"""The runs of a replica before the one that a page finds when it is opened."""
+"""The runs of a replica before the run that a page finds when it is opened."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,7 +33,7 @@ def write(logs: LogStore, text: str, owner: str) -> LogFile:
 
 @pytest.fixture
 def logs(tmp_path: Path) -> LogStore:
-    """Two runs of an earlier pod, and three of the present one."""
+    """Two runs of an earlier pod, and three of the present pod."""
     store = LogStore(tmp_path)
     for text, owner in (("a\n", "old"), ("b\nc", "old"), ("d\n", "new"), ("e\nf\ng\n", "new"), ("now\n", "new")):
         write(store, text, owner)
@@ -47,7 +47,7 @@ def test_each_run_before_the_present_one_is_read_the_oldest_first(logs: LogStore
 
 
 def test_a_run_that_begins_meanwhile_is_no_earlier_one(logs: LogStore) -> None:
-    """The page has seen the pod before its last restart: that run's log is read as the present one."""
+    """The page has seen the pod before its last restart: that run's log is read as the present log."""
     assert [lines for _, _, lines in found(logs.attempts, 1)] == [["a"], ["b", "c"], ["d"]]
 
 

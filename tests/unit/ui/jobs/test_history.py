@@ -1,4 +1,4 @@
-"""What is remembered of jobs, and that it stays within bounds."""
+"""The memory of jobs, and its bounds."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a replica did, out of what its pods say one after the other."""
+"""The timeline of a replica, from successive states of its pods."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Pipeline runs as the page's server tells of them: of runs that really run, and of records that strangers wrote."""
+"""Pipeline runs on the page's server: runs that really run, and records that strangers wrote."""
 
 import json
 import threading

@@ -84,7 +84,7 @@ def logs(
 
 
 def selection_of(replica: str | None, *, all_replicas: bool) -> ReplicaFilter:
-    """Return the replicas of `--replica` and `--all-replicas`; by default the leading one. Raises CliError."""
+    """Return the replicas of `--replica` and `--all-replicas`; by default the job's leader. Raises CliError."""
     if replica is None:
         return ReplicaFilter(is_master=not all_replicas)
     if all_replicas:

@@ -1,4 +1,4 @@
-"""`tfoperator get`, `describe` and `events`: the state of jobs, the details of one, and its events."""
+"""`tfoperator get`, `describe` and `events`: the state of jobs, the details of a job, and its events."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def events(
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Show the events of a TFJob, its pods and services, the oldest first."""
-    watch = watch and of_run(name, cluster)[0] is None  # of what has ended there are no new ones
+    watch = watch and of_run(name, cluster)[0] is None  # a run that has ended has no new events
     with client_of(name, cluster) as (client, name):
         table = TableWriter(EVENT_HEADER)
         if watch:

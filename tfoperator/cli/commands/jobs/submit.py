@@ -67,7 +67,7 @@ class FolderOptions(msgspec.Struct, frozen=True):
 
 
 class DryRun(StrEnum):
-    """Who checks, without creating anything."""
+    """The program that checks, without creating anything."""
 
     NONE = "none"
     CLIENT = "client"
@@ -143,7 +143,7 @@ def _sources(files: list[str], folder: FolderOptions, options: ProgramOptions) -
         return manifests, folder.packed() if folder.workdir or folder.pip else None
     if options.emit_yaml:
         raise CliError("--emit-yaml is for `tfoperator run`", "Here --dry-run=client -o yaml prints the job.")
-    # As for YAML, nothing of this machine is meant.
+    # As with --emit-yaml, the job must not refer to anything on this machine.
     there = msgspec.structs.replace(options, image=options.image or DEFAULT_BASE_IMAGE, emit_yaml=True)
     job = program_job(files, there)
     assert job is not None
@@ -217,7 +217,7 @@ def _create_other(client: TFJobClient | None, manifest: Manifest, place: str, dr
 
 
 def _follow(client: TFJobClient, job: dict[str, Any], *, attached: bool) -> int:
-    """Print what all replicas print; return 0 at the job's end, and after Ctrl-C what that is to others."""
+    """Print the output of all replicas; return 0 at the job's end, and EXIT_INTERRUPTED after Ctrl-C."""
     name, place = job["name"], job["namespace"]
     printer = LinePrinter(ReportFormat.TEXT, with_prefix=True)
     try:

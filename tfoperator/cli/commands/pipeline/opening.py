@@ -60,7 +60,7 @@ def in_words(hint: str = "Nothing was launched.", *, failed: int = EXIT_FAILED) 
 
 @contextmanager
 def opened(path: str) -> Iterator[tuple[Home, MetadataStore]]:
-    """Open the records, for commands that need existing ones."""
+    """Open the records, for commands that need existing records."""
     with in_words():
         from tfoperator.pipeline import Home
 

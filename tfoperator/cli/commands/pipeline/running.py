@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Containers(StrEnum):
-    """The platform of containers without a platform config for one."""
+    """The platform of containers that have no platform config."""
 
     DOCKER = "docker"
     PROCESS = "process"

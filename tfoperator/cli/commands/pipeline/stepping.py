@@ -1,6 +1,6 @@
 """`tfoperator pipeline step|finish`: the commands that orchestrators run, a pod for each step and one at the end.
 
-Exit codes of `step`: 0 success, or reuse of an earlier one, 1 permanent failure, 75 a retry may help, 2 the
+Exit codes of `step`: 0 success, or reuse of an earlier success, 1 permanent failure, 75 a retry may help, 2 the
 input is invalid, 130 and 143 interrupted. An orchestrator retries after everything but 1 and 2.
 """
 
@@ -118,7 +118,7 @@ def _decoded(given: list[str] | None) -> dict[str, str]:
 
 
 def _check_steps(file: str, loaded: LoadedPipeline, wanted: str) -> None:
-    """Check that the steps are those of the compilation: the orchestrator would never run others."""
+    """Check that the steps are the same as when it was compiled: the orchestrator would never run other steps."""
     from tfoperator.pipeline.compiling.launch_plan import steps_digest
     from tfoperator.pipeline.dsl.pipeline import graph_of
 

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 WAIT = 2.0
-"""Seconds that such a line waits for the same one of other replicas."""
+"""Seconds that such a line waits for the same line of other replicas."""
 
 _MOST = 200
 """Different lines that wait; more are shown as they come."""
@@ -45,7 +45,7 @@ class Folding:
         if waiting is None:
             waiting = self._waiting[key] = _Waiting(text, now, [])
         elif prefix in waiting.prefixes:
-            return False  # it says so again: that is news
+            return False  # the same replica prints it again: that is news
         waiting.prefixes.append(prefix)
         return True
 

@@ -37,8 +37,8 @@ _NO_NEWS = frozenset(condition for condition in ConditionType if not condition.t
 """Conditions of a job that goes as it should."""
 
 _QUIET = frozenset(reason for reason in JobReason if not reason.traits.is_news)
-"""Events of a job that goes as it should, and those that another line says, too: a condition's, or a replica's
-line about its restart."""
+"""Events of a job that goes as it should, and events that repeat another line: a line about a condition, or about a
+replica's restart."""
 
 _ON_THIS_MACHINE = "http://127.0.0.1:"
 
@@ -47,7 +47,7 @@ class View(RunListener, ABC):
     """Turns changes into lines; the subclass displays them."""
 
     def __init__(self, *, verbose: bool = False) -> None:
-        """With `verbose`, show what mostly interests nobody: that pods were created, and each line of TensorFlow's."""
+        """With `verbose`, show details that few users need: the creation of pods, and each line of TensorFlow's."""
         self._verbose = verbose
         self._folding = Folding()
         self._rows: dict[str, tuple[str, ReplicaRow]] = {}  # pod uid: (job name, row)
@@ -61,7 +61,7 @@ class View(RunListener, ABC):
         self._restarts: dict[tuple[str, str], KnownRestarts] = {}  # (namespace, pod)
         self._bars: dict[tuple[str, str, str], str] = {}  # (namespace, pod, container): its progress bar
         self._places: dict[str, tuple[str, str]] = {}  # pod uid: (namespace, pod)
-        self._killed_at: dict[str, datetime] = {}  # pod uid: the end of the grace period of one that stops
+        self._killed_at: dict[str, datetime] = {}  # uid of a pod that stops: the end of its grace period
         self._early: list[LogChunk] = []  # output of pods that are not known yet
 
     def job_changed(self, job: TFJob) -> None:
@@ -229,7 +229,7 @@ class KnownRestarts(msgspec.Struct, frozen=True):
 
 
 def after(before: KnownRestarts, pod: Pod) -> tuple[KnownRestarts, str]:
-    """Return the history after this state of its pod, and a sentence about a new restart; "" without one."""
+    """Return the history after this state of its pod, and a sentence about a new restart ("" if there is none)."""
     program = container_status(pod, "tensorflow")
     count = annotated_count(pod.metadata.annotations, ANNOTATION_RESTARTS)
     count += 0 if program is None else program.restart_count

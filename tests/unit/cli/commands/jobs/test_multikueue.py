@@ -1,4 +1,4 @@
-"""What the commands say of jobs that MultiKueue has run on another cluster."""
+"""The output of commands about jobs that MultiKueue has run on another cluster."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ CHECKPOINT = {"volume": {"emptyDir": {}}, "mountPath": "/ckpt"}
 
 
 def copies(queues: Queues, name: str, *conditions: Json, **status: object) -> None:
-    """What Kueue writes here of what becomes of the job there."""
+    """Write here, as Kueue does, the state of the job there."""
     change = {"status": {"conditions": list(conditions), **status}}
     queues.client.patch(TFJOBS, queues.namespace, name, change, decode, subresource="status")
 

@@ -1,4 +1,4 @@
-"""What the commands say of jobs that are in a queue of Kueue."""
+"""The output of commands about jobs that are in a queue of Kueue."""
 
 import json
 import shlex

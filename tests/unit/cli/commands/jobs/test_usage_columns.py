@@ -1,4 +1,4 @@
-"""What jobs and replicas use, in `describe` and `get -o wide`, where somebody measures and where nobody does."""
+"""The usage of jobs and replicas, in `describe` and `get -o wide`, with and without a source of measurements."""
 
 import json
 import re

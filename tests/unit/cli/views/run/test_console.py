@@ -156,7 +156,7 @@ def test_a_start_as_it_should_be_is_one_line_and_each_restart_another() -> None:
     view, stream = plain(before, before, after, after)
     view.job_changed(job(("Created", "made"), ("Ready", "all"), ("Running", "runs")))
     view.event(replace(event("Created pod: digits-worker-0"), reason="SuccessfulCreatePod"))
-    # The line of the replica says so.
+    # The line of the replica shows it already.
     view.event(replace(event("worker-0 is restarted in place", kind="Warning"), reason="RestartedInPlace"))
     assert stream.getvalue() == "[worker-0] exited with 137, started again (1)\n[digits] Running: runs\n"
 
@@ -231,7 +231,7 @@ def live(*pods: Pod, width: int = 120, height: int = 24, **options: Any) -> tupl
 
 
 def drawn(*pods: Pod, used: Usage | None = None, **options: Any) -> str:
-    """What is drawn of these pods, and of what they use."""
+    """Return the drawing of these pods, and of their usage."""
     view, stream = live(*pods, **options)
     if used:
         view.used(used)
@@ -265,7 +265,7 @@ def test_the_table_shows_what_replicas_use_once_it_is_known_and_a_large_job_does
 
 
 def shown(printed: str, **options: Any) -> str:
-    """What the terminal is sent after a container has printed a line."""
+    """Return the output to the terminal after a container has printed a line."""
     view, stream = live(pod(), width=80, **options)
     before = stream.getvalue()
     view.logged([line(printed)])

@@ -83,7 +83,7 @@ KUBELET = st.floats(0, 0.5)
 
 
 def shown(seconds: float) -> datetime:
-    """What a clock with whole seconds shows."""
+    """Return the time on a clock with whole seconds."""
     return at(math.floor(seconds))
 
 

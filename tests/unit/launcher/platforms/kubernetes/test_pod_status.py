@@ -118,7 +118,7 @@ BEHIND = {
         (pod("Running", DONE, meta=deletion(59)), "lost", "deleted"),
         (pod("Succeeded", DONE, meta=deletion(61, grace=2)), "succeeded", ""),
         (pod("Succeeded", DONE, meta=deletion(60, grace=2)), "lost", "deleted"),
-        # The last request shortened the period; the first one may be older than the end.
+        # The last request shortened the period; the first request may be older than the end.
         (pod("Succeeded", DONE, meta=deletion(90, grace=1)), "lost", "deleted"),
         (pod("Succeeded", DONE, meta=deletion(90, grace=0)), "lost", "deleted"),
         (pod("Succeeded", ended(0), meta=deletion(61)), "lost", "deleted"),

@@ -78,7 +78,7 @@ def serving(**places: Any) -> Iterator[Greeting]:
 
 
 def ask(client: socket.socket, sent: bytes = ASK_WITH_TOKEN) -> bytes:
-    """What comes for a request."""
+    """Return the answer to a request."""
     client.sendall(sent)
     return client.recv(65536)
 

@@ -14,7 +14,7 @@ from tfoperator.local.runtime.protocol import Beside
 
 
 class FakeSocket:
-    """The server's end of a WebSocket, whose client sends what the test says."""
+    """The server's end of a WebSocket, whose client sends what the test chooses."""
 
     def __init__(self) -> None:
         self.received: asyncio.Queue[bytes] = asyncio.Queue()

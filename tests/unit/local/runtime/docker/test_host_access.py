@@ -1,4 +1,4 @@
-"""Who reaches a service of this process: containers, over the bridge of their own network."""
+"""The access to a service of this process: only containers, over the bridge of their own network."""
 
 import socket
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def test_a_socket_takes_what_comes_over_its_interface_if_that_is_on_this_machine
 
 
 class Networks:
-    """An engine with one network, whose bridge is this machine's loopback interface, or one that is nowhere."""
+    """An engine with one network, whose bridge is this machine's loopback interface or does not exist."""
 
     def __init__(self, interface: str) -> None:
         options = {"com.docker.network.bridge.name": interface}

@@ -1,4 +1,4 @@
-"""What only a registry could show: pulls that succeed, take their time, fail and are tried again."""
+"""Behaviour that only a registry could show: pulls that succeed, take their time, fail and are tried again."""
 
 import threading
 from collections.abc import Iterator

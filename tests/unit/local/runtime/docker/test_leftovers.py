@@ -1,4 +1,4 @@
-"""What is removed at the end of a run, and in which order."""
+"""The things that are removed at the end of a run, and their order."""
 
 import logging
 from http import HTTPStatus

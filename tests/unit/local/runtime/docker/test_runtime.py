@@ -1,4 +1,4 @@
-"""What a real engine is too well equipped, or too quick, to show; the rest is in tests/e2e/test_docker_runtime.py."""
+"""Behaviour that a real engine is too well equipped, or too quick, to show; see tests/e2e/test_docker_runtime.py."""
 
 import socket
 import sys

@@ -29,7 +29,7 @@ class Engineless(PlainSettings):
 
 
 def program(architecture: str) -> bytes:
-    """What the sandbox of an engine of this kind runs."""
+    """Return the program that the sandbox of an engine of this kind runs."""
     api = Engineless()
     ensure_sandbox_image(Engine(api, 1, architecture))
     with tarfile.open(fileobj=io.BytesIO(api.imported)) as tar:

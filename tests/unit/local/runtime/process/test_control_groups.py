@@ -19,7 +19,7 @@ MOUNTS = """\
 
 
 def unified(root: Path, *, handed_on: str = "cpu memory") -> Hierarchy:
-    """What a tree of version 2 looks like, as files: a parent that hands on its controllers, and our own group."""
+    """Make the files of a tree of version 2: a parent that hands on its controllers, and our own group."""
     own = root / "app.slice" / "shell.scope"
     own.mkdir(parents=True)
     for folder, processes in ((root, ""), (own.parent, ""), (own, f"1\n{os.getpid()}\n")):

@@ -80,7 +80,7 @@ def test_links_that_a_crash_has_left_are_found_by_their_records(
     for path in (at, at / "cache", other):
         assert links.make(user("pod"), path, volume) == ""
     other.unlink()
-    other.symlink_to(tmp_path)  # somebody has put another one in its place
+    other.symlink_to(tmp_path)  # somebody has put another link in its place
     assert kill_recorded(records) == []
     assert not at.is_symlink()
     assert list(volume.iterdir()) == []

@@ -19,7 +19,7 @@ BUSY = "import time\nwhile time.process_time() < {seconds}: pass\n"
 
 @contextmanager
 def session(code: str) -> Iterator[subprocess.Popen[str]]:
-    """A process in a session of its own that has said that it is up; what it started is killed with it."""
+    """A process in a session of its own, once it has printed that it is up; its children are killed with it."""
     with subprocess.Popen(
         python(code), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:

@@ -191,7 +191,7 @@ def test_terminate_asks_and_kill_does_not(bench: Bench) -> None:
     assert bench.codes.empty()
     process.kill()
     assert bench.codes.get(timeout=60) == 137
-    process.kill()  # nothing happens: the id may belong to somebody else by now
+    process.kill()  # does nothing: the id may belong to another process by now
 
 
 def test_groups_left_by_a_crash_are_killed_by_their_record(bench: Bench, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Stacks by py-spy, for which a program of the test stands: what it is asked, and what becomes of its answers."""
+"""Stacks by py-spy, replaced by a program of the test: the questions to it, and the use of its answers."""
 
 import os
 import signal
