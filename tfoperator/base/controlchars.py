@@ -43,7 +43,7 @@ def without_controls(text: str, *, keep: str = "") -> str:
 
 
 def plain_text(line: str) -> str:
-    """Return a line of a log without sequences for a terminal, colours included, and without control characters.
+    """Return a log line without escape sequences (colours are removed, too) and without control characters.
 
     A backspace removes the character before it: some progress bars go back to draw their next state over the last.
     """
@@ -84,7 +84,7 @@ def in_utf8(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a message with control characters, colours included, escaped as in Python; line breaks stay."""
+    """Return a message with all control characters (also those of colours) escaped as in Python; line breaks stay."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)

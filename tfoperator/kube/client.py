@@ -27,16 +27,16 @@ DEFAULT_BURST = 100
 """The number of requests at once before a rate limit applies, if a limit is set."""
 
 REQUEST_TIMEOUT = 60.0
-"""Seconds without a byte of an answer; an API server itself gives up after 60."""
+"""Seconds without a byte of an answer; an API server itself gives up after 60 s."""
 WATCH_READ_DEADLINE = 90.0
 """Seconds without event or bookmark: API servers send bookmarks every 60 s, plus up to a quarter."""
 
 DEFAULT_PARALLELISM = 16
-"""Chains of requests under way at a time."""
+"""The number of chains of requests that may run at the same time."""
 
 
 class RateLimit(msgspec.Struct, frozen=True):
-    """A client-side limit of requests per second, with the number of requests at once before it holds."""
+    """A client-side limit of `qps` requests per second, which applies after `burst` requests at once."""
 
     qps: float
     burst: int = DEFAULT_BURST
@@ -63,7 +63,7 @@ class Client(HttpVerbs):
     fairness, and the client waits as long as the `Retry-After` of a 429 asks. With a `limit` of a positive rate, all
     requests except watches wait for it.
     `request_timeout` bounds the time without a byte of a response; a whole request may take five times that. Leader
-    election sets it short.
+    election uses a short `request_timeout`.
     `parallelism` is the maximum number of concurrent chains of requests in `send`. Do not `send` after a fork.
     """
 
@@ -134,10 +134,9 @@ class Client(HttpVerbs):
     ) -> ByteStream:
         """Return the log of a container (default: the pod's only one) up to now or, with `follow`, until it ends.
 
-        `previous` is the log of the container's last run. `since` is a time in RFC 3339, or a number of seconds before
-        the present time of the server's clock.
-        With `timestamps` each line begins with the time of writing. Raises KubeError, e.g. 400 if the
-        container has not started.
+        With `previous` it is the log of the container's run before the present run. `since` is a time in RFC 3339, or
+        a number of seconds before the present time of the server's clock. With `timestamps` each line begins with the
+        time of writing. Raises KubeError, e.g. 400 if the container has not started.
         """
         query = query_string(
             container=container,
@@ -166,7 +165,8 @@ class Client(HttpVerbs):
     ) -> Executed:
         """Run a command in a container, and return its output and exit code. Raises KubeError.
 
-        It has no stdin and no terminal. `timeout` (seconds) bounds the whole run, `max_bytes` stdout and stderr each.
+        The command has no stdin and no terminal. `timeout` (seconds) bounds the whole run, `max_bytes` bounds stdout
+        and stderr each.
         """
         query = query_string(container=container, stdout="true", stderr="true")
         query += "".join(f"&command={quote(word, safe='')}" for word in command)

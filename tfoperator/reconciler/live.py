@@ -55,17 +55,17 @@ _PARALLEL_NAMESPACES = 8
 """The number of namespaces read concurrently: one by one they would take a second or two each."""
 
 _FRUITLESS_LIMIT = 3
-"""Watches in a row that were ended early, after which no watch is tried for a while."""
+"""The number of watches in a row that end early before collections are listed for a while instead."""
 
 _FRUITLESS_PAUSE = 3600.0
-"""Seconds. Servers end watches early while they are rolled out, and proxies while they are drained."""
+"""Seconds of such a while. Servers end watches early while they are rolled out, and proxies while they are drained."""
 
 
 class Look(msgspec.Struct, frozen=True):
-    """The differences: among the jobs by key, in `owned` by the resource's plural, the owner's UID, and key.
+    """The differences that a look found: `jobs` by key; `owned` by the resource's plural, the owner's UID, and key.
 
     The namespaces in `closed` are unknown: we have no right to read them (any more). With `went_back` the server has
-    less history than the caches: they show a time that it does not have.
+    less history than the caches: they show states that are later than its newest state.
     """
 
     jobs: Mapping[str, Difference]
@@ -128,7 +128,7 @@ class Looker:
         self._watches: set[WatchStream[PartialObject]] = set()
 
     def close(self) -> None:
-        """End a running look soon; it returns None. Idempotent, does not block."""
+        """Make a running `look` end soon and return None. Idempotent, does not block."""
         with self._lock:
             self._closed = True
             watches = list(self._watches)

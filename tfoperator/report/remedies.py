@@ -14,7 +14,7 @@ _NO_TF_CONFIG = re.compile(
 )
 _NO_CLUSTER = re.compile(r"KeyError: '(?:cluster|task)'|JSON object must be str, bytes or bytearray, not NoneType")
 _READS_CLUSTER = re.compile(r"tf_?config|cluster", re.IGNORECASE)
-"""In a line of code that reads TF_CONFIG: the errors of `_NO_CLUSTER` alone may be about anything."""
+"""Matches a line of code that reads TF_CONFIG. Without such a line, an error of `_NO_CLUSTER` may be about anything."""
 _USAGE = re.compile(r"^[Uu]sage: ")
 _USAGE_ERROR = re.compile(r"^\S+: error: |^Error: |^FATAL Flags parsing error: ")  # argparse, click, absl
 _FAULT = "Fatal Python error: "
@@ -40,7 +40,10 @@ _STALL = {
 
 
 def about_the_program(facts: JobFacts, failed: Sequence[FailedRun], words: Sequence[str]) -> str:
-    """Return the remedy for the way in which the program was started; "" if there is none."""
+    """Return advice if the program failed because of how it was started; "" if that is not the cause.
+
+    It had too few replicas for a cluster, or did not accept its arguments.
+    """
     found = failed[0].traceback if failed else None
     code = next((frame.code for frame in reversed(found.user_frames)), "") if found is not None else ""
     if len(facts.replicas) == 1 and any(
@@ -64,7 +67,7 @@ def about_the_program(facts: JobFacts, failed: Sequence[FailedRun], words: Seque
 
 
 def about_time(facts: JobFacts) -> str:
-    """Return the remedy for a run whose time was up."""
+    """Return advice for a run that reached its time limit; "" if `about_an_evaluator` explains it."""
     if any(about_an_evaluator(facts)):
         return ""
     if facts.no_number:

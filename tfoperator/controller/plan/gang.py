@@ -4,11 +4,11 @@ A job is scheduled as a gang from its first pod on, or not at all. Its pods may 
 before an administrator chose a gang scheduler. A PodGroup would then have none of these pods as members, and a
 restarted pod would wait for a gang that never comes together.
 
-`minAvailable` pods must find room at once; the default is all pods. If a job needs fewer pods than it has, the pods
-count that its scheduler would take first: by the priority of their PriorityClass, then chief, master, parameter
-servers, workers, evaluators, then by index. (The Go operator takes what the random order of Go's maps gives.) Replicas
-that have ended need no room any more, and schedulers don't see their pods: if they counted, a restarted replica would
-wait for ever.
+`minAvailable` pods must find room at once; the default is all pods. If a job needs fewer pods than it has, only the
+pods count that its scheduler would take first: by the priority of their PriorityClass, then chief, master, parameter
+servers, workers, evaluators, then by index. (The Go operator iterates over a Go map here, so its choice is random.)
+Replicas that have ended need no room any more, and schedulers don't see their pods: if they counted, a restarted
+replica would wait for ever.
 
 A PodGroup of Kubernetes' own kind stays as long as its pods do, even when it was deleted, and only its size can be
 changed. Its priority class (if the job names none, the class that all its pods have), topology and mode of disruption
@@ -168,7 +168,7 @@ def _gang_size(
     total = sum(group.size for group in groups)
     asked = total if policy.min_available is None else policy.min_available
     todo = [(group, replica) for group in groups for replica in group.replicas if not _is_done(replica)]
-    # If more is asked for than there are, that stays: such a job waits, and its condition shows why.
+    # A `minAvailable` above the number of pods stays: such a job waits, and its condition shows why.
     members = asked if asked > total else min(asked, len(todo))
     given = policy.min_resources
     if current is not None and members <= current.spec.members <= asked and not _needs_room(todo):

@@ -1,7 +1,8 @@
 """Adds up the resources that a job's pods hold while they are on nodes, and determines when their programs ran. Pure.
 
-A sum is the sum at the last change, plus what was held then times the seconds since. If pods came to their nodes, or
-ended, since then, their own times correct that. A pod is on a node from its `startTime`, which its kubelet gives it.
+A sum is the sum at the last change, plus the amount held then multiplied by the seconds since then. If pods came to
+their nodes, or ended, since then, their own times correct the sum. A pod is on a node from its `startTime`, which its
+kubelet gives it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Span = tuple[UsagePhase, datetime]
 def resources_until(
     usage: JobUsage, spans: Sequence[Span], held: Mapping[str, float], pods: Iterable[Pod], until: datetime
 ) -> dict[str, ResourceUsage]:
-    """Return the sums until then: what was held at the last change, and what pods took and gave back since."""
+    """Return the sums at `until`, from the amounts held at the last change, and what pods took and gave back since."""
     since = utc(usage.resources_since or until)
 
     def trained(begin: datetime) -> int:
@@ -70,7 +71,7 @@ def resources_until(
 
 
 def held_by(pods: Iterable[Pod], now: datetime) -> dict[str, float]:
-    """Return what the pods that are on nodes request together."""
+    """Return the sum of the requests of all pods that are on nodes now, by resource."""
     counts: Counter[str] = Counter()
     for pod in pods:
         if pod.spec.requests:
@@ -131,6 +132,6 @@ def program_of(pod: Pod | None) -> ContainerStatus | None:
 
 
 def termination_of(program: ContainerStatus | None, *, last: bool = False) -> ContainerStateTerminated | None:
-    """Return how a program has ended; with `last`, how it did before it was started again in place."""
+    """Return how a program has ended; with `last`, how its run before the last restart in place ended."""
     state = None if program is None else program.last_state if last else program.state
     return None if state is None else state.terminated

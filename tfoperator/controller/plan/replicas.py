@@ -58,11 +58,11 @@ ENDED_STATES = (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
 class Replica(msgspec.Struct, frozen=True, gc=False):
     """One index of a replica type, as one plan sees it; `wait` is seconds until a failed pod's restart.
 
-    `restarts` is the number of the replica's restarts, the restart that it needs now included; `counted` is the number
+    `restarts` is the number of the replica's restarts, including the restart that it needs now; `counted` is the number
     without that restart if it is new. `disruptions` of these restarts followed on disruptions. `disruption` names what
-    took its pod; it is empty if its restart follows on a failure. Its next pod is made at `held_until`, where
-    disruptions come soon after one another. `lost_early`: its pod is deleted before the status showed it, which counts
-    for nothing but such a delay. `is_started`: the loss of its pod would be a loss to the job.
+    took its pod; it is empty if its restart follows on a failure. If disruptions come soon after one
+    another, its next pod is made at `held_until`. `lost_early`: its pod is deleted before the status showed the pod,
+    which counts only for this delay. `is_started`: the loss of its pod would be a loss to the job.
     `ready`: it runs with all its containers ready. `unaided`: its kubelet should have restarted its container, and did
     not. Its next pod `avoids` these nodes. `by_kubelet`: its kubelet makes its new restart, or has made it.
     `has_returned`: its restart was over when it was first seen.
@@ -225,7 +225,7 @@ class ReplicaGroup(DesiredReplicas, frozen=True):
         return self._with_replicas(replicas, self.completed)
 
     def started_over(self) -> ReplicaGroup:
-        """Return the group with its replicas released, but for those that failed for good: none has completed."""
+        """Return the group with its replicas released, except those that failed for good; none has completed."""
         return self._with_replicas(tuple(map(released, self.replicas)), frozenset())
 
     def _with_replicas(self, replicas: tuple[Replica, ...], completed: frozenset[int]) -> ReplicaGroup:
@@ -242,8 +242,8 @@ def counts_of(
 ) -> dict[str, Any]:
     """Return the counts of these replicas by their names in ReplicaGroup.
 
-    `completed`, `restarts_before` and `disruptions_before` have what is known about all indexes, those included that
-    are not wanted now.
+    `completed`, `restarts_before` and `disruptions_before` cover all known indexes, including those that the job no
+    longer wants.
     """
     counts, disruption_counts = dict(restarts_before), dict(disruptions_before)
     started: list[int] = []
@@ -282,7 +282,8 @@ class JobRestart(msgspec.Struct, frozen=True):
 
     `number` counts them, including a restart that is decided on now (`causes` has the reason by replica). `disruptions`
     of them followed on disruptions, and the restart decided on now does so if it `is_disruption`. `old` are the pods of
-    earlier numbers, and those that have ended may go in `wait` seconds: they hold the logs, and the delay.
+    earlier numbers. Those of them that have ended may go in `wait` seconds: until then they hold the logs, and delay
+    the restart.
     """
 
     number: int

@@ -47,7 +47,7 @@ _STREAMS = ("stdout", "stderr")
 
 
 class _Lines:
-    """Assembles the lines of one stream, and passes them on. Thread-safe: a context may be several threads'."""
+    """Assembles the lines of one stream, and passes them on. Thread-safe: several threads may share a context."""
 
     def __init__(self, log: Callable[[str], object]) -> None:
         self._log = log
@@ -86,7 +86,7 @@ def _cut(line: str) -> list[str]:
 
 
 class _Switch:
-    """Replaces a stream: passes on to it all text that is not a class's own, and every other attribute."""
+    """Replaces a stream. The stream still gets all text that is not a class's own, and serves all other attributes."""
 
     def __init__(self, name: str, stream: TextIO) -> None:
         self._name = name
@@ -155,8 +155,8 @@ def own_output(log: Callable[[str], object]) -> Iterator[None]:
 class InProcessComponentLauncher(BaseComponentLauncher):
     """Accepts class specs without a platform config. The output of the class is its log.
 
-    `cancel` raises KeyboardInterrupt in the class's own code, as soon as that runs Python again. In the main thread
-    only a signal handler may do so: while `busy`.
+    `cancel` raises KeyboardInterrupt in the class's own code, as soon as that code runs Python again. In the main
+    thread only a signal handler may raise it, and only while `busy`.
     """
 
     kind = "in-process"
@@ -179,16 +179,16 @@ class InProcessComponentLauncher(BaseComponentLauncher):
 
     @classmethod
     def can_launch(cls, executor_spec: ExecutorSpec, platform_spec: PlatformConfig | None = None) -> bool:
-        """Return whether it is a class, without a config."""
+        """Return whether the executor spec is a class spec, and there is no platform config."""
         return isinstance(executor_spec, ExecutorClassSpec) and platform_spec is None
 
     def check(self) -> None:
-        """Check as every launcher does, and that the class can be imported."""
+        """Run the checks of every launcher, and check that the class can be imported."""
         super().check()
         self._spec.load()
 
     def dry_run(self) -> str:
-        """Return the class and its arguments; it is not imported."""
+        """Return the class and its arguments; the class is not imported."""
         call = {
             "class": self._spec.path,
             "inputs": msgspec.to_builtins({k: list(v) for k, v in self.component.inputs.items()}),

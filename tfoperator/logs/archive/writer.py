@@ -32,8 +32,10 @@ logger = logging.getLogger(__name__)
 
 _MAX_WAITING_PODS = 8  # pods whose deletion waits for their logs
 _FRESH_TIME = 60.0
-"""Seconds for which a pod counts as archived for its deletion: a failed deletion is retried within that time,
-and a later deletion has new lines to keep."""
+"""Seconds during which the logs of a pod count as archived, so that its deletion is allowed.
+
+A failed deletion is retried within this time. A later deletion archives the logs again, because there may be new lines.
+"""
 
 
 class ArchiveMetrics:
@@ -43,12 +45,12 @@ class ArchiveMetrics:
         """Record archived logs of a pod: `size` bytes; `new` means that they are the pod's first."""
 
     def archive_failed(self) -> None:
-        """Count a pod of which a log, or all, could not be kept."""
+        """Count a pod with one or more logs that could not be kept."""
 
 
 @dataclass
 class _Known:
-    """The known runs of a pod: the runs that are kept, and the runs that are lost for every attempt.
+    """The known runs of a pod: the runs that are kept, and the runs whose logs are lost for good.
 
     `told`: it was reported that logs of the pod can't be kept for now.
     """
@@ -146,8 +148,8 @@ class LogArchive:
     def take(self, job: ObjectMeta, pod: Pod, *, last: bool) -> bool:
         """Keep the ended runs of the pod, or all its runs if it is being deleted; block for about `timeout` at most.
 
-        Returns whether that is settled: kept, already there, or lost, which is reported. If not, a retry is worthwhile.
-        With `last` it is settled, except if the archive can't be written. A pod whose deletion waits for its
+        Returns whether no retry is needed: the logs are kept, were kept before, or are lost, which is reported.
+        With `last` this is always so, unless the archive can't be written. A pod whose deletion waits for its
         logs is left to the threads that fetch them.
         """
         with self._lock:
@@ -193,7 +195,7 @@ class LogArchive:
                 done()
 
     def _archive(self, job: ObjectMeta, pod: Pod, runs: Sequence[Run], deadline: float, *, last: bool) -> bool:
-        """Return whether that is settled; lost logs are reported."""
+        """Return whether no retry is needed; lost logs are reported."""
         meta = pod.metadata
         with self._lock:
             known = self._known.get(meta.uid, _Known()).kept

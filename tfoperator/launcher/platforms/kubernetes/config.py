@@ -31,8 +31,8 @@ class KubernetesPodPlatformConfig(PlatformConfig):
     """A layer over the launcher's pod: a pod spec, labels, annotations, or any other metadata.
 
     `pod_spec` is a dictionary as in a manifest (camelCase), or a `V1PodSpec` of the kubernetes package. Its container
-    `main` is the component's. Layers are stored separately and applied in order when the pod is built, each as a
-    strategic merge patch, so directives (`$patch: delete`) work in each.
+    `main` is the container of the component. Layers are stored separately and applied in order when the pod is
+    built, each as a strategic merge patch, so directives (`$patch: delete`) work in each layer.
     """
 
     def __init__(
@@ -55,7 +55,10 @@ class KubernetesPodPlatformConfig(PlatformConfig):
 
     @property
     def pod_spec(self) -> Json:
-        """The pod spec that it was given, as in a manifest; of a merged config, of all layers. A new value."""
+        """The pod spec given to this config, as in a manifest; in a merged config, the merged specs of all layers.
+
+        Each access returns a new copy.
+        """
         merged: Json = {"spec": {}}
         for layer in self.layers:
             merged = strategic_merge(merged, {"spec": layer.patch.get("spec") or {}}, "Pod")
@@ -104,7 +107,7 @@ _BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGTPE])(i?)[bB]")
 
 
 def quantity(field: str, value: str | float) -> str:
-    """Return a quantity in Kubernetes' form; `1GB` becomes `1G`, and `1GiB` `1Gi`. Raises PlatformConfigError."""
+    """Return a quantity in Kubernetes' form; `1GB` becomes `1G`, `1GiB` becomes `1Gi`. Raises PlatformConfigError."""
     text = str(value).strip()
     if isinstance(value, bool) or not _QUANTITY.fullmatch(text):
         if match := _BYTES.fullmatch(text):  # as in the TFX design: 1GB
@@ -115,10 +118,10 @@ def quantity(field: str, value: str | float) -> str:
 
 
 class Pod:
-    """Builds a pod spec: `Pod(cpu=2, memory="1Gi").secret("db", "/db").spec()`. Immutable: methods return another.
+    """Builds a pod spec: `Pod(cpu=2, memory="1Gi").secret("db", "/db").spec()`. Immutable: methods return a new Pod.
 
-    Its container `main` is the component's. Resources become both limits and requests, so that the pod gets what it may
-    use. Raises PlatformConfigError.
+    Its container `main` is the container of the component. Resources become both limits and requests, so that the pod
+    gets what it may use. Raises PlatformConfigError.
     """
 
     def __init__(self, cpu: str | float | None = None, memory: str | int | None = None, gpu: int | None = None) -> None:
