@@ -18,7 +18,7 @@ _SEQUENCES = re.compile(
     r"|\x1b[\]PX^_](?:[^\x07\x1b\n]*(?:\x07|\x1b\\)|)"  # OSC (titles, links), DCS and other strings, to their end
     r"|\x1b\[[0-?]*[ -/]*[@-~]"  # other CSI: cursor, screen
     r"|\x1b[ -/]+[0-~]|\x1b[0-OQ-WYZ\\`-~]"  # character sets, reset, ...
-    rf"|[\x00-\x08\x0a-\x1f\x7f-\x9f{_DIRECTIONS}]"  # any other control character, an incomplete escape included
+    rf"|[\x00-\x08\x0a-\x1f\x7f-\x9f{_DIRECTIONS}]"  # any other control character, also ESC of an incomplete escape
 )
 _AFTER_SPACE = re.compile(rf"[\x7f-\x9f{_DIRECTIONS}]")
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
@@ -84,7 +84,7 @@ def in_utf8(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a message with all control characters (also those of colours) escaped as in Python; line breaks stay."""
+    """Return a message with all control characters and colours escaped as in Python; line breaks stay."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)

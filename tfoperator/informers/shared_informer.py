@@ -98,7 +98,7 @@ class SharedInformer(Generic[T]):
 
     @property
     def last_sync_resource_version(self) -> str:
-        """The version that the cache has reached, bookmarks included, as client-go's stores report it since 1.35.
+        """The version that the cache has reached, also by bookmarks, as client-go's stores report it since 1.35.
 
         Empty before the first list. Calls of handlers may still be pending, and the reflector may be ahead.
         """

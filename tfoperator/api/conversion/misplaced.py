@@ -1,7 +1,7 @@
 """Moves policies of a v1 job from `spec`, where early releases of v1 had them, to `spec.runPolicy`. Pure.
 
 The Go operator read them in `spec` up to release 1.2, and Arena's own CRD has them there today. API servers with a CRD
-of later releases, this one included, drop them.
+of later releases, also of this release, drop them.
 """
 
 from __future__ import annotations

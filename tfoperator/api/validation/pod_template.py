@@ -22,7 +22,7 @@ _CONTAINER_NAME = re.compile("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 
 
 def validate_template(path: str, raw: msgspec.Raw) -> Iterator[Problem]:
-    """Yield the problems of a template at `path`, errors and warnings, its absence included."""
+    """Yield the errors and warnings of a template at `path`, also an error if there is no template."""
     if is_absent(raw):
         yield Problem(path, "is required")
         return

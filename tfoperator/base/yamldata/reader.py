@@ -21,10 +21,10 @@ import yaml
 from tfoperator.base.yamldata.scalars import SCALARS, EventSource
 
 MAX_BYTES = 10 * 1024 * 1024
-"""The maximum size of a text in bytes, and of the keys and scalars (as UTF-8) that it expands to, aliases included."""
+"""The maximum size of a text in bytes, and of the keys and scalars (as UTF-8) that it and its aliases expand to."""
 MAX_DEPTH = 100
 MAX_VALUES = 1_000_000
-"""The maximum number of values that a text expands to, aliases included."""
+"""The maximum number of values that a text and its aliases expand to."""
 
 # Line numbers are a convenience: a file that is made to be large must not turn them into gigabytes.
 _MAX_LINES = 20_000

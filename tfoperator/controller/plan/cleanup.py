@@ -192,7 +192,7 @@ def _is_active(pod: Pod) -> bool:
 
 
 def _has_begun(pod: Pod) -> bool:
-    """Return whether a container of the pod has ever run, init containers included."""
+    """Return whether a container or init container of the pod has ever run."""
     status = pod.status
     return status.phase not in ("Pending", "") or any_begun(status)
 

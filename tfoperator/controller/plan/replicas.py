@@ -282,8 +282,8 @@ class JobRestart(msgspec.Struct, frozen=True):
 
     `number` counts them, including a restart that is decided on now (`causes` has the reason by replica). `disruptions`
     of them followed on disruptions, and the restart decided on now does so if it `is_disruption`. `old` are the pods of
-    earlier numbers. Those of them that have ended may go in `wait` seconds: until then they hold the logs, and delay
-    the restart.
+    earlier numbers. Ended pods among them may go in `wait` seconds: until then they hold the logs, and delay the
+    restart.
     """
 
     number: int

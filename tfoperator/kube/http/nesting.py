@@ -36,7 +36,10 @@ def decode_what_can_be_followed(decode: Decoder[T], data: bytes) -> T:
 
 
 def reaches(value: Any, levels: int) -> bool:
-    """Return whether lists and objects in a decoded value, itself included, are nested this deep. Handles any depth."""
+    """Return whether the lists and objects of a decoded value, with the value itself, are nested this deep.
+
+    Handles any depth.
+    """
     level = [value]
     for _ in range(levels):
         level = [child for child in level if isinstance(child, dict | list)]

@@ -44,7 +44,7 @@ _MAX_ERROR_BYTES = 1 << 20
 
 
 class Session:
-    """Sends calls to one server. Thread-safe; `close()` ends current calls, waits for retries included."""
+    """Sends calls to one server. Thread-safe; `close()` ends current calls, also while they wait for a retry."""
 
     def __init__(
         self,

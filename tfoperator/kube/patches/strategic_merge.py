@@ -1,6 +1,6 @@
 """Strategic merge patch as Kubernetes applies it: lists of named things are merged by their key, not replaced.
 
-A pure function that does the same as `k8s.io/apimachinery/pkg/util/strategicpatch`, order and errors included;
+A pure function that does the same as `k8s.io/apimachinery/pkg/util/strategicpatch`, with the same order and errors;
 tests/unit/kube/patches/strategic_vectors.jsonl holds that library's results.
 There is one difference: the library looks up every field in the Go types, and refuses unknown fields that hold objects
 or lists; here such fields are merged, or replaced, like any other.

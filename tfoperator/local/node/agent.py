@@ -239,7 +239,7 @@ class Notices:
     def about(self, pod: LocalPod, replicas: Callable[[], int]) -> list[tuple[str, str]]:
         """Return (reason, message) of each notice that this pod is the first to cause.
 
-        `replicas` returns the number of running replicas, this one included.
+        `replicas` returns the number of running replicas, including this pod's replica.
         """
         news = [notice for notice in self._all(pod, replicas) if notice[0] not in self._said]
         self._said.update(reason for reason, _ in news)

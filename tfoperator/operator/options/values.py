@@ -99,7 +99,7 @@ def duration(value: object) -> float:
 
 
 def seconds(value: object) -> float:
-    """Return the seconds as `duration` does, 0 included."""
+    """Return the seconds as `duration` does, but also accept 0."""
     found = parse_duration(str(value))
     if found > _MAX_DURATION:
         raise ValueError(f"must be at most {format_duration(_MAX_DURATION)}, is {value!r}")

@@ -86,7 +86,7 @@ def name(field: str, value: str, rule: Callable[[str], str]) -> Faults:
 
 
 def within(field: str, value: int | None, low: int, high: int, detail: str = "") -> Faults:
-    """Yield a fault unless the number is absent or in the range, both ends included."""
+    """Yield a fault unless the number is absent or in the range, which includes both ends."""
     if value is not None and not low <= value <= high:
         yield invalid(field, value, detail or f"must be between {low} and {high}, inclusive")
 

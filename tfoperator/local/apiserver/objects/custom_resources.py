@@ -68,7 +68,7 @@ def custom_view(
 ) -> CustomResource:
     """Read another version of a CRD than `stored`. Converted objects are pruned and defaulted by their own schema.
 
-    `convertible` is called for every write, dry runs included, if there is no other problem: `to_stored` must not fail.
+    `convertible` is called for every write, also in a dry run, if there is no other problem: `to_stored` must not fail.
     """
     versions = {version["name"]: version for version in crd["spec"]["versions"]}
     served = _read_version(crd, versions[name], validator, convertible)
