@@ -78,6 +78,9 @@ def copy_of_the_house(folder: Path) -> None:
     (folder / "tfoperator").mkdir(parents=True)
     shutil.copy(ROOT / "tfoperator/__init__.py", folder / "tfoperator")
     shutil.copytree(ROOT / "tests/support", folder / "tests/support", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "hack").mkdir()  # of which the fake API server of the tests needs one file
+    for name in ("__init__.py", "sequential_client.py"):
+        shutil.copy(ROOT / "hack" / name, folder / "hack" / name)
     (folder / "tests/unit").mkdir()
     for name in ("tests/__init__.py", "tests/unit/__init__.py", "tests/unit/conftest.py", "pyproject.toml"):
         if (ROOT / name).exists():

@@ -17,7 +17,7 @@ from tfoperator.kube.protocol.resources import EVENTS
 from tfoperator.sdk import TFJobClient
 
 LIMIT = 900  # seconds for half of the trials; they take 15 on an idle machine of 2 cores
-TRIALS = 6
+TRIALS = 10
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(2 * LIMIT + 60)]
 
 SEARCH = Path(__file__).parents[2] / "examples/search/search.py"
@@ -60,7 +60,7 @@ def test_a_killed_search_goes_on_without_a_trial_done_twice(tmp_path: Path, envi
     assert created == {f"search-{number}": 1 for number in range(TRIALS)}
     assert all(after[name].metadata.uid == before[name].metadata.uid for name in before.keys() & after.keys())
     complete, pruned = trials(TrialState.COMPLETE), trials(TrialState.PRUNED)
-    assert (len(complete) + len(pruned), len(trials())) == (12, 12)
+    assert (len(complete) + len(pruned), len(trials())) == (TRIALS, TRIALS)
     assert set(after) == {f"search-{trial.number}" for trial in complete}  # the jobs of the others are gone
 
     measured = {}
