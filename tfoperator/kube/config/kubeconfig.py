@@ -26,7 +26,7 @@ from tfoperator.kube.config.credentials import (
 )
 from tfoperator.kube.config.plugins import auth_provider, exec_plugin
 from tfoperator.kube.config.tls import ClientCertificate, TlsOptions
-from tfoperator.kube.config.written import Written, WrittenCredentials, WrittenParts
+from tfoperator.kube.config.written import Written, WrittenCredentials, WrittenParts, stamps_of
 from tfoperator.kube.protocol.errors import ConfigError
 
 _Sections = dict[str, list[tuple[dict[str, Any], Path]]]
@@ -35,6 +35,7 @@ _Sections = dict[str, list[tuple[dict[str, Any], Path]]]
 
 def read_kubeconfig(paths: list[Path], context: str | None = None, clock: Clock | None = None) -> ClusterConfig:
     """Return the configuration of existing files, for `context` (default: current-context). Raises ConfigError."""
+    stamps = stamps_of(paths)  # before they are read: a change amid that is seen as one after it
     merged, current = _merge(paths)
     names = " and ".join(map(str, paths))
     chosen = context or current
@@ -44,12 +45,13 @@ def read_kubeconfig(paths: list[Path], context: str | None = None, clock: Clock 
             f"({_known(merged, 'contexts')})"
         )
 
-    def loader() -> _Loader:
-        merged, _ = _merge(paths)
-        return _Loader(merged, _Entry.find(merged, "contexts", chosen, f"kubeconfig {names}"), clock)
+    def loader(entries: _Sections) -> _Loader:
+        return _Loader(entries, _Entry.find(entries, "contexts", chosen, f"kubeconfig {names}"), clock)
 
-    parts = WrittenParts(paths, lambda: loader().written(), clock=clock)
-    return loader().config(parts)
+    first = loader(merged)
+    written = first.written()
+    parts = WrittenParts(paths, lambda: loader(_merge(paths)[0]).written(), written=written, stamps=stamps, clock=clock)
+    return first.config(parts)
 
 
 def _merge(paths: list[Path]) -> tuple[_Sections, str]:

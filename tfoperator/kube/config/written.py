@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tfoperator.base.clock import Clock, SystemClock
+from tfoperator.base.files import file_mark
 from tfoperator.kube.config.credentials import Credentials, IssuedCredential
 from tfoperator.kube.protocol.errors import ConfigError
 
@@ -22,7 +23,7 @@ logger = logging.getLogger(__name__)
 _RECHECK_SECONDS = 1.0
 """Seconds between two looks at the files: a client sends hundreds of requests in this time."""
 
-_Stamps = tuple[tuple[float, int, int], ...]
+Stamps = tuple[tuple[int, int, int] | None, ...]
 
 
 class Written(NamedTuple):
@@ -35,15 +36,23 @@ class Written(NamedTuple):
 class WrittenParts:
     """Reads the files again when they have changed. Thread-safe."""
 
-    def __init__(self, paths: Sequence[Path], read: Callable[[], Written], *, clock: Clock | None = None) -> None:
-        """Read the files now; raises ConfigError if they can't be used."""
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        read: Callable[[], Written],
+        *,
+        written: Written,
+        stamps: Stamps,
+        clock: Clock | None = None,
+    ) -> None:
+        """Begin with what was `written` in the files when, or after, they had these `stamps`."""
         self._paths = tuple(paths)
         self._read = read
         self._clock: Clock = clock or SystemClock()
         # Guards the fields below, and the reading of the files: a thread that needs their present content waits for it.
         self._lock = threading.Lock()
-        self._stamps = self._stamps_now()
-        self._written = read()
+        self._stamps = stamps
+        self._written = written
         self._looked = self._clock.monotonic()
         self._problem = ""
 
@@ -66,7 +75,7 @@ class WrittenParts:
             return held
         with self._lock:
             self._looked = self._clock.monotonic()
-            stamps = self._stamps_now()
+            stamps = stamps_of(self._paths)
             if stamps == self._stamps:
                 return self._written
             try:
@@ -81,17 +90,10 @@ class WrittenParts:
                 self._stamps, self._problem = stamps, ""
             return self._written
 
-    def _stamps_now(self) -> _Stamps:
-        """Return time, size and inode of each file; zeros for a file that is missing."""
-        return tuple(map(_stamp, self._paths))
 
-
-def _stamp(path: Path) -> tuple[float, int, int]:
-    try:
-        found = path.stat()
-    except OSError:
-        return (0.0, 0, 0)
-    return (found.st_mtime, found.st_size, found.st_ino)
+def stamps_of(paths: Sequence[Path]) -> Stamps:
+    """Return the marks by which versions of each file differ; None for a file that is missing."""
+    return tuple(map(file_mark, paths))
 
 
 class WrittenCredentials(Credentials):

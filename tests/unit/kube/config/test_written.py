@@ -10,6 +10,7 @@ from tests.support.clock import FakeClock
 from tests.unit.kube.config.kubeconfigs import kubeconfig, write
 from tests.unit.kube.conftest import Certificates, Serve
 from tests.unit.kube.server import Exchange
+from tfoperator.base.files import file_mark
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.kubeconfig import read_kubeconfig
@@ -110,8 +111,7 @@ def test_the_files_are_looked_at_once_a_second_and_never_for_what_is_held(
     assert credentials.held() is None
     assert credentials.current().authorization == "Bearer one"
     looks: list[Path] = []
-    stat = Path.stat
-    monkeypatch.setattr(Path, "stat", lambda path: looks.append(path) or stat(path))
+    monkeypatch.setattr("tfoperator.kube.config.written.file_mark", lambda path: looks.append(path) or file_mark(path))
     for _ in range(100):
         assert credentials.held() == credentials.current()
     assert looks == []
