@@ -13,6 +13,9 @@ MOST_CHANGES_OF_THREADS = 4
 MOST_LINES = 650
 """Of a file: `api/v1/types.py` declares every field of a spec with its meaning and its bounds."""
 
+SOMETIMES = {"tfoperator/api/defaults.py"}
+"""Files that are on the way only if the job's own update, which follows each write of its status, came first."""
+
 
 def is_short(path: EventPath, most_files: int) -> None:
     assert "tfoperator/controller/controller.py" in path.files, f"{path}"
@@ -30,7 +33,7 @@ def described() -> set[str]:
 def test_the_way_of_a_failed_pod_to_its_successor_is_short_and_described() -> None:
     path = trace_failure()
     is_short(path, MOST_FILES_OF_A_FAILURE)
-    assert described() == set(path.files), f"{path}"
+    assert described() - SOMETIMES <= set(path.files) <= described(), f"{path}"
 
 
 def test_the_way_of_a_job_to_its_many_pods_is_short() -> None:
