@@ -17,7 +17,7 @@ from tests.support.eventually import eventually
 from tests.support.in_cluster import SHELL_IMAGE, InCluster, shell_job
 from tests.support.kubectl import Kubectl
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.waiting import reasons_in
+from tfoperator.api.waiting import reasons_of
 from tfoperator.base.clock import SystemClock
 from tfoperator.cli.views.description import print_description
 from tfoperator.kube.client import Client
@@ -175,8 +175,10 @@ class Seen:
     def condition(self, name: str) -> str:
         """The reason of the job's worker in its condition; empty if there is none yet."""
         job = self.clients[CASES[name].where].get_job(name)
+        reason = reasons_of(job.status.waiting).get(("Worker", 0))
         messages = [one.message for one in job.status.conditions if one.type == ConditionType.RUNNING]
-        return reasons_in(messages[0]).get("Worker-0", "") if messages else ""
+        assert reason is None or f"Worker-0 waits: {reason}" in messages[0]
+        return "" if reason is None else str(reason)
 
     def views_agree(self, name: str, said: str) -> None:
         """Check that `describe` and `report` have the statement and the next step of the condition."""

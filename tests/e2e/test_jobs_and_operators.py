@@ -19,8 +19,7 @@ from tests.support.cluster import Cluster, Json, decode, tfjob
 from tests.support.eventually import eventually
 from tests.support.operated import HOLD, JobOnCluster, Operated, parse_time
 from tests.support.operator_process import OperatorProcess
-from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.waiting import reasons_in
+from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.kube.protocol.resources import PODS, SERVICES, Resource
 
 pytestmark = pytest.mark.controlplane
@@ -202,10 +201,11 @@ def test_what_the_api_server_refuses_to_create_is_named_within_five_seconds(oper
     cluster.client.create(QUOTAS, cluster.namespace, quota, decode)
     count(operated, 0)
     try:
-        said = said_about(operated.submit(tfjob("big", PS=1, Worker=4)))
-        reasons = list(reasons_in(said).values())
-        assert len(reasons) == 3, said
-        assert all(one.startswith("QuotaExceeded: ResourceQuota pods has no room for its pod") for one in reasons)
+        big = operated.submit(tfjob("big", PS=1, Worker=4))
+        said = said_about(big)
+        [entry] = cluster.client.get(TFJOBS, cluster.namespace, big.name, decode_tfjob).status.waiting
+        assert (entry.reason, entry.count) == ("QuotaExceeded", 3), said
+        assert entry.message.startswith("ResourceQuota pods has no room for its pod")
     finally:
         cluster.client.delete(QUOTAS, cluster.namespace, "pods")
 

@@ -22,10 +22,9 @@ from tfoperator.api.replicas.names import (
 )
 from tfoperator.api.replicas.replica_pods import ENDED_PHASES, replica_phase
 from tfoperator.api.v1.choices import ReplicaType
-from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.job_conditions import condition_of, final_condition, ready_by_message
+from tfoperator.api.v1.job_conditions import ready_by_message
 from tfoperator.api.v1.types import TFJob
-from tfoperator.api.waiting import Reason, ReasonKind, reasons_in, why_it_waits
+from tfoperator.api.waiting import Reason, ReasonKind, reasons_of, why_it_waits
 from tfoperator.kube.views.event import Event
 from tfoperator.kube.views.objects import ContainerStateWaiting, ContainerStatus, Pod
 
@@ -186,11 +185,8 @@ def _reason_of(pod: Pod, job: TFJob | None, now: datetime | None) -> Reason | No
 
 
 def reasons_without_pods(job: TFJob) -> Mapping[str, str]:
-    """Return why replicas without a pod wait, by names such as `worker-1`, as far as the job's condition shows it."""
-    running = condition_of(job, ConditionType.RUNNING)
-    if running is None or final_condition(job) is not None:
-        return {}
-    return {name.lower(): reason for name, reason in reasons_in(running.message).items()}
+    """Return why replicas wait, by names such as `worker-1`, as far as the job's status shows it."""
+    return {f"{kind.lower()}-{index}": str(reason) for (kind, index), reason in reasons_of(job.status.waiting).items()}
 
 
 def _words(reason: str, message: str) -> str:

@@ -77,5 +77,8 @@ MAX_BEHIND = 8
 MAX_NOT_A_NUMBER = 10
 """The number of reports in a row after which a loss that is no number is no accident; further reports don't count."""
 
+MAX_WAITING_ENTRIES = 16
+"""The maximum number of entries in `status.waiting`, each of which is a reason why replicas wait."""
+
 MAX_NODE_FAILURES = 16
 """The number of replicas' failures on nodes that a status remembers, the newest."""

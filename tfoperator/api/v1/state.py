@@ -5,7 +5,6 @@ It is made from metadata and status alone: this module does not depend on `TFJob
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -15,6 +14,7 @@ from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import (
     JobCondition,
     TFJobStatus,
+    WaitingReplicas,
     all_conditions,
     final_of,
     find_condition,
@@ -35,9 +35,6 @@ Only the records of runs have these reasons: in a cluster a job outlives the com
 CRASH_LOOP = "CrashLoopBackOff"
 """Kubernetes' word for a container that has failed several times and waits for its next start."""
 
-_WAITS_IN_A_CRASH_LOOP = re.compile(rf"-\d[\w., -]*? waits?: [^;]*{CRASH_LOOP}")
-"""A reason of a replica in the message of the condition Running, in the form of `tfoperator.api.waiting.summary`."""
-
 _BY_PRIORITY = tuple(condition for condition in reversed(ConditionType) if condition.traits.is_peers)
 
 
@@ -55,7 +52,7 @@ class JobState(msgspec.Struct, frozen=True):
 def state_of(metadata: ObjectMeta, status: TFJobStatus) -> JobState:
     """Return the state of the job that has this metadata and this status."""
     end, conditions = final_of(status), all_conditions(status)
-    word, reason = (end_word(end), end) if end is not None else _before_the_end(conditions)
+    word, reason = (end_word(end), end) if end is not None else _before_the_end(conditions, status.waiting)
     if metadata.deletion_timestamp is not None:
         word = "Terminating"
     return JobState(word or status.phase or "Pending", "" if reason is None else reason.message)
@@ -84,7 +81,9 @@ def end_word(end: JobCondition) -> str:
     return RUN_ENDS.get(end.reason, end.type) if end.type == ConditionType.FAILED else end.type
 
 
-def _before_the_end(conditions: Sequence[JobCondition]) -> tuple[str, JobCondition | None]:
+def _before_the_end(
+    conditions: Sequence[JobCondition], waiting: Sequence[WaitingReplicas]
+) -> tuple[str, JobCondition | None]:
     """Return the state of a job that has not ended, "" if no condition shows it, and the condition that explains it."""
     state = next((condition for condition in _BY_PRIORITY if status_of(conditions, condition) == "True"), None)
     running = find_condition(conditions, ConditionType.RUNNING)
@@ -96,4 +95,5 @@ def _before_the_end(conditions: Sequence[JobCondition]) -> tuple[str, JobConditi
     trouble = next((condition for condition in TROUBLES if status_of(conditions, condition) == "True"), None)
     if trouble is not None:
         return str(trouble), find_condition(conditions, trouble)
-    return CRASH_LOOP if _WAITS_IN_A_CRASH_LOOP.search(running.message) else str(state), running
+    crashes = any(entry.reason == CRASH_LOOP for entry in waiting)
+    return CRASH_LOOP if crashes else str(state), running

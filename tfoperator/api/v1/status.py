@@ -12,7 +12,13 @@ from typing import Annotated, ClassVar, Self
 import msgspec
 
 from tfoperator.api.fields.field import GO_OPERATOR, Field
-from tfoperator.api.fields.limits import MAX_BEHIND, MAX_NODE_FAILURES, MAX_NOT_A_NUMBER, MAX_SHOWN_METRICS
+from tfoperator.api.fields.limits import (
+    MAX_BEHIND,
+    MAX_NODE_FAILURES,
+    MAX_NOT_A_NUMBER,
+    MAX_SHOWN_METRICS,
+    MAX_WAITING_ENTRIES,
+)
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.disruptions import DisruptionBackoff
 from tfoperator.base.clock import utc
@@ -106,6 +112,25 @@ class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
             schema={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
         )
     }
+
+
+class WaitingReplicas(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A reason why replicas wait. A reason that is about the whole job names no replicas.
+
+    `replicas` has the indexes by type, as the first 20 ranges; `count` is the number of all replicas that wait for it.
+    """
+
+    reason: Annotated[str, Field("Reason in one word for programs: Unschedulable.")] = ""
+    message: Annotated[str, Field("Reason in words for people.")] = ""
+    next_step: Annotated[str, Field("Action that removes the reason, where an action helps.")] = ""
+    since: Annotated[datetime | None, Field("Time at which the reason began, where it is known and helps.")] = None
+    container: Annotated[
+        str, Field("Container that the reason is about, if that is not the container of the program.")
+    ] = ""
+    replicas: Annotated[
+        dict[str, str], Field("Indexes of the replicas that wait, by type: 0,2-5. At most 20 ranges are named.")
+    ] = {}
+    count: Annotated[int, Field("Number of replicas that wait for this reason.")] = 0
 
 
 class TensorBoardStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -291,6 +316,9 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     the job ends; more rarely if that would be more than five writes a second in all. It determines when the next
     comparison is due, also for a new leader. A wrong value causes a comparison that is early, or five minutes late.
 
+    `waiting` has the reasons that the message of the condition Running has as text. The next plan reads them: the cause
+    of a restart, for example, is known at first only.
+
     Under `onStraggler: Restart`, `node_failures` is how often in a row replicas failed on nodes (`worker-1/node`).
     `network` is the network with which the job was started if that is PerJob, and empty otherwise.
     """
@@ -324,6 +352,10 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     last_reconcile_time: Annotated[
         datetime | None, Field("Time of the last comparison with the cluster.", since=GO_OPERATOR)
     ] = None
+    waiting: Annotated[
+        tuple[WaitingReplicas, ...],
+        Field("Reasons why the job's replicas wait; empty if none waits.", max_items=MAX_WAITING_ENTRIES),
+    ] = ()
     tensor_board: Annotated[TensorBoardStatus | None, Field("State of the job's TensorBoard, and its address.")] = None
     progress: Annotated[
         TrainingProgress | None, Field("Progress of the training, as the program reported it last.")

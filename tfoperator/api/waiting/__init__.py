@@ -6,20 +6,32 @@ retry, each of them would cost a write of the status.
 """
 
 from tfoperator.api.waiting.pods import look_again, why_it_waits
-from tfoperator.api.waiting.reason import Reason, ReasonKind, is_refusal_text, reasons_in, summary
+from tfoperator.api.waiting.reason import (
+    REFUSALS,
+    Reason,
+    ReasonKind,
+    about_job,
+    reason_of,
+    reasons_of,
+    text_of,
+    waiting_for,
+)
 from tfoperator.api.waiting.refusals import refused_because_taken, refused_by, same_words
 from tfoperator.api.waiting.scheduling import unschedulable_reasons
 
 __all__ = [
+    "REFUSALS",
     "Reason",
     "ReasonKind",
-    "is_refusal_text",
+    "about_job",
     "look_again",
-    "reasons_in",
+    "reason_of",
+    "reasons_of",
     "refused_because_taken",
     "refused_by",
     "same_words",
-    "summary",
+    "text_of",
     "unschedulable_reasons",
+    "waiting_for",
     "why_it_waits",
 ]

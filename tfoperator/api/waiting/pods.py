@@ -18,7 +18,7 @@ import msgspec
 
 from tfoperator.api.pods.lost_nodes import node_is_lost, node_is_silent
 from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME
-from tfoperator.api.waiting.reason import NOT_PULLED, Reason, ReasonKind, words
+from tfoperator.api.waiting.reason import NOT_PULLED, Reason, ReasonKind, reason_by_name, words
 from tfoperator.api.waiting.scheduling import why_no_node
 from tfoperator.api.waiting.templates import images_of, mounts_of
 from tfoperator.base.clock import seconds_between
@@ -91,16 +91,11 @@ def _of_containers(pod: Pod, template: msgspec.Raw | None) -> Reason | None:
         reason = _of_failing(container, template) or (_of_failed_init(container) if init else None)
         if reason is not None:
             since = status.start_time if init else None
-            where = f"init container {container.name}: " if init else _where(container)
-            if not where:
+            if not init and container.name == DEFAULT_CONTAINER_NAME:
                 return reason
-            said = msgspec.structs.replace(reason, next_step="")
-            return Reason(ReasonKind.OTHER, f"{where}{said}", reason.next_step, since, reason.detail)
+            where = f"{'init ' if init else ''}container {container.name}"
+            return msgspec.structs.replace(reason, container=where, since=since)
     return None
-
-
-def _where(container: ContainerStatus) -> str:
-    return "" if container.name == DEFAULT_CONTAINER_NAME else f"container {container.name}: "
 
 
 def _in_order(pod: Pod) -> Iterator[tuple[ContainerStatus, bool]]:
@@ -123,8 +118,8 @@ def _of_failing(container: ContainerStatus, template: msgspec.Raw | None) -> Rea
     if waiting.reason == "ErrImageNeverPull":
         said = f"{waiting.reason}: image {image or 'of the container'} is not on its node"
         return Reason(ReasonKind.OTHER, said, "load the image onto the node, or set another imagePullPolicy")
-    said = f": {words(waiting.message)}" if waiting.reason in _REASONS_WITH_MESSAGE and waiting.message else ""
-    return Reason(ReasonKind.OTHER, f"{waiting.reason}{said}", _remedy(waiting.reason, waiting.message))
+    said = words(waiting.message) if waiting.reason in _REASONS_WITH_MESSAGE else ""
+    return reason_by_name(waiting.reason, said, _remedy(waiting.reason, waiting.message))
 
 
 def _remedy(reason: str, message: str) -> str:

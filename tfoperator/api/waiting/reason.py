@@ -1,18 +1,18 @@
-"""Why a replica does not run, as a value; and the reasons of many replicas as one text for a condition, and back.
+"""Why a replica does not run, as a value; and the reasons of many replicas as a part of the status and as text.
 
-The text is `Worker-1 waits: REASON; PS-0 and PS-1 wait: REASON`. A reason has no semicolon, so it can be read back:
-clients find the reason of a replica without a pod in the condition.
+`status.waiting` has an entry for each reason, with the replicas that wait for it. The condition Running has the same
+entries as text: `Worker-1 waits: REASON; PS-0 and PS-1 wait: REASON`. Programs read the entries, and people the text.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from itertools import groupby
 
 import msgspec
+
+from tfoperator.api.v1.status import WaitingReplicas, format_indexes, parse_indexes
 
 NOT_PULLED = "can't be pulled"
 """The end of a statement about an image whose cause is not known; if the cause is known, more text follows."""
@@ -21,11 +21,9 @@ MAX_WORDS = 240
 """The maximum number of characters of another program's words in a reason."""
 
 _MAX_REASONS = 8
+"""Reasons of replicas. The entry about the others, and three about the whole job, also fit in MAX_WAITING_ENTRIES."""
 _MAX_NAMES = 8
 _MAX_RANGES = 20
-_ONE_REASON = re.compile(r"(?P<who>[A-Za-z]+-\d[\w., -]*?) waits?: (?P<why>.*)", re.DOTALL)
-_NAMES = re.compile(r"(?P<type>[A-Za-z]+)-(?P<first>\d+)(?:\.\.(?P<last>\d+))?")
-_MAX_INDEX = 100_000
 
 
 class ReasonKind(StrEnum):
@@ -53,9 +51,32 @@ class ReasonKind(StrEnum):
     PREPARED = "PodIsPrepared"
     NODE_SILENT = "NodeDoesNotAnswer"
     NODE_LOST = "NodeLost"
+    RESTARTS = "Restarts"
+    GANG = "GangWaits"
+    NO_LEADER = "NoLeader"
+    OLD_PODS = "OldPodsTerminate"
+    NO_TOPOLOGY = "NoTopology"
     OTHER = "Other"
     """A reason whose text begins with a word of the kubelet that is not listed here."""
 
+    @property
+    def is_in_text(self) -> bool:
+        """Whether the text of a reason begins with this word; the message of the others is clear without it."""
+        return self not in _NOT_IN_TEXT
+
+
+_NOT_IN_TEXT = frozenset(
+    {
+        ReasonKind.RESTARTS,
+        ReasonKind.GANG,
+        ReasonKind.NO_LEADER,
+        ReasonKind.OLD_PODS,
+        ReasonKind.NO_TOPOLOGY,
+        ReasonKind.OTHER,
+    }
+)
+
+_KINDS = frozenset(ReasonKind)
 
 REFUSALS = frozenset(
     {
@@ -76,15 +97,11 @@ REFUSALS = frozenset(
 """The kinds of reasons why an object of a replica could not be created."""
 
 
-def is_refusal_text(text: str) -> bool:
-    """Return whether a text of a reason is about an object that the API server refuses to create."""
-    return text.partition(":")[0] in REFUSALS
-
-
 class Reason(msgspec.Struct, frozen=True):
     """Why a replica does not run. `message` is a statement, `next_step` a request to the reader, empty if none helps.
 
-    `since` is the time at which the reason began, if it is known and helps. Both texts have no semicolon, because it
+    `since` is the time at which the reason began, if it is known and helps. `container` names the container that the
+    reason is about, if that is not the program's: "init container fetch". Both texts have no semicolon, because it
     separates reasons in a condition. `detail` has another program's words, which change at each attempt: they are for a
     person who looks now, and not for a condition.
     """
@@ -94,6 +111,7 @@ class Reason(msgspec.Struct, frozen=True):
     next_step: str = ""
     since: datetime | None = None
     detail: str = ""
+    container: str = ""
 
     def in_full(self) -> str:
         """Return the text with the detail."""
@@ -103,8 +121,16 @@ class Reason(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         """Return the text: `QuotaExceeded: ... Next: ...`."""
         since = f" since {self.since:%H:%M:%S} UTC" if self.since is not None else ""
-        said = self.message if self.kind is ReasonKind.OTHER else f"{self.kind}: {self.message}".rstrip(": ")
-        return f"{said}{since}. Next: {self.next_step}" if self.next_step else f"{said}{since}"
+        text = f"{self.kind}: {self.message}".rstrip(": ") if self.kind.is_in_text else self.message
+        text = f"{self.container}: {text}" if self.container else text
+        return f"{text}{since}. Next: {self.next_step}" if self.next_step else f"{text}{since}"
+
+
+def reason_by_name(name: str, message: str, next_step: str) -> Reason:
+    """Return the reason that Kubernetes calls `name`; a name that is no kind is the first word of the message."""
+    if name in _KINDS and ReasonKind(name).is_in_text:
+        return Reason(ReasonKind(name), message, next_step)
+    return Reason(ReasonKind.OTHER, f"{name}: {message}" if message else name, next_step)
 
 
 def words(text: str, most: int = MAX_WORDS) -> str:
@@ -113,68 +139,103 @@ def words(text: str, most: int = MAX_WORDS) -> str:
     return text if len(text) <= most else text[: most - 3] + "..."
 
 
-def summary(reasons: Iterable[tuple[str, int, Reason]], before: str = "") -> str:
-    """Return the text about these replicas (type, index, reason), which names each; empty if there are none.
+def waiting_for(
+    reasons: Iterable[tuple[str, int, Reason]], before: Sequence[WaitingReplicas] = ()
+) -> tuple[WaitingReplicas, ...]:
+    """Return an entry for each reason of these replicas (type, index, reason), and no more than nine.
 
-    Replicas with the same reason are named together, with the time of the first of them. `before` is the condition's
-    present text: if the kubelet names the cause of an image that can't be pulled only in every other message, the cause
-    is kept from there.
+    Replicas with the same reason are in the same entry, with the time of the first of them. `before` has the present
+    entries: if the kubelet names the cause of an image that can't be pulled only in every other message, the cause is
+    kept from there.
     """
-    reasons_before = reasons_in(before)
+    known = reasons_of(before) if before else {}
     groups: dict[Reason, list[tuple[str, int]]] = {}
     since: dict[Reason, datetime] = {}
-    texts: dict[Reason, str] = {}
+    in_full: dict[Reason, Reason] = {}
     for kind, index, reason in reasons:
         bare = msgspec.structs.replace(reason, since=None, detail="")
         groups.setdefault(bare, []).append((kind, index))
         if reason.since is not None:
             since[bare] = min(since.get(bare, reason.since), reason.since)
-        reason_before = reasons_before.get(f"{kind}-{index}", "") if bare.message.endswith(NOT_PULLED) else ""
-        if reason_before.startswith(f"{msgspec.structs.replace(bare, next_step='')}: "):
-            texts[bare] = reason_before
-    parts = [
-        f"{_names(who)}: {texts.get(bare) or str(msgspec.structs.replace(bare, since=since.get(bare)))}"
-        for bare, who in list(groups.items())[:_MAX_REASONS]
+        if known and bare.message.endswith(NOT_PULLED):
+            reason_before = known.get((kind, index))
+            if reason_before is not None and _names_cause_of(reason_before, bare):
+                in_full[bare] = reason_before
+    entries = [
+        _entry(in_full.get(bare) or msgspec.structs.replace(bare, since=since.get(bare)), replicas)
+        for bare, replicas in list(groups.items())[:_MAX_REASONS]
     ]
     if len(groups) > _MAX_REASONS:
-        others = sum(len(who) for who in list(groups.values())[_MAX_REASONS:])
-        parts.append(f"{others} more for other reasons")
-    return "; ".join(parts)
+        others = sum(len(replicas) for replicas in list(groups.values())[_MAX_REASONS:])
+        entries.append(about_job(Reason(ReasonKind.OTHER, f"{others} more for other reasons")))
+    return tuple(entries)
 
 
-def reasons_in(message: str) -> Mapping[str, str]:
-    """Return the reason of each replica in a condition's message, by names such as `Worker-1`."""
-    found: dict[str, str] = {}
-    for part in message.split("; "):
-        match = _ONE_REASON.match(part)
-        if match is not None:
-            for name in _named(match["who"]):
-                found[name] = match["why"].rstrip(".")
-    return found
+def about_job(reason: Reason) -> WaitingReplicas:
+    """Return the entry of a reason that names no replicas."""
+    return WaitingReplicas(str(reason.kind), reason.message, reason.next_step, reason.since, reason.container)
 
 
-def _named(who: str) -> Iterator[str]:
-    for match in _NAMES.finditer(who):
-        first = int(match["first"])
-        last = int(match["last"] or first)
-        for index in range(first, min(last, _MAX_INDEX) + 1):
-            yield f"{match['type']}-{index}"
+def text_of(waiting: Iterable[WaitingReplicas]) -> str:
+    """Return the entries as a part of a condition's message; empty if there are none."""
+    return "; ".join(
+        f"{_names(entry)}: {reason_of(entry)}" if entry.count else str(reason_of(entry)) for entry in waiting
+    )
 
 
-def _names(who: Sequence[tuple[str, int]]) -> str:
+def reason_of(entry: WaitingReplicas) -> Reason:
+    """Return the reason of an entry. A kind that this release does not have counts as OTHER."""
+    kind = ReasonKind(entry.reason) if entry.reason in _KINDS else ReasonKind.OTHER
+    return Reason(kind, entry.message, entry.next_step, entry.since, container=entry.container)
+
+
+def reasons_of(waiting: Iterable[WaitingReplicas]) -> Mapping[tuple[str, int], Reason]:
+    """Return the reason of each replica (type, index) that the entries name."""
+    return {
+        (kind, index): reason
+        for entry in waiting
+        for reason in (reason_of(entry),)
+        for kind, indexes in entry.replicas.items()
+        for index in parse_indexes(indexes)
+    }
+
+
+def _names_cause_of(before: Reason, bare: Reason) -> bool:
+    same = (before.kind, before.container) == (bare.kind, bare.container)
+    return same and before.message.startswith(f"{bare.message}: ")
+
+
+def _entry(reason: Reason, replicas: Sequence[tuple[str, int]]) -> WaitingReplicas:
+    indexes: dict[str, list[int]] = {}
+    for kind, index in replicas:
+        indexes.setdefault(kind, []).append(index)
+    left, named = _MAX_RANGES, {}
+    for kind, those in indexes.items():
+        ranges = format_indexes(those).split(",")[:left]
+        left -= len(ranges)
+        if ranges:
+            named[kind] = ",".join(ranges)
+    return msgspec.structs.replace(about_job(reason), replicas=named, count=len(replicas))
+
+
+def _names(entry: WaitingReplicas) -> str:
     """Return `Worker-1 waits`, `Worker-1 and PS-0 wait`, or, of many, `PS-0, Worker-0..99 and Worker-200 wait`."""
-    if len(who) == 1:
-        return f"{who[0][0]}-{who[0][1]} waits"
-    names = [f"{kind}-{index}" for kind, index in who] if len(who) <= _MAX_NAMES else list(_ranges(who))
+    if entry.count <= _MAX_NAMES:
+        names = [f"{kind}-{index}" for kind, index in reasons_of((entry,))]
+    else:
+        names = [
+            f"{kind}-{part.replace('-', '..')}"
+            for kind, indexes in sorted(entry.replicas.items())
+            for part in indexes.split(",")
+        ]
+    verb = "waits" if entry.count == 1 else "wait"
     if len(names) == 1:
-        return f"{names[0]} wait"
-    if len(names) > _MAX_RANGES:
-        return f"{', '.join(names[:_MAX_RANGES])} and others wait"
-    return f"{', '.join(names[:-1])} and {names[-1]} wait"
+        return f"{names[0]} {verb}"
+    if sum(_count(part) for indexes in entry.replicas.values() for part in indexes.split(",")) < entry.count:
+        return f"{', '.join(names)} and others {verb}"
+    return f"{', '.join(names[:-1])} and {names[-1]} {verb}"
 
 
-def _ranges(who: Sequence[tuple[str, int]]) -> Iterator[str]:
-    numbered = enumerate(sorted(who))
-    for (kind, _), row in groupby(numbered, lambda replica: (replica[1][0], replica[1][1] - replica[0])):
-        indexes = [index for _, (_, index) in row]
-        yield f"{kind}-{indexes[0]}" + (f"..{indexes[-1]}" if len(indexes) > 1 else "")
+def _count(part: str) -> int:
+    first, _, last = part.partition("-")
+    return int(last or first) - int(first) + 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from tfoperator.api.waiting.reason import Reason, ReasonKind, words
+from tfoperator.api.waiting.reason import Reason, ReasonKind, reason_by_name, words
 from tfoperator.kube.views.objects import Pod, PodCondition
 
 _PREEMPTION = re.compile(r"\.?\s*preemption:.*", re.DOTALL)
@@ -92,7 +92,7 @@ def _reason(condition: PodCondition) -> Reason:
     obstacles = unschedulable_reasons(condition.message)
     said = words(", ".join(obstacles))
     if condition.reason not in ("", ReasonKind.UNSCHEDULABLE):
-        return Reason(ReasonKind.OTHER, f"{condition.reason}: {said}".rstrip(": "), remedy_for(said))
+        return reason_by_name(condition.reason, said, remedy_for(said))
     if not obstacles and condition.message:
         return Reason(ReasonKind.UNSCHEDULABLE, "not enough of its gang has room", "look at what the others wait for")
     return Reason(ReasonKind.UNSCHEDULABLE, said, remedy_for(said))

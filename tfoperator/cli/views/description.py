@@ -25,7 +25,7 @@ from tfoperator.api.v1.usage_text import resources_text, usage_text
 from tfoperator.api.validation.warnings import validate_grace
 from tfoperator.cli.terminal.output import say, table
 from tfoperator.cli.views.jobs import EVENT_HEADER, age, event_row, replicas_text, took
-from tfoperator.cli.views.progress import behind_text, progress_text
+from tfoperator.cli.views.progress import behind_text, progress_text, slow_text
 from tfoperator.cli.views.replica_rows import replica_row, usage_cells, usage_header
 from tfoperator.kube.views.objects import Pod
 from tfoperator.sdk import JobEvent, JobQueue, PodUsage
@@ -130,6 +130,8 @@ def _progress(progress: TrainingProgress, now: datetime) -> Iterator[tuple[str, 
     yield "Progress", f"{progress_text(progress, now)} (reported {reported} ago)"
     if late := behind_text(progress, now):
         yield "Behind", late
+    if slow := slow_text(progress):
+        yield "Slow", slow
 
 
 def _restarted_and_used(status: TFJobStatus, now: datetime) -> Iterator[tuple[str, str]]:

@@ -53,6 +53,13 @@ def behind_text(progress: TrainingProgress, now: datetime) -> str:
     )
 
 
+def slow_text(progress: TrainingProgress) -> str:
+    """Return `worker-3 (2.1 times the usual duration of a step)` for slow replicas; empty if none is slow."""
+    return ", ".join(
+        f"{replica.name} ({replica.factor} times the usual duration of a step)" for replica in progress.slow
+    )
+
+
 def short_number(value: str) -> str:
     """Return a number with few digits; any other text unchanged."""
     try:

@@ -19,20 +19,19 @@ The reason why a gang waits is reported once for all its pods, with a text that 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from tfoperator.api.replicas.names import GANG_TOPOLOGY_ANNOTATION
-from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import JobReason
+from tfoperator.api.v1.status import WaitingReplicas
 from tfoperator.api.v1.types import SchedulingPolicy
-from tfoperator.api.waiting import unschedulable_reasons
+from tfoperator.api.waiting import ReasonKind, unschedulable_reasons
 from tfoperator.controller.plan.actions import Create, Patch, PhaseName
 from tfoperator.controller.plan.facts import Facts, Gang
-from tfoperator.controller.plan.proposal import Act, SetCondition, Want, event
+from tfoperator.controller.plan.proposal import Act, Want, event
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.pods.bodies import owner_reference
 from tfoperator.controller.pods.gang import GANG_ORDER, GangScheduler
@@ -81,8 +80,7 @@ def _gang(facts: Facts, scheduler: GangScheduler, manifests: ReplicaManifests) -
         waits = not_admitted(job.metadata.name, wanted, current)
         is_stuck = current is not None and bool(current.status.phase)
     else:
-        running = facts.condition(ConditionType.RUNNING)
-        waits = not_scheduled(wanted, groups, "" if running is None else running.message)
+        waits = not_scheduled(wanted, groups, job.status.waiting)
         is_stuck = bool(waits)
     return Gang(scheduler, manifests, wanted, admitted, waits, is_stuck)
 
@@ -103,15 +101,17 @@ def plan_pod_group(facts: Facts) -> Iterator[Want]:
         yield Act(PhaseName.POD_GROUP, patch)
 
 
-def report_gang(facts: Facts, running: SetCondition | None, reason: JobReason, text: str) -> Iterator[Want]:
-    """Send an event when the condition first has this text about the gang: the condition prevents a second event.
+def report_gang(
+    facts: Facts, waiting: Sequence[WaitingReplicas], kind: ReasonKind, reason: JobReason
+) -> Iterator[Want]:
+    """Send an event about a reason of this kind that the job's status does not have yet.
 
-    `running` is the condition Running as it is to be; None if it stays.
+    `waiting` has the reasons that the status is to have.
     """
-    before = facts.condition(ConditionType.RUNNING)
-    said = before is not None and text in before.message
-    if not said and running is not None and text in running.message:
-        yield event(reason, f"TFJob {facts.job.metadata.key}: {text}.")
+    known = {entry.message for entry in facts.job.status.waiting if entry.reason == kind}
+    for text in dict.fromkeys(entry.message for entry in waiting if entry.reason == kind):
+        if text not in known:
+            yield event(reason, f"TFJob {facts.job.metadata.key}: {text}.")
 
 
 def _is_leaving(current: PodGroup | None, groups: Sequence[ReplicaGroup], gang: GangScheduler) -> bool:
@@ -217,10 +217,12 @@ def not_admitted(name: str, wanted: PodGroupSpec, current: PodGroup | None) -> s
     return _with_reasons(f"{gang} waits until Volcano admits PodGroup {name}{where}", unschedulable)
 
 
-def not_scheduled(wanted: PodGroupSpec, groups: Sequence[ReplicaGroup], known: str) -> str | None:
+def not_scheduled(
+    wanted: PodGroupSpec, groups: Sequence[ReplicaGroup], before: Sequence[WaitingReplicas]
+) -> str | None:
     """Return why too few of the gang's pods have a node; "" without a scheduler's reason, None if enough have a node.
 
-    `known` is the reason in the job's condition. A scheduler that tries again may briefly report only that; the reason
+    `before` has the reasons in the job's status. A scheduler that tries again may briefly report only that; the reason
     that it gave before stays until it gives another.
     """
     replicas = [replica for group in groups for replica in group.replicas]
@@ -238,8 +240,8 @@ def not_scheduled(wanted: PodGroupSpec, groups: Sequence[ReplicaGroup], known: s
     said = _with_reasons(waits, refusals)
     if said != waits:
         return said
-    before = re.search(re.escape(waits) + ": [^;]*", known)
-    return before[0].partition(". Next: ")[0].rstrip(".") if before is not None else ""
+    of_gang = (entry.message for entry in before if entry.reason == ReasonKind.GANG)
+    return next((text for text in of_gang if text.startswith(f"{waits}: ")), "")
 
 
 def _is_placed(replica: Replica) -> bool:

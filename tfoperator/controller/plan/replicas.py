@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.replicas.names import MAX_RESTARTS, parse_replica_index
-from tfoperator.api.v1.status import ReplicaStatus, parse_indexes
+from tfoperator.api.v1.status import ReplicaStatus, WaitingReplicas, parse_indexes
 from tfoperator.api.waiting import (
+    REFUSALS,
     Reason,
     ReasonKind,
-    is_refusal_text,
     look_again,
-    reasons_in,
+    reasons_of,
     why_it_waits,
 )
 from tfoperator.controller.kinds import OwnedKind
@@ -34,8 +34,6 @@ _NEEDED_BY_ALL: tuple[OwnedKind, ...] = ("podgroups", "services")
 _OF_ONE_REPLICA = (ReasonKind.NAME_TAKEN, ReasonKind.NAME_LEAVING)
 """Reasons that don't concern the other replicas of the type."""
 _GANG_STEP = "wait for room, or ask for less"
-_RESTART = "restart ("
-"""The beginning of the reason of a replica that is on its way to a new pod."""
 
 
 class ReplicaState(Enum):
@@ -337,15 +335,20 @@ def _read_counts(counts: dict[str, int]) -> dict[int, int]:
 
 
 def waiting_reasons(
-    groups: Iterable[ReplicaGroup], refusals: Refusals | None, now: datetime, before: str, *, gang: str | None
+    groups: Iterable[ReplicaGroup],
+    refusals: Refusals | None,
+    now: datetime,
+    before: Sequence[WaitingReplicas],
+    *,
+    gang: str | None,
 ) -> Iterator[tuple[str, int, Reason]]:
     """Yield type, index and reason of each replica that waits for a known reason.
 
     `gang` is the reason why the job's gang waits, empty if that is unknown: it is the reason of each replica without a
-    node. `before` is the message of the condition as it is. Its reasons are kept for replicas that restart, since the
+    node. `before` has the reasons in the status as it is. They are kept for replicas that restart, since the
     cause of a restart is known at first only, and for refusals if this process has not tried to create anything yet.
     """
-    told = reasons_in(before) if " wait" in before else {}
+    known = reasons_of(before) if before else {}
     tried = refusals or {}
     for group in groups:
         of_all = next((tried[kind] for kind in _NEEDED_BY_ALL if kind in tried), None) if tried else None
@@ -353,14 +356,14 @@ def waiting_reasons(
         for replica in group.replicas:
             if replica.ready or replica.state in ENDED_STATES:
                 continue
-            known = told.get(f"{group.type}-{replica.index}", "")
+            reason_before = known.get((group.type, replica.index)) if known else None
             refusal = tried.get((group.type, replica.index)) or of_all
-            if refusals is None and is_refusal_text(known):
-                refusal = Reason(ReasonKind.OTHER, known)
-            reason = _reason(group, replica, refusal, known, now)
+            if refusals is None and reason_before is not None and reason_before.kind in REFUSALS:
+                refusal = reason_before
+            reason = _reason(group, replica, refusal, reason_before, now)
             if gang is not None and (reason is None or reason.kind is ReasonKind.UNSCHEDULABLE):
                 placed = replica.pod is not None and replica.pod.spec.node_name
-                reason = Reason(ReasonKind.OTHER, gang, _GANG_STEP) if gang and not placed else None
+                reason = Reason(ReasonKind.GANG, gang, _GANG_STEP) if gang and not placed else None
             if reason is not None:
                 yield group.type, replica.index, reason
 
@@ -382,7 +385,9 @@ def _refusal_of_type(group: ReplicaGroup, refusals: Refusals) -> Reason | None:
     return next((one for one in found if one is not None and one.kind not in _OF_ONE_REPLICA), None)
 
 
-def _reason(group: ReplicaGroup, replica: Replica, refusal: Reason | None, known: str, now: datetime) -> Reason | None:
+def _reason(
+    group: ReplicaGroup, replica: Replica, refusal: Reason | None, before: Reason | None, now: datetime
+) -> Reason | None:
     if replica.held_until is not None:
         again = f"it was taken from the job again and again, and is made again at {replica.held_until:%H:%M:%S} UTC"
         return Reason(ReasonKind.OTHER, again)
@@ -390,8 +395,9 @@ def _reason(group: ReplicaGroup, replica: Replica, refusal: Reason | None, known
     if without and refusal is not None:
         return refusal
     if replica.state is ReplicaState.RESTARTING or (without and replica.cause):
-        why = f"{_RESTART}{replica.disruption or replica.cause})"
-        return Reason(ReasonKind.OTHER, why if replica.newly_restarting or not known.startswith(_RESTART) else known)
+        if before is not None and before.kind is ReasonKind.RESTARTS and not replica.newly_restarting:
+            return before
+        return Reason(ReasonKind.RESTARTS, f"restart ({replica.disruption or replica.cause})")
     if replica.pod is None or replica.state not in (ReplicaState.PENDING, ReplicaState.RUNNING):
         return None
     return why_it_waits(replica.pod, None, now, None if group.spec is None else group.spec.template)

@@ -14,7 +14,8 @@ from tfoperator.api.replicas.names import parse_replica_type
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import PASSING_CONDITIONS, ConditionType, Fate
 from tfoperator.api.v1.reasons import ForeignReason, JobReason
-from tfoperator.api.waiting import summary
+from tfoperator.api.v1.status import WaitingReplicas
+from tfoperator.api.waiting import Reason, ReasonKind, about_job, text_of, waiting_for
 from tfoperator.controller.plan.actions import Looks
 from tfoperator.controller.plan.conditions import is_held
 from tfoperator.controller.plan.facts import Facts
@@ -28,7 +29,15 @@ from tfoperator.controller.plan.in_place_reports import (
 from tfoperator.controller.plan.lone_restarts import warn_of_lone_restarts
 from tfoperator.controller.plan.observed import QueueGate
 from tfoperator.controller.plan.progress import StallState, pods_to_look_into
-from tfoperator.controller.plan.proposal import LookAgain, RemoveCondition, SetCondition, Want, differs, event
+from tfoperator.controller.plan.proposal import (
+    LookAgain,
+    RemoveCondition,
+    SetCondition,
+    StatusPart,
+    Want,
+    differs,
+    event,
+)
 from tfoperator.controller.plan.replicas import (
     ReplicaGroup,
     ReplicaState,
@@ -139,13 +148,13 @@ def report_progress(facts: Facts) -> Iterator[Want]:
     ready, completed, total = readiness(groups)
     absent = " or ".join(absent_leaders(facts.job, groups))
     ignored = "" if facts.options.gang is None else ignored_topology(facts, facts.options.gang)
-    waiting = (
-        f"the job has no {absent} replica now" if absent else "",
-        "all replicas start again when the last old pod is gone" if facts.restart.old else "",
-        ignored,
-        _waiting(facts),
+    of_job = (
+        (ReasonKind.NO_LEADER, f"the job has no {absent} replica now" if absent else ""),
+        (ReasonKind.OLD_PODS, "all replicas start again when the last old pod is gone" if facts.restart.old else ""),
+        (ReasonKind.NO_TOPOLOGY, ignored),
     )
-    waits = "; ".join(filter(None, waiting))
+    waiting = (*(about_job(Reason(kind, text)) for kind, text in of_job if text), *_waiting(facts))
+    waits = text_of(waiting)
     failed = sum(len(group.failed) for group in groups)
     counts = counted(ready, total, completed, failed)
     detail = f"{counts}; {waits}." if waits else f"{counts}."
@@ -153,14 +162,16 @@ def report_progress(facts: Facts) -> Iterator[Want]:
     running = _running(facts, detail, is_complete=all_ready and not waits, waits=bool(waits), restarts=restarts)
     if running is not None:
         yield running
+    if waiting:
+        yield StatusPart({"waiting": waiting})
     if all_ready:
         yield SetCondition(ConditionType.READY, "True", JobReason.READY, f"All replicas of TFJob {key} are ready.")
     else:
         yield SetCondition(ConditionType.READY, "False", JobReason.NOT_READY, f"{counts}.", if_there=True)
     if gang is not None and gang.is_stuck:
-        yield from report_gang(facts, running, JobReason.UNSCHEDULABLE, gang.waits or "")
+        yield from report_gang(facts, waiting, ReasonKind.GANG, JobReason.UNSCHEDULABLE)
     if ignored:
-        yield from report_gang(facts, running, JobReason.TOPOLOGY_IGNORED, ignored)
+        yield from report_gang(facts, waiting, ReasonKind.NO_TOPOLOGY, JobReason.TOPOLOGY_IGNORED)
 
 
 def _running(
@@ -182,11 +193,10 @@ def _running(
     return None
 
 
-def _waiting(facts: Facts) -> str:
+def _waiting(facts: Facts) -> tuple[WaitingReplicas, ...]:
     """Return why replicas wait."""
-    running = facts.condition(ConditionType.RUNNING)
-    before, gang = "" if running is None else running.message, None if facts.gang is None else facts.gang.waits
-    return summary(waiting_reasons(facts.groups, facts.observed.not_created, facts.now, before, gang=gang), before)
+    before, gang = facts.job.status.waiting, None if facts.gang is None else facts.gang.waits
+    return waiting_for(waiting_reasons(facts.groups, facts.observed.not_created, facts.now, before, gang=gang), before)
 
 
 def report_stall(facts: Facts) -> Iterator[Want]:

@@ -15,7 +15,6 @@ import msgspec
 from tfoperator.api.replicas.names import replicas_selector
 from tfoperator.api.v1.choices import Network, ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.job_conditions import READY_COUNT
 from tfoperator.api.v1.status import (
     JobCondition,
     JobUsage,
@@ -33,6 +32,7 @@ from tfoperator.controller.plan.facts import Facts, Stage
 from tfoperator.controller.plan.observed import Observed, PlanOptions, clean_pod_policy
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, has_record
 
+_CONDITIONS_WITH_COUNTS = frozenset({ConditionType.RUNNING, ConditionType.READY})
 _UNREMARKABLE_CONDITIONS = frozenset({ConditionType.CREATED})
 _SPECIAL_FIELDS = (
     "ready",
@@ -98,6 +98,7 @@ def _status(facts: Facts, conditions: Conditions, usage: JobUsage | None) -> TFJ
         observed_generation=job.metadata.generation,
         network=Network.PER_JOB if per_job else job.status.network,
         progress=progress.without_estimate() if progress is not None and has_ended else progress,
+        waiting=(),
         usage=usage,
         node_failures=dict(facts.node_failures),
     )
@@ -124,6 +125,7 @@ def _status_of_invalid(facts: Facts, conditions: Conditions) -> TFJobStatus:
         status,
         phase=phase_of(status.conditions, status.replica_statuses.values()),
         completion_time=whole_second(facts.now) if failed else status.completion_time,
+        waiting=(),
         observed_generation=facts.job.metadata.generation,
     )
 
@@ -159,7 +161,8 @@ def readiness(groups: Iterable[ReplicaGroup]) -> tuple[int, int, int]:
 def is_worth_writing(old: TFJobStatus, new: TFJobStatus) -> bool:
     """Return whether anything changed that others must see, or that must not be forgotten.
 
-    Some changes alone are not worth a write: `lastReconcileTime`; progress, which the progress server writes; usage,
+    Some changes alone are not worth a write: `lastReconcileTime`; `waiting`, since the condition Running has the same
+    reasons as text (an older CRD drops the field at each write); progress, which the progress server writes; usage,
     which adds up from any earlier status; the network, which the first status of a started job has (an older CRD drops
     it at each write); and indexes that have started. Forgetting a started index only means that a pod that is lost
     before anything else happened is replaced without being counted. An index that is given up must be recorded, lest
@@ -168,7 +171,7 @@ def is_worth_writing(old: TFJobStatus, new: TFJobStatus) -> bool:
     if old is new:
         return False
     for name in TFJobStatus.__struct_fields__:
-        if name in ("last_reconcile_time", "network", "progress", "replica_statuses", "usage"):
+        if name in ("last_reconcile_time", "network", "progress", "replica_statuses", "usage", "waiting"):
             continue
         if getattr(old, name) != getattr(new, name):
             return True
@@ -279,8 +282,12 @@ def _same_but_for_counts(old: Sequence[JobCondition], new: Sequence[JobCondition
 
 
 def _news(condition: JobCondition) -> JobCondition:
-    """Return the condition without its counts, and without the time of their last update."""
-    message = READY_COUNT.sub("", condition.message)
+    """Return the condition without a message that has counts, and without the time of the last update.
+
+    The rest of such a message follows from the condition's reason, and from `waiting`, which is compared, too.
+    """
+    has_counts = condition.type in _CONDITIONS_WITH_COUNTS and condition.status != "Unknown"
+    message = "" if has_counts else condition.message
     return msgspec.structs.replace(condition, message=message, last_update_time=None)
 
 

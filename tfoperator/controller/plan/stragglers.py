@@ -11,7 +11,6 @@ three nodes is itself the reason of its failures, and avoids no more nodes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Container, Iterator, Mapping
 
 import msgspec
@@ -36,22 +35,22 @@ _MIN_AGE = 20.0
 
 
 def report_stragglers(facts: Facts) -> Iterator[Want]:
-    """Set the condition Straggling, which isn't written again for another factor; report what is new, an event each."""
+    """Set the condition Straggling, which names the slow replicas; report what is new, an event each.
+
+    The condition has no factors, so another factor is no change of the status.
+    """
     before = facts.condition(ConditionType.STRAGGLING)
     for key, count in facts.node_failures.items():
         if count == _IN_A_ROW != facts.job.status.node_failures.get(key):
             why = "{} was slow, failed three times in a row, or by its device, on node {}".format(*key.split("/"))
             yield event(JobReason.NODE_AVOIDED, f"{why}: it is made anew on another node.")
     slow, key = _slow(facts), facts.job.metadata.key
-    is_true = before is not None and before.status == "True"
-    is_true = before is not None and before.status == "True"
-    reported_before = re.findall(r"([\w-]+) \(", before.message) if before is not None and is_true else []
-    if slow and reported_before != list(slow):
-        names = ", ".join(f"{name} ({factor} times)" for name, factor in slow.items())
-        message = f"Steps of TFJob {key} take longer than the median of the replica's type: {names}."
-        yield SetCondition(ConditionType.STRAGGLING, "True", JobReason.SLOW_REPLICA, message)
-        if not reported_before:
-            yield event(JobReason.STRAGGLING, message)
+    if slow:
+        text = f"Steps of TFJob {key} take longer than the median of the replica's type: "
+        yield SetCondition(ConditionType.STRAGGLING, "True", JobReason.SLOW_REPLICA, f"{text}{', '.join(slow)}.")
+        if before is None or before.status != "True":
+            names = ", ".join(f"{name} ({factor} times)" for name, factor in slow.items())
+            yield event(JobReason.STRAGGLING, f"{text}{names}.")
     elif before is not None and not slow:
         message = f"No replica of TFJob {key} is slow."
         yield SetCondition(ConditionType.STRAGGLING, "False", JobReason.NO_SLOW_REPLICA, message)

@@ -12,12 +12,10 @@ from typing import NamedTuple
 
 from tfoperator.api.fields.int_or_percent import allowed, required
 from tfoperator.api.v1.choices import OnStall, ReplicaType, SuccessPolicy
-from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.job_conditions import ACTIVE_TOO_LONG, BACKOFF_LIMIT_REACHED
 from tfoperator.api.v1.reasons import JobReason
-from tfoperator.api.v1.status import find_condition
 from tfoperator.api.v1.types import TFJob
-from tfoperator.api.waiting import Reason, ReasonKind, summary
+from tfoperator.api.waiting import Reason, ReasonKind, text_of, waiting_for
 from tfoperator.controller.plan.facts import GOES_ON, Facts, Stage, Verdict
 from tfoperator.controller.plan.held_resources import program_of, termination_of
 from tfoperator.controller.plan.in_place import end_before_wait
@@ -213,8 +211,7 @@ def _not_started_message(facts: Facts, left: float) -> str:
     """Return which replicas have not started in time, and why not, as far as that is known."""
     late = {(group.type, one.index) for group, one in facts.unstarted(left)}
     observed = facts.observed
-    running = find_condition(observed.job.status.conditions, ConditionType.RUNNING)
-    before = "" if running is None else running.message
+    before = observed.job.status.waiting
     found = waiting_reasons(facts.groups, observed.not_created, facts.now, before, gang=None)
     reasons: list[tuple[str, int, Reason]] = [one for one in found if one[:2] in late]
     told = {one[:2] for one in reasons}
@@ -222,7 +219,7 @@ def _not_started_message(facts: Facts, left: float) -> str:
     reasons += [(kind, index, unknown) for kind, index in sorted(late - told)]
     allowed_seconds = facts.job.spec.policy.start_deadline_seconds
     cause = f"not all of its replicas have started within the {allowed_seconds} seconds of startDeadlineSeconds"
-    return f"{_job_failed_because(facts.job, cause)}: {summary(reasons, before)}"
+    return f"{_job_failed_because(facts.job, cause)}: {text_of(waiting_for(reasons, before))}"
 
 
 def _job_failed_because(job: TFJob, cause: str) -> str:

@@ -62,7 +62,7 @@ export class OverviewTab {
       h("div", { class: "big" }, percent === null ? "" : h("strong", {}, `${Math.round(percent)}%`), h("span", { class: "muted num" }, says)),
       percent === null ? "" : h("div", { class: `meter ${tone(job.state) === "run" ? "" : tone(job.state)}`, role: "progressbar", "aria-label": "Progress",
         "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(percent) }, bar),
-      metrics(progress), behind(progress), h("div", { class: "charts" }, charts)));
+      metrics(progress), behind(progress), slow(progress), h("div", { class: "charts" }, charts)));
   }
 }
 
@@ -85,6 +85,12 @@ function behind(progress) {
   const first = Math.max(progressOf(progress).step ?? 0, ...all.map(({ step }) => (Number.isFinite(step) ? step : 0)));
   const known = all.filter(({ step }) => !(step >= first)).slice(0, 8);
   return known.length ? h("p", { class: "muted" }, visible(`Behind: ${known.map(({ name, step }) => `${name}${Number.isFinite(step) ? ` at step ${count(step)}` : ""}`).join(", ")}`)) : null;
+}
+
+// The replicas whose steps take much longer than the steps of the others.
+function slow(progress) {
+  const named = (Array.isArray(progress.slow) ? progress.slow : []).slice(0, 8);
+  return named.length ? h("p", { class: "muted" }, visible(`Slow: ${named.map(({ name, factor }) => `${name} (${factor} times the usual duration of a step)`).join(", ")}`)) : null;
 }
 
 // Commands for this job, as a user types them.

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tfoperator.api.v1.status import Metric, ReplicaProgress, TrainingProgress
-from tfoperator.cli.views.progress import behind_text, progress_text
+from tfoperator.cli.views.progress import behind_text, progress_text, slow_text
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 FULL = TrainingProgress(
@@ -29,3 +29,12 @@ def test_replicas_behind_the_first_are_named() -> None:
     for behind, text in (((late, even), "worker-3 at step 400 (2m30s ago)"), ((even,), "")):
         assert behind_text(TrainingProgress(step=430, behind=behind), NOW) == text
     assert behind_text(TrainingProgress(step=430, percentage=100, behind=(late, even)), NOW) == "", "all is done"
+
+
+def test_slow_replicas_have_their_factor() -> None:
+    slow = (ReplicaProgress("worker-1", 40, NOW, "2.1"), ReplicaProgress("worker-2", 41, NOW, "1.7"))
+    text = slow_text(TrainingProgress(slow=slow))
+    assert (
+        text == "worker-1 (2.1 times the usual duration of a step), worker-2 (1.7 times the usual duration of a step)"
+    )
+    assert slow_text(TrainingProgress()) == ""

@@ -18,9 +18,8 @@ from tests.unit.controller.builders import (
 )
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.status import JobCondition, ReplicaStatus
-from tfoperator.api.waiting import Reason, ReasonKind
-from tfoperator.api.waiting import summary as reasons_text
+from tfoperator.api.v1.status import ReplicaStatus
+from tfoperator.api.waiting import Reason, ReasonKind, text_of, waiting_for
 from tfoperator.controller.plan.observed import Observed, Refusals
 from tfoperator.controller.plan.replica_states import observe_replicas
 from tfoperator.controller.plan.replicas import waiting_reasons
@@ -41,7 +40,7 @@ def pending(reason: str, message: str = "") -> Pod:
 
 def summary(*pods: Pod, replicas: int = 1) -> str:
     groups = observe_replicas(make_job({"Worker": replicas}), pods, NOW, OPTIONS)
-    return without_steps(reasons_text(waiting_reasons(groups, {}, NOW, "", gang=None)))
+    return without_steps(text_of(waiting_for(waiting_reasons(groups, {}, NOW, (), gang=None))))
 
 
 def without_steps(text: str) -> str:
@@ -125,11 +124,11 @@ QUOTA = Reason(ReasonKind.QUOTA, "ResourceQuota q has no room for its pod", "ask
 TAKEN = Reason(ReasonKind.NAME_TAKEN, "Pod ns/mnist-worker-1 is in the way", "delete it")
 
 
-def running_message(refusals: Refusals | None, *pods: Pod, replicas: int = 4, before: str = "") -> str:
+def running_message(refusals: Refusals | None, *pods: Pod, replicas: int = 4, before: Reason | None = None) -> str:
     job = started(make_job({"PS": 1, "Worker": replicas}))
-    if before:
-        conditions = (*job.status.conditions, JobCondition(type="Running", status="False", message=before))
-        job = with_status(job, msgspec.structs.replace(job.status, conditions=conditions))
+    if before is not None:
+        waiting = waiting_for([("Worker", 1, before), ("Worker", 2, before)])
+        job = with_status(job, msgspec.structs.replace(job.status, waiting=waiting))
     seen = Observed(job, pods, services_of(job), not_created=refusals)
     plan = plan_for(seen)
     return plan.condition(ConditionType.RUNNING).message if plan.has_condition(ConditionType.RUNNING) else ""
@@ -157,10 +156,9 @@ def test_a_replica_with_a_pod_has_no_refusal_any_more() -> None:
     assert running_message({(ReplicaType.WORKER, 2): QUOTA}, make_pod("PS-0", "Pending"), *pods) == ""
 
 
-def test_a_new_leader_keeps_the_refusals_that_the_condition_names_until_it_has_tried_itself() -> None:
-    before = f"TFJob ns/mnist does not run yet. 0/5 replicas ready; Worker-1 and Worker-2 wait: {QUOTA}."
-    assert f"Worker-1 and Worker-2 wait: {QUOTA}." in running_message(None, before=before)
-    assert "Quota" not in running_message({}, before=before)
+def test_a_new_leader_keeps_the_refusals_that_the_status_names_until_it_has_tried_itself() -> None:
+    assert f"Worker-1 and Worker-2 wait: {QUOTA}." in running_message(None, before=QUOTA)
+    assert "Quota" not in running_message({}, before=QUOTA)
 
 
 def test_an_image_keeps_its_cause_when_the_kubelet_names_it_in_every_other_message_only() -> None:
@@ -206,3 +204,25 @@ def test_a_replica_that_was_taken_waits_for_its_restart_with_the_cause() -> None
     job = started(make_job({"Worker": 2}), replica_statuses={"Worker": ReplicaStatus(started_indexes="0-1")})
     said = planned(job, pod, make_pod("Worker-1")).condition(ConditionType.RUNNING).message
     assert "restart (evicted from node n1 through the API, as a drain does: EvictionByEvictionAPI)" in said
+
+
+def test_the_reasons_are_in_the_status_for_programs_until_the_job_runs_or_ends() -> None:
+    job = started(make_job({"Worker": 2}))
+    result = planned(job, pending("ImagePullBackOff"))
+    [entry] = result.status.waiting
+    assert (entry.reason, entry.replicas, entry.count) == ("ImagePullBackOff", {"Worker": "0"}, 1)
+    assert entry.message == "image example.com/train:1 can't be pulled"
+    assert entry.next_step == "look with kubectl describe pod at what the kubelet reports"
+    waits = with_status(job, result.status)
+    assert planned(waits, make_pod("Worker-0"), make_pod("Worker-1")).status.waiting == ()
+    ended = make_pod("Worker-0", "Succeeded", exit_code=0)
+    assert planned(waits, ended, make_pod("Worker-1", "Pending")).status.waiting == ()
+
+
+def test_an_older_crd_that_drops_the_reasons_costs_no_write() -> None:
+    job = started(make_job({"Worker": 2}))
+    first = planned(job, pending("ImagePullBackOff"))
+    dropped = msgspec.structs.replace(first.status, waiting=())
+    again = planned(with_status(job, dropped), pending("ImagePullBackOff"))
+    assert again.status.waiting == first.status.waiting
+    assert not again.write_status

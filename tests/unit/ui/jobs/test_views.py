@@ -8,6 +8,7 @@ import pytest
 from tests.support.stage import Stage, condition, train
 from tests.unit.controller.builders import NOW
 from tfoperator.api.v1.types import TFJob, decode_tfjob
+from tfoperator.api.waiting import Reason, ReasonKind, waiting_for
 from tfoperator.kube.protocol.resources import PODS
 from tfoperator.ui.jobs.objects import decode_pod
 from tfoperator.ui.jobs.views import job_detail, job_row, replica_rows
@@ -88,9 +89,9 @@ def test_restarts_of_a_sidecar_are_none_of_the_replica() -> None:
 
 
 def test_a_replica_without_a_pod_has_the_reason_of_the_condition() -> None:
-    reason = "QuotaExceeded: ResourceQuota few has no room for its pod. Next: ask for less"
-    waits = condition("Running", f"TFJob a/b does not run yet. 0/2 replicas ready; Worker-1 waits: {reason}.", "False")
+    reason = Reason(ReasonKind.QUOTA, "ResourceQuota few has no room for its pod", "ask for less")
+    waiting = msgspec.to_builtins(waiting_for([("Worker", 1, reason)]))
     stage = Stage()
-    job = decode_tfjob(msgspec.json.encode(stage.job("mnist", status={"conditions": [waits]})))
-    assert [row["why"] for row in replica_rows(job, [], {}, [], NOW)] == ["", reason]
+    job = decode_tfjob(msgspec.json.encode(stage.job("mnist", status={"waiting": waiting})))
+    assert [row["why"] for row in replica_rows(job, [], {}, [], NOW)] == ["", str(reason)]
     assert job_detail(job)["hasReport"]

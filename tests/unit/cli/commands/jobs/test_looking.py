@@ -3,6 +3,7 @@ import re
 import signal
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
@@ -10,6 +11,7 @@ from tests.support.cli import Cli
 from tests.support.served import ServedWorld
 from tests.unit.cli.conftest import Tell
 from tests.unit.controller.builders import NOW, make_job, make_pod
+from tfoperator.api.waiting import Reason, ReasonKind, waiting_for
 from tfoperator.cli.views.description import print_description
 from tfoperator.kube.protocol.resources import PODS
 from tfoperator.kube.views.objects import decode_nothing
@@ -71,7 +73,7 @@ def test_what_runs_on_after_a_success_is_named_with_how_to_end_it(tell: Tell, wo
     assert "set spec.runPolicy.cleanPodPolicy to Running" in text
 
 
-QUOTA = "QuotaExceeded: ResourceQuota few has no room for its pod. Next: ask for less"
+QUOTA = Reason(ReasonKind.QUOTA, "ResourceQuota few has no room for its pod", "ask for less")
 
 
 def test_replicas_that_can_not_be_made_have_the_reason_of_the_condition_in_every_view(
@@ -80,7 +82,8 @@ def test_replicas_that_can_not_be_made_have_the_reason_of_the_condition_in_every
     world.submit(PS=1, Worker=3)
     message = f"TFJob default/mnist does not run yet. 0/4 replicas ready; Worker-1 and Worker-2 wait: {QUOTA}."
     conditions = [{"type": "Created", "status": "True"}, {"type": "Running", "status": "False", "message": message}]
-    world.status({"conditions": conditions})
+    waiting = msgspec.to_builtins(waiting_for([("Worker", 1, QUOTA), ("Worker", 2, QUOTA)]))
+    world.status({"conditions": conditions, "waiting": waiting})
     world.pod("worker-0", phase="Pending", waiting="InvalidImageName")
     rows = [" ".join(line.split()) for line in tell("describe", "mnist", code=0).out.splitlines()]
     assert f"worker-1 No pod no 0 - - {QUOTA}" in rows
