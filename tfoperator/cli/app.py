@@ -131,7 +131,7 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something goes wrong.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show Python's traceback when something goes wrong.")] = False,
 ) -> None:
     pass
 

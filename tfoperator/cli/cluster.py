@@ -19,20 +19,26 @@ class ClusterOptions(msgspec.Struct, frozen=True):
 
     namespace: Annotated[
         str | None,
-        typer.Option("--namespace", "-n", help="Default: that of the context.", metavar="NAME", rich_help_panel=_PANEL),
+        typer.Option(
+            "--namespace",
+            "-n",
+            help="Namespace. Default: the namespace of the context.",
+            metavar="NAME",
+            rich_help_panel=_PANEL,
+        ),
     ] = None
     kubeconfig: Annotated[
         str | None,
         typer.Option(
             "--kubeconfig",
-            help="Default: $KUBECONFIG, ~/.kube/config, or the cluster that this runs in.",
+            help="Kubeconfig file. Default: $KUBECONFIG, ~/.kube/config, or the cluster in which this command runs.",
             metavar="FILE",
             rich_help_panel=_PANEL,
         ),
     ] = None
     context: Annotated[
         str | None,
-        typer.Option("--context", help="A context of the kubeconfig.", metavar="NAME", rich_help_panel=_PANEL),
+        typer.Option("--context", help="Context of the kubeconfig to use.", metavar="NAME", rich_help_panel=_PANEL),
     ] = None
 
     def connect(self, archive_dir: str | None = None) -> TFJobClient:
@@ -52,22 +58,24 @@ class ClusterOptions(msgspec.Struct, frozen=True):
         return {name: value for name, value in place.items() if value}
 
 
-AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Look into every namespace.")]
+AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Show all namespaces.")]
 Selector = Annotated[
-    str, typer.Option("--selector", "-l", help="Only those with these labels, e.g. team=vision.", metavar="LABELS")
+    str, typer.Option("--selector", "-l", help="Only jobs with these labels, e.g. team=vision.", metavar="LABELS")
 ]
 
-JobName = Annotated[str, typer.Argument(metavar="NAME", help="The job.")]
+JobName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the job.")]
 Replica = Annotated[
     str | None,
-    typer.Option("--replica", "-r", help="Of this one (worker-1), or of this type (worker).", metavar="REPLICA"),
+    typer.Option(
+        "--replica", "-r", help="Only this replica (worker-1), or only this replica type (worker).", metavar="REPLICA"
+    ),
 ]
 ArchiveDir = Annotated[
     str | None,
     typer.Option(
         "--archive-dir",
         envvar="TFOPERATOR_ARCHIVE_DIR",
-        help="The operator's log archive, a directory or a URL, for pods that were deleted.",
+        help="The operator's log archive (a directory or a URL), which has the logs of deleted pods.",
         metavar="DIR",
     ),
 ]

@@ -28,46 +28,50 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "run": Command(
         "run",
         "run",
-        "Run TFJobs on this machine, without a cluster: of manifests, or of a program (run train.py --workers 2).",
+        "Run TFJobs on this machine, without a cluster: from manifests, or from a program (run train.py --workers 2).",
     ),
     "submit": Command(
         "jobs.submit",
         "submit",
-        "Create TFJobs in a cluster: of manifests, or of a program (submit train.py --workers 2 --image IMAGE).",
+        "Create TFJobs in a cluster: from manifests, or from a program (submit train.py --workers 2 --image IMAGE).",
     ),
-    "get": Command("jobs.looking", "get", "Show TFJobs and how they stand."),
+    "get": Command("jobs.looking", "get", "Show TFJobs and their states."),
     "describe": Command("jobs.looking", "describe", "Show a TFJob with its replicas, conditions and events."),
     "logs": Command(
         "jobs.logs",
         "logs",
-        "Show what replicas of a TFJob print, by default the one that leads it (the chief, else worker 0).",
+        "Show the logs of a TFJob's replicas, by default of the replica that leads it (the chief, else worker 0).",
     ),
-    "report": Command("jobs.diagnosing", "report", "Tell why a TFJob failed or does not go on."),
+    "report": Command("jobs.diagnosing", "report", "Explain why a TFJob failed or does not make progress."),
     "stacks": Command(
         "jobs.diagnosing",
         "stacks",
-        "Show where the Python threads of a TFJob's replicas are at this moment, to see what a job waits for.",
+        "Show the stacks of the Python threads of a TFJob's replicas, to find out where a job waits.",
     ),
-    "events": Command("jobs.looking", "events", "Show the events of a TFJob, its pods and services, the oldest first."),
+    "events": Command(
+        "jobs.looking", "events", "Show the events of a TFJob and of its pods and services, the oldest first."
+    ),
     "ui": Command(
         "ui",
         "ui",
-        "Serve a page that shows TFJobs as they train, and pipeline runs: state, replicas, progress, logs, resources.",
+        "Serve a page that shows running TFJobs and pipeline runs: state, replicas, progress, logs, resources.",
     ),
     "wait": Command(
-        "jobs.wait", "wait", "Wait for a TFJob, or for a run of tfoperator run, by default until it has succeeded."
+        "jobs.wait",
+        "wait",
+        "Wait until a TFJob, or a run of `tfoperator run`, has succeeded, or until another condition holds.",
     ),
     "suspend": Command("jobs.changing", "suspend", "Stop the pods of TFJobs until they are resumed."),
-    "resume": Command("jobs.changing", "resume", "Have suspended TFJobs run."),
+    "resume": Command("jobs.changing", "resume", "Let suspended TFJobs run again."),
     "scale": Command("jobs.changing", "scale", "Change the number of replicas of a TFJob."),
-    "delete": Command("jobs.changing", "delete", "Delete TFJobs. Their pods and services go after them."),
+    "delete": Command("jobs.changing", "delete", "Delete TFJobs. Their pods and services are deleted after them."),
     "launch": Command(
         "launch", "launch", "Run one component: a container on Docker, in a cluster, or as a TFJob; or a Python class."
     ),
     "validate": Command("validate", "validate", "Check TFJob manifests without a cluster."),
     "convert": Command("convert", "convert", "Print TFJobs of older versions (v1alpha1, v1alpha2) as kubeflow.org/v1."),
     "migrate": Command(
-        "migrate", "migrate", "Say what would change for the TFJobs of the Go operator if this one took over."
+        "migrate", "migrate", "List the changes for TFJobs of the Go operator if tfoperator takes over."
     ),
     "crd": Command("crd", "print_crd", "Print the TFJob CustomResourceDefinition."),
 }
@@ -89,81 +93,84 @@ _LOCAL: Final[Mapping[str, Command]] = {
     "up": Command(
         "local",
         "up",
-        "Start the API server, the operator and the node agent; processes start in the current directory.",
+        "Start the API server, the operator and the node agent. Processes of jobs start in the current directory.",
     ),
     "down": Command(
         "local",
         "down",
-        "Stop the control plane and everything that it runs; also cleans up after one that has crashed.",
+        "Stop the control plane and all its jobs. Also cleans up after a control plane that has crashed.",
     ),
     "status": Command(
-        "local", "status", "Say whether a control plane is up, and what it runs. Exit code 1 if none is."
+        "local",
+        "status",
+        "Show whether a control plane is running, and its jobs. Exit code 1: no control plane is running.",
     ),
 }
 
-_RUNS: Final = Command("runs", "runs", "Show what tfoperator run has run in this folder, the newest first.")
+_RUNS: Final = Command("runs", "runs", "List the runs of `tfoperator run` in this folder, the newest first.")
 
 _PIPELINE: Final[Mapping[str, Command]] = {
     "run": Command(
-        "pipeline.running", "run", "Run a pipeline: its steps in order, independent ones at once, each recorded."
+        "pipeline.running",
+        "run",
+        "Run a pipeline: its steps in order, independent steps in parallel. Each step is recorded.",
     ),
     "runs": Command("pipeline.looking", "runs", "List the runs, the newest first."),
-    "show": Command("pipeline.looking", "show", "Show one run: its steps, what they read and what they put out."),
-    "logs": Command("pipeline.looking", "logs", "Print what a step of a run has logged."),
+    "show": Command("pipeline.looking", "show", "Show a run: its steps, their inputs and their outputs."),
+    "logs": Command("pipeline.looking", "logs", "Print the log of a step of a run."),
     "lineage": Command(
         "pipeline.looking",
         "lineage",
-        "Show what an artifact was made from: by which executions, with which parameters, from which artifacts.",
+        "Show the lineage of an artifact: the executions, parameters and artifacts from which it was made.",
     ),
     "graph": Command(
-        "pipeline.looking", "graph", "Print a picture (SVG) of a pipeline, or of a run with the state of each step."
+        "pipeline.looking", "graph", "Print a picture (SVG) of a pipeline, or of a run with the states of its steps."
     ),
     "ui": Command(
         "pipeline.looking",
         "ui",
-        "Serve a page that shows the runs, also those to come. It needs no cluster; "
-        "`tfoperator ui` shows jobs as well.",
+        "Serve a page that shows pipeline runs, also new runs. It needs no cluster; `tfoperator ui` also shows jobs.",
     ),
     "stop": Command(
         "pipeline.running",
         "stop",
-        "Stop what a run has left whose runner has died. A runner that lives is stopped by SIGTERM or Ctrl-C.",
+        "Stop the steps of a run whose runner has died. To stop a living runner, send it SIGTERM or press Ctrl-C.",
     ),
     "clean": Command(
         "pipeline.running",
         "clean",
-        "Remove the records and logs of runs that are over; the lineage of what they made stays known.",
+        "Remove the records and logs of runs that are over. The lineage of their artifacts is kept.",
     ),
     "compile": Command(
         "pipeline.compiling",
         "compile_pipeline",
-        "Write a pipeline as a Workflow of Argo, or a DAG of Airflow, whose steps are pods that launch the pipeline's.",
+        "Write a pipeline as a Workflow of Argo, or as a DAG of Airflow, whose pods launch the pipeline's steps.",
     ),
     "step": Command(
         "pipeline.stepping",
         "step",
-        "Launch one step of a run whose order an orchestrator decides, such as Argo or Airflow.",
+        "Launch a step of a run whose order is decided by an orchestrator, such as Argo or Airflow.",
     ),
     "finish": Command(
         "pipeline.stepping",
         "finish",
-        "End a run whose steps an orchestrator has launched: stop what they may have left, and record how it ended.",
+        "End a run whose steps an orchestrator has launched: stop containers that still run, and record the result.",
     ),
 }
 
 GROUPS: Final[Mapping[str, CommandGroup]] = {
-    "local": CommandGroup("A control plane in the background, for kubectl and friends.", _LOCAL),
+    "local": CommandGroup("A control plane in the background, for kubectl and other clients.", _LOCAL),
     "runs": CommandGroup(
         _RUNS.summary,
         {
             "compare": Command(
                 "runs",
                 "compare",
-                "Lay two runs side by side: how they ended, parameters, last metrics, and curves by step.",
+                "Compare two runs: their ends, parameters, last metrics, and curves by step.",
             )
         },
         _RUNS,
     ),
-    "pipeline": CommandGroup("Pipelines of components, and what came from what.", _PIPELINE),
+    "pipeline": CommandGroup("Pipelines of components, and the lineage of their artifacts.", _PIPELINE),
 }
 """Groups of commands by name. They stand behind the commands in the help."""

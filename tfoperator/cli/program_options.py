@@ -33,21 +33,26 @@ class LocalPodOptions(msgspec.Struct, frozen=True):
 
     runtime: Annotated[
         RuntimeName,
-        typer.Option("--runtime", help="What pods run as: processes of this machine, or Docker containers."),
+        typer.Option("--runtime", help="Runtime of the pods: processes of this machine, or Docker containers."),
     ] = RuntimeName.PROCESS
     allow_privileged: Annotated[
         bool,
         typer.Option(
             "--allow-privileged",
-            help="Let Docker containers have folders of this machine (hostPath), its network, or be privileged.",
+            help=(
+                "Allow Docker containers to mount folders of this machine (hostPath), to use its "
+                "network, or to be privileged."
+            ),
         ),
     ] = False
     enforce_limits: Annotated[
         bool,
         typer.Option(
             "--enforce-limits",
-            help="Give processes no more CPU and memory than their limits say, by control groups; containers have it "
-            "so.",
+            help=(
+                "Enforce the CPU and memory limits of processes by control groups. Limits of Docker "
+                "containers are always enforced."
+            ),
         ),
     ] = False
 
@@ -74,50 +79,77 @@ class Scope(StrEnum):
 class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The values of the options. The defaults are the same as on the command line."""
 
-    workers: Annotated[int | None, _option("--workers", "Workers; 1 unless there is a chief.", min=0, max=_MOST)] = None
-    ps: Annotated[int, _option("--ps", "Parameter servers.", min=0, max=_MOST)] = 0
-    chief: Annotated[bool, _option("--chief", "A chief besides.")] = False
-    evaluator: Annotated[bool, _option("--evaluator", "An evaluator besides.")] = False
-    gpus: Annotated[int, _option("--gpus", "GPUs of each chief and worker.", min=0, max=1024)] = 0
+    workers: Annotated[
+        int | None, _option("--workers", "Number of workers; 1 unless there is a chief.", min=0, max=_MOST)
+    ] = None
+    ps: Annotated[int, _option("--ps", "Number of parameter servers.", min=0, max=_MOST)] = 0
+    chief: Annotated[bool, _option("--chief", "Add a chief.")] = False
+    evaluator: Annotated[bool, _option("--evaluator", "Add an evaluator.")] = False
+    gpus: Annotated[int, _option("--gpus", "Number of GPUs of each chief and worker.", min=0, max=1024)] = 0
     max_restarts: Annotated[
-        int, _option("--max-restarts", "Start failed replicas again, so many times in all.", min=0, max=_MOST)
+        int, _option("--max-restarts", "Restart failed replicas, at most this many times in all.", min=0, max=_MOST)
     ] = 0
     restart_scope: Annotated[
         Scope,
-        _option("--restart-scope", "What such a restart is of: the replica, or the whole job, as a collective needs."),
+        _option(
+            "--restart-scope", "Restart only the replica, or the whole job: collective strategies need the whole job."
+        ),
     ] = Scope.REPLICA
     env: Annotated[
-        list[str] | None, _option("--env", "A variable of each replica; again for more.", metavar="NAME=VALUE")
+        list[str] | None,
+        _option(
+            "--env",
+            "Environment variable of each replica, NAME=VALUE; repeat the option for more variables.",
+            metavar="NAME=VALUE",
+        ),
     ] = None
-    cpus: Annotated[str | None, _option("--cpus", "CPUs of each replica, as a limit.", metavar="NUMBER")] = None
-    memory: Annotated[
-        str | None, _option("--memory", "Memory of each replica, as a limit, e.g. 4Gi.", metavar="SIZE")
-    ] = None
+    cpus: Annotated[str | None, _option("--cpus", "CPU limit of each replica.", metavar="NUMBER")] = None
+    memory: Annotated[str | None, _option("--memory", "Memory limit of each replica, e.g. 4Gi.", metavar="SIZE")] = None
     checkpoint: Annotated[
         Path | None,
         _option(
-            "--checkpoint", "Keep checkpoints here; $TFOPERATOR_CHECKPOINT_DIR names the job's folder.", metavar="DIR"
+            "--checkpoint",
+            "Folder for checkpoints; the program finds the job's folder in $TFOPERATOR_CHECKPOINT_DIR.",
+            metavar="DIR",
         ),
     ] = None
     resume: Annotated[
-        bool, _option("--resume", "Go on from the checkpoints of an earlier run; without --checkpoint, in .tfoperator.")
+        bool,
+        _option(
+            "--resume",
+            "Continue from the checkpoints of an earlier run; without --checkpoint, from those in .tfoperator.",
+        ),
     ] = False
     tensorboard: Annotated[
-        str | None, _option("--tensorboard", "Serve a TensorBoard of what the program writes there.", metavar="DIR")
+        str | None,
+        _option(
+            "--tensorboard",
+            "Serve a TensorBoard of the event files that the program writes to this folder.",
+            metavar="DIR",
+        ),
     ] = None
     stall: Annotated[
-        str | None, _option("--stall", "Say so, with all stacks, when there is no progress for so long (30s or more).")
+        str | None,
+        _option(
+            "--stall", "Report a stall, with the stacks of all threads, after this time without progress (30s or more)."
+        ),
     ] = None
     grace: Annotated[
-        str | None, _option("--grace", "What programs have to end before they are killed; 10s here.", metavar="TIME")
+        str | None,
+        _option(
+            "--grace", "Time that programs have to end before they are killed; here 10s by default.", metavar="TIME"
+        ),
     ] = None
-    name: Annotated[str | None, _option("--name", "Name of the job; by default the file's.")] = None
-    module: Annotated[bool, _option("--module/--no-module", "The program is a module: python -m FILE.")] = False
+    name: Annotated[str | None, _option("--name", "Name of the job; by default the name of the file.")] = None
+    module: Annotated[bool, _option("--module/--no-module", "Run the program as a module: python -m FILE.")] = False
     image: Annotated[
-        str | None, _option("--image", "The image for Docker and clusters; for `run` it holds the program, too.")
+        str | None, _option("--image", "Image for Docker and clusters. For `run`, the image must contain the program.")
     ] = None
     command: Annotated[
-        str | None, _option("--command", "How the image starts the program; by default python FILE.", metavar="WORDS")
+        str | None,
+        _option(
+            "--command", "Command with which the image starts the program; by default python FILE.", metavar="WORDS"
+        ),
     ] = None
     emit_yaml: Annotated[bool, _option("--emit-yaml", "Print the job for a cluster instead of running it.")] = False
 

@@ -32,16 +32,16 @@ from tfoperator.cli.terminal.output import ManifestFormat, ManifestOutput, note
 def convert(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Manifests (YAML or JSON); - is stdin.")],
     output: ManifestOutput = ManifestFormat.YAML,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail if something can't be carried over.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail if a field can't be converted.")] = False,
 ) -> None:
     """Print TFJobs of older versions (v1alpha1, v1alpha2) as kubeflow.org/v1.
 
-    In a job of v1, policies in spec go to spec.runPolicy. The metadata of a job that a cluster has printed loses what
-    API servers write. Other objects are printed as they are. Comments are lost. What becomes of a field that v1 says
-    differently or not at all is noted on stderr.
+    In a job of v1, policies in spec move to spec.runPolicy. Metadata that API servers write is removed. Other objects
+    are printed unchanged. Comments are lost. A note on stderr names each field that v1 has in another form, or does not
+    have.
 
-    Exit code 0: converted. 1: a TFJob is not valid (it is printed all the same), or, with --strict, something couldn't
-    be carried over. 2: a file or a TFJob can't be read; nothing is printed.
+    Exit code 0: converted. 1: a TFJob is not valid (it is printed nevertheless), or, with --strict, a field could not
+    be converted. 2: a file or a TFJob can't be read; nothing is printed.
     """
     objects: list[dict[str, Any]] = []
     bad = failed = False

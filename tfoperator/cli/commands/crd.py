@@ -22,16 +22,19 @@ class Versions(StrEnum):
 def print_crd(
     output: ManifestOutput = ManifestFormat.YAML,
     versions: Annotated[
-        Versions, typer.Option("--versions", help="Versions to serve; all: v1alpha2, too, which needs the webhook.")
+        Versions, typer.Option("--versions", help="Versions to serve; all: also v1alpha2, which needs the webhook.")
     ] = Versions.V1,
     webhook_url: Annotated[
-        str, typer.Option("--webhook-url", help="Where the webhook of an operator outside the cluster listens.")
+        str, typer.Option("--webhook-url", help="URL of the webhook, for an operator that runs outside the cluster.")
     ] = "",
     open_templates: Annotated[
         bool,
         typer.Option(
             "--open-templates",
-            help="Leave pod templates open, for a Kubernetes whose pods have fields that this release does not know.",
+            help=(
+                "Keep unknown fields of pod templates, for a Kubernetes whose pods have fields that "
+                "this release does not know."
+            ),
         ),
     ] = False,
 ) -> None:

@@ -43,16 +43,16 @@ class Launching(msgspec.Struct, frozen=True):
     """The options of commands that launch components, and of those that compile such commands."""
 
     attempts: Annotated[
-        int, typer.Option("--attempts", min=1, help="Executions of a component at most, where another try can help.")
+        int, typer.Option("--attempts", min=1, help="Maximum number of executions of a component, if a retry can help.")
     ] = 3
     clean_up: Annotated[
-        CleanUpPolicy, typer.Option("--clean-up", help="When a container that has ended is removed.")
+        CleanUpPolicy, typer.Option("--clean-up", help="When to remove a container that has ended.")
     ] = CleanUpPolicy.ALWAYS
     tmp_path: Annotated[
         str,
         typer.Option(
             "--tmp-path",
-            help="A directory that containers see under the same path, or a URL of objects.",
+            help="Directory that containers see under the same path, or a URL of an object store.",
             metavar="DIR|URL",
         ),
     ] = ""
@@ -72,37 +72,59 @@ class Launching(msgspec.Struct, frozen=True):
 
 
 def launch(
-    file: Annotated[str, typer.Argument(metavar="COMPONENT", help="component.yaml; see docs/launcher.md.")],
+    file: Annotated[
+        str, typer.Argument(metavar="COMPONENT", help="The component's file, component.yaml; see docs/launcher.md.")
+    ],
     inputs: Annotated[
         list[str] | None,
-        typer.Option("--input", help="Where an input is; several times for several.", metavar="NAME=URI"),
+        typer.Option("--input", help="Location of an input; repeat the option for more inputs.", metavar="NAME=URI"),
     ] = None,
     outputs: Annotated[
-        list[str] | None, typer.Option("--output", help="Where an output goes.", metavar="NAME=URI")
+        list[str] | None,
+        typer.Option("--output", help="Location of an output; repeat the option for more outputs.", metavar="NAME=URI"),
     ] = None,
-    params: Annotated[list[str] | None, typer.Option("--param", help="A parameter.", metavar="NAME=VALUE")] = None,
+    params: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param",
+            help="Value of a parameter; repeat the option for more parameters.",
+            metavar="NAME=VALUE",
+        ),
+    ] = None,
     launcher: Annotated[
         str,
         typer.Option(
             "--launcher",
-            help="Where it runs: docker, process, kubernetes, tfjob, in-process, or by a launcher of your own, "
-            "package.module:Class. Default: what the file has a config for.",
+            help=(
+                "Platform that runs it: docker, process, kubernetes, tfjob, in-process, or your own "
+                "launcher class, package.module:Class. Default: the platform for which the file has a "
+                "config."
+            ),
             metavar="NAME",
         ),
     ] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be launched; contact nobody.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted launch.")] = False,
-    cache: Annotated[bool, typer.Option("--cache", help="Use the outputs of an earlier, equal execution.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be launched, without any request.")
+    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted launch.")] = False,
+    cache: Annotated[
+        bool, typer.Option("--cache", help="Use the outputs of an earlier execution with the same inputs.")
+    ] = False,
     work_dir: Annotated[
         Path | None,
-        typer.Option("--work-dir", help="The launch's record. Default: .tfoperator/launches/NAME.", metavar="DIR"),
+        typer.Option(
+            "--work-dir",
+            help="Folder for the record of this launch, which --resume reads. Default: .tfoperator/launches/NAME.",
+            metavar="DIR",
+        ),
     ] = None,
     launching: Launching = Launching(),
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Run one component: a container on Docker, in a cluster, or as a TFJob; or a Python class.
 
-    Exit code 0: it succeeded. 1: it failed for good. 75: another try may help. 2: bad input. 130, 143: interrupted.
+    Exit code 0: it succeeded. 1: it failed, and a retry can't help. 75: it failed, and a retry may help. 2: bad input.
+    130, 143: interrupted.
     """
     from tfoperator.launcher import LocalMetadata
     from tfoperator.launcher.core.errors import ComponentError

@@ -36,19 +36,26 @@ _STOP_SECONDS = 90.0  # a pod's grace period is 30 s by default
 
 _StateDir = Annotated[
     Path | None,
-    typer.Option("--state-dir", help="Where its files are; by default in $XDG_STATE_HOME.", metavar="DIR"),
+    typer.Option(
+        "--state-dir", help="Folder for the control plane's files; by default in $XDG_STATE_HOME.", metavar="DIR"
+    ),
 ]
 
 
 def up(
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port of the API server; 0 takes a free one.")
+        int, typer.Option("--port", min=0, max=65535, help="Port of the API server; 0 takes a free port.")
     ] = 0,
     pods: LocalPodOptions = LocalPodOptions(),
-    detach: Annotated[bool, typer.Option("--detach/--foreground", help="Return once it is up, or stay.")] = True,
+    detach: Annotated[
+        bool,
+        typer.Option(
+            "--detach/--foreground", help="Return as soon as the control plane is ready, or stay in the foreground."
+        ),
+    ] = True,
     state_dir: _StateDir = None,
 ) -> None:
-    """Start the API server, the operator and the node agent; processes start in the current directory."""
+    """Start the API server, the operator and the node agent. Processes of jobs start in the current directory."""
     from tfoperator.local.daemon.state_directory import StateDirectory, default_state_directory
 
     state = StateDirectory(state_dir or default_state_directory())
@@ -118,10 +125,10 @@ def _start(state: StateDirectory, command: list[str]) -> subprocess.Popen[bytes]
 
 
 def down(
-    now: Annotated[bool, typer.Option("--now", help="Give pods no time to stop in order.")] = False,
+    now: Annotated[bool, typer.Option("--now", help="Kill the pods at once, without their grace periods.")] = False,
     state_dir: _StateDir = None,
 ) -> None:
-    """Stop the control plane and everything that it runs; also cleans up after one that has crashed."""
+    """Stop the control plane and all its jobs. Also cleans up after a control plane that has crashed."""
     from tfoperator.local.daemon.state_directory import StateDirectory, default_state_directory
     from tfoperator.local.identity import signal_process
     from tfoperator.local.runtime.process.records import RECORDS, kill_recorded
@@ -152,7 +159,7 @@ def status(
     output: ReportOutput = ReportFormat.TEXT,
     state_dir: _StateDir = None,
 ) -> None:
-    """Say whether a control plane is up, and what it runs. Exit code 1 if none is."""
+    """Show whether a control plane is running, and its jobs. Exit code 1: no control plane is running."""
     from tfoperator.local.daemon.state_directory import StateDirectory, default_state_directory
 
     state = StateDirectory(state_dir or default_state_directory())

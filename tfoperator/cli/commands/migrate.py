@@ -33,16 +33,18 @@ class _Subject(msgspec.Struct, frozen=True):
 
 def migrate(
     files: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE...]", help="Manifests instead of a cluster; - is stdin.")
+        list[str] | None,
+        typer.Argument(metavar="[FILE...]", help="Manifests to read instead of a cluster; - is stdin."),
     ] = None,
     output: ReportOutput = ReportFormat.TEXT,
     all_namespaces: AllNamespaces = False,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """Say what would change for the TFJobs of the Go operator if this one took over.
+    """List the changes for TFJobs of the Go operator if tfoperator takes over.
 
-    It reads a cluster, or manifests, and writes nothing. Exit code 0: nothing has to be done first. 1: something needs
-    a hand (an action). 2: bad input.
+    It reads a cluster or manifests, and changes nothing.
+
+    Exit code 0: you have to do nothing first. 1: the list has actions for you. 2: bad input.
     """
     if files and (all_namespaces or cluster != ClusterOptions()):
         raise CliError("give either manifests or options of a cluster")

@@ -57,39 +57,47 @@ def run(
         list[str],
         typer.Argument(
             metavar="FILE ... [-- ARGS]",
-            help="Manifests (YAML or JSON); - is stdin. Or one Python program, its own arguments after --.",
+            help="Manifests (YAML or JSON); - is stdin. Or one Python program; its own arguments follow after --.",
         ),
     ],
     pods: LocalPodOptions = LocalPodOptions(),
     logs_dir: Annotated[
         Path | None,
-        typer.Option("--logs-dir", help="Keep logs and events here instead of .tfoperator/runs/...", metavar="DIR"),
+        typer.Option("--logs-dir", help="Folder for logs and events, instead of .tfoperator/runs/...", metavar="DIR"),
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the pods' volumes (emptyDir), too.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Also keep the pods' emptyDir volumes.")] = False,
     timeout: Annotated[
         str | None, typer.Option("--timeout", help="Stop after this time, e.g. 90s or 1h30m (exit code 124).")
     ] = None,
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="For objects that don't name one.")] = "default",
+    namespace: Annotated[
+        str, typer.Option("--namespace", "-n", help="Namespace of objects that don't name a namespace.")
+    ] = "default",
     ui: Annotated[bool, typer.Option("--ui", help="Serve a page that shows the jobs while they run.")] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show each step of the start, and each line of TensorFlow's own.")
+        bool, typer.Option("--verbose", "-v", help="Show each step of the start, and TensorFlow's own log lines.")
     ] = False,
     output: Annotated[
-        ReportFormat, typer.Option("--output", "-o", help="json: the result on stdout, everything else on stderr.")
+        ReportFormat,
+        typer.Option("--output", "-o", help="json: print the result on stdout, and everything else on stderr."),
     ] = ReportFormat.TEXT,
     work_dir: Annotated[
         Path | None,
-        typer.Option("--workdir", help="Where processes start; by default here.", metavar="DIR"),
+        typer.Option(
+            "--workdir", help="Directory in which processes start; by default the current directory.", metavar="DIR"
+        ),
     ] = None,
     track: Annotated[
-        Tracker | None, typer.Option("--track", help="Write parameters, metrics and the result there, too, at the end.")
+        Tracker | None,
+        typer.Option("--track", help="At the end, also record parameters, metrics and the result there."),
     ] = None,
     program: ProgramOptions = ProgramOptions(),
 ) -> None:
-    """Run TFJobs on this machine, without a cluster: of manifests, or of a program (run train.py --workers 2).
+    """Run TFJobs on this machine, without a cluster: from manifests, or from a program (run train.py --workers 2).
 
-    Every container becomes a process, or a Docker container with --runtime docker. Exit code 0: all jobs succeeded. 1:
-    a job failed. 2: bad input. 124: time is up. 130: interrupted (once: in order, twice: at once).
+    Each container runs as a process, or as a Docker container with --runtime docker. The first Ctrl-C stops the jobs in
+    order, the second stops them at once.
+
+    Exit code 0: all jobs succeeded. 1: a job failed. 2: bad input. 124: the time limit is over. 130: interrupted.
     """
     limit = timeout_seconds(timeout) if timeout else None
     Path.cwd()  # raises FileNotFoundError, which the command line reports, if it was removed

@@ -15,17 +15,18 @@ from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, pri
 from tfoperator.cli.views.runs import RUNS_HEADER, comparison, run_row
 from tfoperator.local.run.kept import KeptRun
 
-RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's name, latest, or its directory.")]
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run: its name, its directory, or the word latest.")]
 
 
 def runs(
     context: typer.Context,
-    limit: Annotated[int, typer.Option("--limit", help="The newest ones only.", min=1)] = 20,
+    limit: Annotated[int, typer.Option("--limit", help="Show only this number of newest runs.", min=1)] = 20,
     output: ReportOutput = ReportFormat.TEXT,
 ) -> None:
-    """Show what tfoperator run has run in this folder, the newest first.
+    """List the runs of `tfoperator run` in this folder, the newest first.
 
-    `get`, `describe`, `events`, `logs`, `report` and `ui` take a run's name where they take a job's, without a cluster.
+    `get`, `describe`, `events`, `logs`, `report` and `ui` take the name of a run in place of a job's name, without a
+    cluster.
     """
     if context.invoked_subcommand is not None:
         return
@@ -44,10 +45,10 @@ def runs(
 def compare(
     left: RunName,
     right: RunName,
-    ui: Annotated[bool, typer.Option("--ui", help="Serve a page with both, until Ctrl-C.")] = False,
+    ui: Annotated[bool, typer.Option("--ui", help="Serve a page that shows both runs, until Ctrl-C.")] = False,
     output: ReportOutput = ReportFormat.TEXT,
 ) -> None:
-    """Lay two runs side by side: how they ended, parameters, last metrics, and curves by step."""
+    """Compare two runs: their ends, parameters, last metrics, and curves by step."""
     both = [find_run(word) for word in (left, right)]
     curves = [_curves(run.directory) for run in both]
     if output is ReportFormat.JSON:

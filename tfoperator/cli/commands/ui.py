@@ -12,12 +12,12 @@ from tfoperator.cli.commands.pipeline.opening import opened as opened_home
 from tfoperator.cli.page import DEFAULT_HOME, checked_home, is_local, serve_until_interrupted
 from tfoperator.cli.recorded import find_run, opened
 
-PagePort = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the page; 0 takes a free one.")]
+PagePort = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the page; 0 takes a free port.")]
 
 
 def ui(
     run: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="Show a run of tfoperator run, not a cluster.")
+        str | None, typer.Argument(metavar="[RUN]", help="Show this run of `tfoperator run` instead of a cluster.")
     ] = None,
     all_namespaces: AllNamespaces = False,
     port: PagePort = 0,
@@ -25,15 +25,17 @@ def ui(
     pipelines: Annotated[
         str | None,
         typer.Option(
-            "--pipelines", help="Show the pipeline runs kept there; by default those kept here.", metavar="DIR|URL"
+            "--pipelines",
+            help="Folder or database whose pipeline runs are shown. Default: the runs of the current folder.",
+            metavar="DIR|URL",
         ),
     ] = None,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """Serve a page that shows TFJobs as they train, and pipeline runs: state, replicas, progress, logs, resources.
+    """Serve a page that shows running TFJobs and pipeline runs: state, replicas, progress, logs, resources.
 
-    It listens on 127.0.0.1 only, uses your own rights in the cluster, and changes nothing. The link that is printed
-    lets one browser in, once; another one follows. Ctrl-C ends it.
+    The page listens on 127.0.0.1 only, uses your own rights in the cluster, and changes nothing. The printed link works
+    once, for one browser; then the command prints a new link. Ctrl-C ends the command.
     """
     if pipelines is not None:
         with opened_home(pipelines):

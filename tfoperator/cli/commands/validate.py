@@ -32,11 +32,11 @@ class _Finding(msgspec.Struct, frozen=True):
 def validate(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Manifests (YAML or JSON); - is stdin.")],
     output: ReportOutput = ReportFormat.TEXT,
-    strict: Annotated[bool, typer.Option("--strict", help="Let warnings fail, too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail also if there are only warnings.")] = False,
 ) -> None:
     """Check TFJob manifests without a cluster.
 
-    Exit code 0: all good (there may be warnings). 1: problems. 2: a file can't be read or holds no TFJob.
+    Exit code 0: all TFJobs are valid (there may be warnings). 1: problems. 2: a file can't be read or has no TFJob.
     """
     findings: list[_Finding] = []
     failures: list[ManifestError] = []

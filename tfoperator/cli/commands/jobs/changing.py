@@ -33,7 +33,7 @@ from tfoperator.sdk import JobNotFound, TFJobClient, TFJobError
 
 def _command(change: Callable[[TFJobClient, str], TFJob], done: str, help_text: str) -> Callable[..., None]:
     def command(
-        names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The jobs.")],
+        names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of the jobs.")],
         output: ObjectOutput = ObjectFormat.TEXT,
         cluster: ClusterOptions = ClusterOptions(),
     ) -> None:
@@ -47,14 +47,14 @@ def _command(change: Callable[[TFJobClient, str], TFJob], done: str, help_text: 
 suspend = _command(
     lambda client, name: client.suspend_job(name), "suspended", "Stop the pods of TFJobs until they are resumed."
 )
-resume = _command(lambda client, name: client.resume_job(name), "resumed", "Have suspended TFJobs run.")
+resume = _command(lambda client, name: client.resume_job(name), "resumed", "Let suspended TFJobs run again.")
 
 
 def scale(
     name: JobName,
-    workers: Annotated[int | None, typer.Option("--workers", help="How many workers.", min=0)] = None,
+    workers: Annotated[int | None, typer.Option("--workers", help="Number of workers.", min=0)] = None,
     replicas: Annotated[
-        list[str] | None, typer.Option("--replicas", help="How many of a type, e.g. PS=2.", metavar="TYPE=N")
+        list[str] | None, typer.Option("--replicas", help="Number of replicas of a type, e.g. PS=2.", metavar="TYPE=N")
     ] = None,
     output: ObjectOutput = ObjectFormat.TEXT,
     cluster: ClusterOptions = ClusterOptions(),
@@ -110,19 +110,19 @@ def _apply_to_each(
 
 
 def delete(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="The jobs.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="Names of the jobs.")] = None,
     files: Annotated[
-        list[str] | None, typer.Option("--filename", "-f", help="The TFJobs in this manifest.", metavar="FILE")
+        list[str] | None, typer.Option("--filename", "-f", help="Delete the TFJobs in this manifest.", metavar="FILE")
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait until they are gone.")] = False,
-    timeout: Annotated[str | None, typer.Option("--timeout", help="With --wait: how long at most.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait until the jobs are gone.")] = False,
+    timeout: Annotated[str | None, typer.Option("--timeout", help="With --wait: the longest time to wait.")] = None,
     ignore_not_found: Annotated[
-        bool, typer.Option("--ignore-not-found", help="A job that is not there is no failure.")
+        bool, typer.Option("--ignore-not-found", help="Succeed if a job does not exist.")
     ] = False,
     output: ReportOutput = ReportFormat.TEXT,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """Delete TFJobs. Their pods and services go after them."""
+    """Delete TFJobs. Their pods and services are deleted after them."""
     if bool(names) == bool(files):
         raise CliError("name either jobs or manifests (-f FILE)")
     deadline = optional_deadline(wait, timeout)

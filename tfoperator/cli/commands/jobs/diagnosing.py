@@ -24,11 +24,12 @@ def stacks(
     output: ReportOutput = ReportFormat.TEXT,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """Show where the Python threads of a TFJob's replicas are at this moment, to see what a job waits for.
+    """Show the stacks of the Python threads of a TFJob's replicas, to find out where a job waits.
 
-    Under `tfoperator local up` by py-spy, where it is installed. Else, and in a cluster, each program is asked by a
-    signal, which programs answer that report their progress by tfoperator.progress; in a cluster that needs the right
-    to run a command in the pods (pods/exec). What `tfoperator run` runs can't be asked: py-spy dump --pid PID.
+    Under `tfoperator local up`, py-spy reads the stacks, if it is installed. Otherwise, and in a cluster, the command
+    sends each program a signal; programs that report their progress by tfoperator.progress answer it. In a cluster this
+    needs the right to run a command in the pods (pods/exec). For programs of `tfoperator run`, use
+    py-spy dump --pid PID.
     """
     kept = of_run(name, cluster)[0]
     if kept is not None:
@@ -74,10 +75,11 @@ def report(
     output: ReportOutput = ReportFormat.TEXT,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """Tell why a TFJob failed or does not go on.
+    """Explain why a TFJob failed or does not make progress.
 
-    The replica comes first whose end began it, with its last traceback; then those that failed likewise, what the
-    others did, and every restart with its cause. Logs of pods that are gone come from the operator's log archive.
+    The report begins with the replica that failed first, and its last traceback. It goes on with replicas that failed
+    in the same way, the state of the others, and each restart with its cause. Logs of deleted pods come from the
+    operator's log archive.
     """
     run, job = of_run(name, cluster)
     kept = (

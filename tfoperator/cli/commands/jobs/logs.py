@@ -25,26 +25,31 @@ from tfoperator.sdk.states import ReplicaFilter, waiting_reason
 
 def logs(
     name: JobName,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
-    all_replicas: Annotated[bool, typer.Option("--all-replicas", "-a", help="Of every replica.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Show new lines until the job has ended.")] = False,
+    all_replicas: Annotated[bool, typer.Option("--all-replicas", "-a", help="Show the logs of every replica.")] = False,
     replica: Replica = None,
     previous: Annotated[
-        bool, typer.Option("--previous", "-p", help="Of the run before the container's last restart.")
+        bool, typer.Option("--previous", "-p", help="Show the log of the run before the container's last restart.")
     ] = False,
-    tail: Annotated[int | None, typer.Option("--tail", help="Only so many last lines.", min=0)] = None,
+    tail: Annotated[int | None, typer.Option("--tail", help="Show only this number of last lines.", min=0)] = None,
     since: Annotated[
-        str | None, typer.Option("--since", help="Only lines that were written so long ago at most, e.g. 30s or 1h.")
+        str | None, typer.Option("--since", help="Only lines that were written in this time until now, e.g. 30s or 1h.")
     ] = None,
-    timestamps: Annotated[bool, typer.Option("--timestamps", help="Each line with the time of its writing.")] = False,
-    container: Annotated[str, typer.Option("--container", "-c", help="Default: tensorflow.")] = "",
+    timestamps: Annotated[
+        bool, typer.Option("--timestamps", help="Begin each line with the time at which it was written.")
+    ] = False,
+    container: Annotated[
+        str, typer.Option("--container", "-c", help="Container whose log is shown. Default: tensorflow.")
+    ] = "",
     archive_dir: ArchiveDir = None,
     output: ReportOutput = ReportFormat.TEXT,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """Show what replicas of a TFJob print, by default the one that leads it (the chief, else worker 0).
+    """Show the logs of a TFJob's replicas, by default of the replica that leads it (the chief, else worker 0).
 
-    With -f it goes on through restarts and until the job has ended. With more than one replica each line says whose it
-    is. Logs of pods that are gone come from the operator's log archive, where it can be seen; they are announced.
+    With -f the output continues through restarts until the job has ended. With more than one replica, each line begins
+    with the replica's name. Logs of deleted pods come from the operator's log archive, if this machine can read it; a
+    line announces them.
     """
     if follow and previous:
         raise CliError("a previous run has ended, so it can't be followed: leave out either -f or --previous")

@@ -40,14 +40,16 @@ from tfoperator.sdk.events import concerns
 
 
 def get(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="Default: all.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on and show every change.")] = False,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME...]", help="Names of jobs. Default: all jobs.")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Stay, and show every change.")] = False,
     selector: Selector = "",
     all_namespaces: AllNamespaces = False,
     output: ListOutput = ListFormat.TABLE,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """Show TFJobs and how they stand."""
+    """Show TFJobs and their states."""
     wanted = names or []
     if all_namespaces and wanted:
         raise CliError("a job is looked up by name in one namespace: leave out either the name or -A")
@@ -127,11 +129,11 @@ def _report(
 
 def events(
     name: JobName,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on and show every new one.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Stay, and show every new event.")] = False,
     output: ReportOutput = ReportFormat.TEXT,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """Show the events of a TFJob, its pods and services, the oldest first."""
+    """Show the events of a TFJob and of its pods and services, the oldest first."""
     watch = watch and of_run(name, cluster)[0] is None  # a run that has ended has no new events
     with client_of(name, cluster) as (client, name):
         table = TableWriter(EVENT_HEADER)

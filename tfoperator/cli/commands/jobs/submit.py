@@ -48,12 +48,21 @@ class FolderOptions(msgspec.Struct, frozen=True):
 
     workdir: Annotated[
         Path | None,
-        typer.Option("--workdir", help="The folder that replicas get a copy of; for a program, by default this one."),
+        typer.Option(
+            "--workdir", help="Folder that is copied to each replica. Default for a program: the current folder."
+        ),
     ] = None
     pip: Annotated[
-        str | None, typer.Option("--pip", help="What pip installs in each replica first.", metavar="REQUIREMENTS")
+        str | None,
+        typer.Option(
+            "--pip",
+            help="Packages that pip installs in each replica before the program starts.",
+            metavar="REQUIREMENTS",
+        ),
     ] = None
-    max_size: Annotated[int, typer.Option("--max-size", help="Refuse a folder with more.", metavar="MIB", min=1)] = 100
+    max_size: Annotated[
+        int, typer.Option("--max-size", help="Refuse a folder that is larger than this.", metavar="MIB", min=1)
+    ] = 100
 
     def packed(self, program: str = "") -> Folder:
         """Return the packed folder, which has the program. Raises WorkdirError, OSError."""
@@ -79,33 +88,37 @@ def submit(
         list[str],
         typer.Argument(
             metavar="FILE... [-- ARGS]",
-            help="Manifests (YAML or JSON); - is stdin. Or one Python program, its own arguments after --.",
+            help="Manifests (YAML or JSON); - is stdin. Or one Python program; its own arguments follow after --.",
         ),
     ],
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait until every job has ended.")] = False,
     timeout: Annotated[
-        str | None, typer.Option("--timeout", help="With --wait: how long at most, e.g. 90s or 1h30m.")
+        str | None, typer.Option("--timeout", help="With --wait: the longest time to wait, e.g. 90s or 1h30m.")
     ] = None,
     dry_run: Annotated[
-        DryRun, typer.Option("--dry-run", help="Only check: here (client), or by the API server as well (server).")
+        DryRun,
+        typer.Option("--dry-run", help="Only check the objects: here (client), or also by the API server (server)."),
     ] = DryRun.NONE,
     follow: Annotated[
         bool,
-        typer.Option("--follow", "-f", help="Show what replicas print, until the end; Ctrl-C leaves the job there."),
+        typer.Option(
+            "--follow", "-f", help="Show the replicas' output until the job ends. After Ctrl-C the job goes on."
+        ),
     ] = False,
-    attached: Annotated[bool, typer.Option("--attached", help="As --follow, but Ctrl-C deletes the job.")] = False,
+    attached: Annotated[bool, typer.Option("--attached", help="Like --follow, but Ctrl-C deletes the job.")] = False,
     output: ObjectOutput = ObjectFormat.TEXT,
     cluster: ClusterOptions = ClusterOptions(),
     folder: FolderOptions = FolderOptions(),
     program: ProgramOptions = ProgramOptions(),
 ) -> None:
-    """Create TFJobs in a cluster: of manifests, or of a program (submit train.py --workers 2 --image IMAGE).
+    """Create TFJobs in a cluster: from manifests, or from a program (submit train.py --workers 2 --image IMAGE).
 
-    Everything is checked first; nothing is created if there is a mistake. ConfigMaps, Secrets, claims, Services and
-    ServiceAccounts in the files are created, too, in their order. A program's folder goes to each replica, by its
-    content: what git or .tfoperatorignore ignores stays here.
+    All objects are checked first; if one has a mistake, nothing is created. ConfigMaps, Secrets, claims, Services and
+    ServiceAccounts in the files are also created, in the order of the files. A program's folder is copied to each
+    replica, without the files that git or .tfoperatorignore ignores.
 
-    Exit code 0: done (with --wait: all jobs succeeded). 1: refused, or a job failed. 2: bad input. 124: time is up.
+    Exit code 0: created (with --wait: all jobs succeeded). 1: refused, or a job failed. 2: bad input. 124: the time
+    limit is over.
     """
     deadline = optional_deadline(wait, timeout)
     sources, packed = _sources(files, folder, program)

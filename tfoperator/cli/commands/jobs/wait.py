@@ -25,17 +25,23 @@ def wait(
         list[str] | None,
         typer.Option(
             "--for",
-            help="A condition (Succeeded, Failed, Running, Suspended ...) or `deleted`; several: any of them.",
+            help=(
+                "Condition to wait for (Succeeded, Failed, Running, Suspended ...), or `deleted`. If "
+                "it is repeated, any of them ends the wait."
+            ),
             metavar="WHAT",
         ),
     ] = None,
-    timeout: Annotated[str | None, typer.Option("--timeout", help="Default: for ever; e.g. 90s or 1h30m.")] = None,
+    timeout: Annotated[
+        str | None, typer.Option("--timeout", help="Longest time to wait, e.g. 90s or 1h30m. Default: no limit.")
+    ] = None,
     output: ReportOutput = ReportFormat.TEXT,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """Wait for a TFJob, or for a run of tfoperator run, by default until it has succeeded.
+    """Wait until a TFJob, or a run of `tfoperator run`, has succeeded, or until another condition holds.
 
-    Exit code 0: it has come to that. 1: it can't any more, as when the job fails. 124: time is up.
+    Exit code 0: the condition holds. 1: it can't hold any more, for example because the job has failed. 124: the time
+    limit is over.
     """
     targets = _targets(target or [ConditionType.SUCCEEDED])
     deadline = Deadline(timeout_seconds(timeout) if timeout else None)

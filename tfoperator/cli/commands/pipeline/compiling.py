@@ -29,45 +29,63 @@ class Orchestrator(StrEnum):
 def compile_pipeline(
     file: FileArgument,
     image: Annotated[
-        str, typer.Option("--image", help="The launchers' image: tfoperator[pipeline] and the file.", metavar="IMAGE")
+        str,
+        typer.Option(
+            "--image",
+            help="Image of the launchers, which must contain tfoperator[pipeline] and the file.",
+            metavar="IMAGE",
+        ),
     ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write it there. Default: standard output.", metavar="FILE")
+        Path | None, typer.Option("-o", "--output", help="File to write. Default: standard output.", metavar="FILE")
     ] = None,
-    to: Annotated[Orchestrator, typer.Option("--to", help="What runs it.")] = Orchestrator.ARGO,
-    template: Annotated[bool, typer.Option("--template", help="Argo: a WorkflowTemplate, and no Workflow.")] = False,
+    to: Annotated[Orchestrator, typer.Option("--to", help="Orchestrator that is to run it.")] = Orchestrator.ARGO,
+    template: Annotated[
+        bool, typer.Option("--template", help="For Argo: write a WorkflowTemplate instead of a Workflow.")
+    ] = False,
     params: ParamOption = None,
     pipeline_file: Annotated[
         str,
-        typer.Option("--pipeline-file", help="FILE in the image. Default: /pipeline/ and its name.", metavar="PATH"),
+        typer.Option(
+            "--pipeline-file",
+            help="Path of FILE in the image. Default: /pipeline/ and the name of FILE.",
+            metavar="PATH",
+        ),
     ] = "",
     home: Annotated[
-        str, typer.Option("--home", help="Where the launchers' pods keep records and metadata.", metavar="DIR|URL")
+        str,
+        typer.Option("--home", help="Place in which the launchers' pods keep records and metadata.", metavar="DIR|URL"),
     ] = "/data/records",
     secrets: Annotated[
         list[str] | None,
-        typer.Option("--secret", help="A Secret of variables for launchers: PGUSER, PGPASSWORD ...", metavar="NAME"),
+        typer.Option(
+            "--secret",
+            help="Secret with environment variables of the launchers: PGUSER, PGPASSWORD ...",
+            metavar="NAME",
+        ),
     ] = None,
     claims: Annotated[
         list[str] | None,
         typer.Option(
             "--claim",
-            help="A volume of the launchers' pods. Default: pipeline:/data; '' for none.",
+            help="Volume of the launchers' pods. Default: pipeline:/data; '' for no volume.",
             metavar="NAME:PATH",
         ),
     ] = None,
     service_account: Annotated[
-        str, typer.Option("--service-account", help="Whose rights launchers have.", metavar="NAME")
+        str, typer.Option("--service-account", help="Service account of the launchers.", metavar="NAME")
     ] = "pipeline-runner",
-    parallel: Annotated[int, typer.Option("--parallel", min=1, help="Steps at once, at most.")] = 4,
+    parallel: Annotated[
+        int, typer.Option("--parallel", min=1, help="Maximum number of steps that run at the same time.")
+    ] = 4,
     retries: Annotated[
-        int, typer.Option("--retries", min=0, help="How often a launcher that has died is started again.")
+        int, typer.Option("--retries", min=0, help="Maximum number of restarts of a launcher that has died.")
     ] = 5,
     launching: StepLaunching = StepLaunching(),
 ) -> None:
-    """Write a pipeline as a Workflow of Argo, or a DAG of Airflow, whose steps are pods that launch the pipeline's.
+    """Write a pipeline as a Workflow of Argo, or as a DAG of Airflow, whose pods launch the pipeline's steps.
 
-    The parameters become the workflow's. The same file gives the same bytes.
+    The pipeline's parameters become parameters of the Workflow or DAG. The same file gives the same bytes.
     """
     if template and to is not Orchestrator.ARGO:
         raise CliError("--template is for Argo")

@@ -19,7 +19,9 @@ from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, pri
 
 
 def runs(
-    pipeline: Annotated[str, typer.Option("--pipeline", help="Only those of a pipeline.", metavar="NAME")] = "",
+    pipeline: Annotated[
+        str, typer.Option("--pipeline", help="Show only the runs of this pipeline.", metavar="NAME")
+    ] = "",
     home: HomeOption = DEFAULT_HOME,
     output: ReportOutput = ReportFormat.TEXT,
 ) -> None:
@@ -40,7 +42,7 @@ def runs(
 
 
 def show(run: RunArgument, home: HomeOption = DEFAULT_HOME, output: ReportOutput = ReportFormat.TEXT) -> None:
-    """Show one run: its steps, what they read and what they put out."""
+    """Show a run: its steps, their inputs and their outputs."""
     with opened(home) as (place, store):
         from tfoperator.cli.views.pipelines import run_lines, run_report
 
@@ -59,10 +61,10 @@ def show(run: RunArgument, home: HomeOption = DEFAULT_HOME, output: ReportOutput
 
 def logs(
     run: RunArgument,
-    step: Annotated[str, typer.Argument(metavar="STEP", help="One of its steps.")],
+    step: Annotated[str, typer.Argument(metavar="STEP", help="Name of a step of the run.")],
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
-    """Print what a step of a run has logged."""
+    """Print the log of a step of a run."""
     with opened(home) as (place, store):
         found = place.find(store, run)
         if step not in found.steps:
@@ -83,11 +85,13 @@ def logs(
 
 def lineage(
     artifact: Annotated[str, typer.Argument(metavar="ARTIFACT", help="An artifact's URI or id.")],
-    downstream: Annotated[bool, typer.Option("--downstream", help="What was made from it instead.")] = False,
+    downstream: Annotated[
+        bool, typer.Option("--downstream", help="Show the artifacts that were made from it instead.")
+    ] = False,
     home: HomeOption = DEFAULT_HOME,
     output: ReportOutput = ReportFormat.TEXT,
 ) -> None:
-    """Show what an artifact was made from: by which executions, with which parameters, from which artifacts."""
+    """Show the lineage of an artifact: the executions, parameters and artifacts from which it was made."""
     with opened(home) as (_, store):
         from tfoperator.cli.views.pipelines import lineage_lines, lineage_report
         from tfoperator.pipeline import lineage_of
@@ -106,11 +110,23 @@ def lineage(
 
 
 def graph(
-    what: Annotated[str, typer.Argument(metavar="FILE|RUN", help="A pipeline in Python, or a run (its id, or last).")],
-    params: Annotated[list[str] | None, typer.Option("--param", help="A parameter.", metavar="NAME=VALUE")] = None,
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|RUN", help="A pipeline in Python, or a run: its id, or the word last for the latest run."
+        ),
+    ],
+    params: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param",
+            help="Value of a parameter; repeat the option for more parameters.",
+            metavar="NAME=VALUE",
+        ),
+    ] = None,
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
-    """Print a picture (SVG) of a pipeline, or of a run with the state of each step."""
+    """Print a picture (SVG) of a pipeline, or of a run with the states of its steps."""
     if what.endswith((".py", ".yaml", ".yml", ".json")):
         with in_words():
             from tfoperator.pipeline.drawing import draw
@@ -132,10 +148,10 @@ def graph(
 
 
 def ui(home: HomeOption = DEFAULT_HOME, port: PagePort = 0) -> None:
-    """Serve a page that shows the runs, also those to come. It needs no cluster; `tfoperator ui` shows jobs as well.
+    """Serve a page that shows pipeline runs, also new runs. It needs no cluster; `tfoperator ui` also shows jobs.
 
-    It listens on 127.0.0.1 only, and changes nothing. The link that is printed lets one browser in, once; another one
-    follows. Ctrl-C ends it.
+    The page listens on 127.0.0.1 only, and changes nothing. The printed link works once, for one browser; then the
+    command prints a new link. Ctrl-C ends the command.
     """
     with in_words():
         place = checked_home(home)

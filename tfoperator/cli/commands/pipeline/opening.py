@@ -23,13 +23,15 @@ HomeOption = Annotated[
     typer.Option(
         "--home",
         envvar="TFOPERATOR_PIPELINE_HOME",
-        help="Where records of runs are, and the metadata: a directory, or postgresql://HOST/DB?folder=LOGS.",
+        help="Place of the runs' records and metadata: a directory, or postgresql://HOST/DB?folder=LOGS.",
         metavar="DIR|URL",
     ),
 ]
 DEFAULT_HOME = str(DEFAULT_DIRECTORY)
 
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or last.")]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="The run: its id, or the word last for the latest run.")
+]
 
 
 @contextmanager
@@ -72,16 +74,27 @@ def opened(path: str) -> Iterator[tuple[Home, MetadataStore]]:
 
 
 FileArgument = Annotated[
-    str, typer.Argument(metavar="FILE", help="A pipeline in Python, or Kubeflow Pipelines' IR; see docs/pipelines.md.")
+    str,
+    typer.Argument(
+        metavar="FILE", help="A pipeline in Python, or in the IR of Kubeflow Pipelines; see docs/pipelines.md."
+    ),
 ]
-ParamOption = Annotated[list[str] | None, typer.Option("--param", help="A parameter.", metavar="NAME=VALUE")]
+ParamOption = Annotated[
+    list[str] | None,
+    typer.Option("--param", help="Value of a parameter; repeat the option for more parameters.", metavar="NAME=VALUE"),
+]
 
 
 class StepLaunching(Launching, frozen=True):
     """The options of commands that launch steps, and of those that compile such commands."""
 
-    platform: Annotated[str, typer.Option("--platform", help="Which of the file's PLATFORMS.", metavar="NAME")] = ""
+    platform: Annotated[
+        str, typer.Option("--platform", help="Platform to use, of the file's PLATFORMS.", metavar="NAME")
+    ] = ""
     cache: Annotated[
         bool | None,
-        typer.Option("--cache/--no-cache", help="Use again what is the same. Default: the pipeline's enable_cache."),
+        typer.Option(
+            "--cache/--no-cache",
+            help="Use the outputs of earlier executions with the same inputs. Default: the pipeline's enable_cache.",
+        ),
     ] = None

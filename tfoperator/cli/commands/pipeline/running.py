@@ -50,38 +50,56 @@ class Containers(StrEnum):
 def run(
     file: FileArgument,
     params: ParamOption = None,
-    resume: Annotated[str, typer.Option("--resume", help="Go on with a run: its id, or last.", metavar="RUN")] = "",
+    resume: Annotated[
+        str,
+        typer.Option(
+            "--resume", help="Continue a run: give its id, or the word last for the latest run.", metavar="RUN"
+        ),
+    ] = "",
     run_id: Annotated[
-        str, typer.Option("--run-id", help="Go on with the run of this id; begin it if there is none.", metavar="ID")
+        str,
+        typer.Option("--run-id", help="Continue the run with this id; begin it if it does not exist.", metavar="ID"),
     ] = "",
     containers: Annotated[
-        Containers, typer.Option("--containers", help="Where containers without a platform config run.")
+        Containers, typer.Option("--containers", help="Platform of containers that have no platform config.")
     ] = Containers.DOCKER,
     own: Annotated[
         list[str] | None,
-        typer.Option("--launcher", help="A launcher of your own, asked first.", metavar="MODULE:CLASS"),
+        typer.Option(
+            "--launcher",
+            help="Your own launcher class, package.module:Class; it is tried before the built-in launchers.",
+            metavar="MODULE:CLASS",
+        ),
     ] = None,
-    parallel: Annotated[int, typer.Option("--parallel", min=1, help="Steps at once, at most.")] = 4,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be launched; contact nobody.")] = False,
+    parallel: Annotated[
+        int, typer.Option("--parallel", min=1, help="Maximum number of steps that run at the same time.")
+    ] = 4,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be launched, without any request.")
+    ] = False,
     pipeline_root: Annotated[
         str,
         typer.Option(
-            "--pipeline-root", help="Where outputs go, instead of the IR's defaultPipelineRoot.", metavar="DIR"
+            "--pipeline-root", help="Root of the outputs, instead of the IR's defaultPipelineRoot.", metavar="DIR"
         ),
     ] = "",
     allow_privileged: Annotated[
         bool,
-        typer.Option("--allow-privileged", help="Allow the IR's containers what reaches more of this machine."),
+        typer.Option(
+            "--allow-privileged",
+            help="Allow the IR's containers to mount folders of this machine, to use its network, or to be privileged.",
+        ),
     ] = False,
     launching: StepLaunching = StepLaunching(),
-    ui: Annotated[bool, typer.Option("--ui", help="Serve a page that shows the run while it goes on.")] = False,
+    ui: Annotated[bool, typer.Option("--ui", help="Serve a page that shows the run while it runs.")] = False,
     home: HomeOption = DEFAULT_HOME,
     output: ReportOutput = ReportFormat.TEXT,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """Run a pipeline: its steps in order, independent ones at once, each recorded.
+    """Run a pipeline: its steps in order, independent steps in parallel. Each step is recorded.
 
-    Exit code 0: all succeeded. 1: one failed for good. 75: another try may help. 2: bad input. 130, 143: interrupted.
+    Exit code 0: all steps succeeded. 1: a step failed, and a retry can't help. 75: a step failed, and a retry may help.
+    2: bad input. 130, 143: interrupted.
     """
     if resume and run_id:
         raise CliError("--resume goes on with a run that is there, --run-id begins one if need be: give one of them")
@@ -144,7 +162,7 @@ def stop(
     home: HomeOption = DEFAULT_HOME,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """Stop what a run has left whose runner has died. A runner that lives is stopped by SIGTERM or Ctrl-C."""
+    """Stop the steps of a run whose runner has died. To stop a living runner, send it SIGTERM or press Ctrl-C."""
     with opened(home) as (place, store):
         from tfoperator.pipeline import stop_run
 
@@ -159,14 +177,18 @@ def stop(
 
 
 def clean(
-    runs: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...", help="Runs; by default old ones.")] = None,
-    keep: Annotated[int, typer.Option("--keep", min=0, help="Without RUN: keep so many of each pipeline.")] = 10,
+    runs: Annotated[
+        list[str] | None, typer.Argument(metavar="[RUN]...", help="Ids of the runs to remove; by default old runs.")
+    ] = None,
+    keep: Annotated[
+        int, typer.Option("--keep", min=0, help="Without RUN: keep this number of runs of each pipeline.")
+    ] = 10,
     outputs: Annotated[
-        bool, typer.Option("--outputs", help="Remove what they have put out, too, if no other run uses it.")
+        bool, typer.Option("--outputs", help="Also remove the runs' outputs that no other run uses.")
     ] = False,
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
-    """Remove the records and logs of runs that are over; the lineage of what they made stays known."""
+    """Remove the records and logs of runs that are over. The lineage of their artifacts is kept."""
     with opened(home) as (place, store):
         from tfoperator.pipeline.runner.leftovers import clean_run, old_runs
 

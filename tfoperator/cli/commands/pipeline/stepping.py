@@ -38,24 +38,27 @@ if TYPE_CHECKING:
 
 def step(
     file: FileArgument,
-    step: Annotated[str, typer.Argument(metavar="STEP", help="One of its steps.")],
-    run_id: Annotated[str, typer.Option("--run-id", help="The run; whichever step comes first begins it.")],
-    orchestrator: Annotated[str, typer.Option("--orchestrator", help="What decides the order, by name.")] = "other",
+    step: Annotated[str, typer.Argument(metavar="STEP", help="Name of a step of the run.")],
+    run_id: Annotated[str, typer.Option("--run-id", help="Id of the run. The first step that comes begins it.")],
+    orchestrator: Annotated[
+        str, typer.Option("--orchestrator", help="Name of the orchestrator that decides the order of the steps.")
+    ] = "other",
     params: ParamOption = None,
     encoded: Annotated[
         list[str] | None,
-        typer.Option("--encoded-param", help="A parameter whose value is in base64.", metavar="NAME=BASE64"),
+        typer.Option("--encoded-param", help="Value of a parameter in base64.", metavar="NAME=BASE64"),
     ] = None,
     steps: Annotated[
-        str, typer.Option("--steps", help="What `compile` has found to be the steps; refuse others.", metavar="DIGEST")
+        str, typer.Option("--steps", help="Steps that `compile` has found; other steps are refused.", metavar="DIGEST")
     ] = "",
     launching: StepLaunching = StepLaunching(),
     home: HomeOption = DEFAULT_HOME,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """Launch one step of a run whose order an orchestrator decides, such as Argo or Airflow.
+    """Launch a step of a run whose order is decided by an orchestrator, such as Argo or Airflow.
 
-    Exit code 0: it succeeded. 1: it failed for good. 75: another try may help. 2: bad input. 130, 143: interrupted.
+    Exit code 0: it succeeded. 1: it failed, and a retry can't help. 75: it failed, and a retry may help. 2: bad input.
+    130, 143: interrupted.
     """
     with in_words(failed=EXIT_RETRYABLE):
         from tfoperator.cli.views.pipeline_progress import RunDisplay
@@ -93,7 +96,7 @@ def finish(
     home: HomeOption = DEFAULT_HOME,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """End a run whose steps an orchestrator has launched: stop what they may have left, and record how it ended."""
+    """End a run whose steps an orchestrator has launched: stop containers that still run, and record the result."""
     with in_words(failed=EXIT_RETRYABLE):
         from tfoperator.pipeline import Home, NoSuchRun, finish_run
 
