@@ -298,7 +298,7 @@ def test_the_page_agrees(ended: Ended, browser: Browser) -> None:
         expect(page.get_by_text("This run has ended")).to_be_visible()
         facts = page.locator(".facts").first
         expect(facts).to_contain_text("Ended")
-        expect(facts).not_to_contain_text("Runs for")
+        expect(facts).not_to_contain_text("Running for")
         expect(facts).not_to_contain_text("Ready")
         expect(page.locator(".why")).to_contain_text(re.compile(end.cause, re.IGNORECASE))
         report = page.get_by_role("tab", name="Failure report")

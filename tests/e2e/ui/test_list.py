@@ -77,7 +77,7 @@ def test_the_list_says_how_long_what_it_came_to_and_what_is_used(shown: Shown) -
         page = shown.open(somebody)
         heads = page.get_by_role("columnheader")
         expect(heads).to_have_text(
-            ["Job", "State", "What it does", "Last metric", "CPU", "GPU", "Ready", "Restarts", "Took", "Age"]
+            ["Job", "State", "Activity", "Last metric", "CPU", "GPU", "Ready", "Restarts", "Duration", "Age"]
         )
 
         def cells(name: str) -> Locator:

@@ -33,7 +33,7 @@ def test_logs_stand_side_by_side_with_search_and_pause(shown: Shown) -> None:
         page.keyboard.press("Shift+Enter")
         page.keyboard.press("Shift+Enter")
         expect(page.locator("[data-replica=worker-0] .now")).to_contain_text("step 159 ")
-        page.get_by_role("button", name="Only what is found").click()
+        page.get_by_role("button", name="Only matching lines").click()
         expect(first.locator(".row")).to_have_count(11)
         page.get_by_label("Search the logs").fill("")
         page.get_by_role("button", name="Pause").click()

@@ -14,7 +14,8 @@ _MIN_SECONDS = 10
 
 
 def usage_text(usage: JobUsage, now: datetime) -> str:
-    """Return `87% trained: training 2m54s, starting 20s, queued 6s, as reports tell`; the longest first.
+    """Return `training 87% of the time: training 2m54s, starting 20s, queued 6s (from progress reports)`, the longest
+    first.
 
     Empty if no time was spent, and for a job that has ended within seconds: the states of pods are not that exact.
     """
@@ -23,7 +24,8 @@ def usage_text(usage: JobUsage, now: datetime) -> str:
         return ""
     longest = sorted(seconds.items(), key=lambda spent: (spent[0] != UsagePhase.TRAINING, -spent[1]))
     parts = ", ".join(f"{phase} {human_duration(spent)}" for phase, spent in longest if spent)
-    return f"{percent}% trained: {parts}, as {usage.source.lower() or 'pods'} tell"
+    source = "progress reports" if usage.source == "Reports" else "the states of pods"
+    return f"training {percent}% of the time: {parts} (from {source})"
 
 
 def resources_text(usage: JobUsage, now: datetime) -> str:

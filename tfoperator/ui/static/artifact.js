@@ -8,7 +8,7 @@ import { visible } from "./text.js";
 
 const INDENTED = 8; // levels of a lineage that are indented further
 
-const STATES = { PENDING: "is to be made", ABANDONED: "was not made", DELETED: "was removed" };
+const STATES = { PENDING: "not made yet", ABANDONED: "was not made", DELETED: "was removed" };
 
 /** The artifacts of a step's inputs or outputs, by name. The maker of an artifact is left out if it is `own` ({run, step}). */
 export function sides(title, side, own) {
@@ -78,6 +78,6 @@ const panel = (title, content) => h("section", { class: "panel", "aria-label": t
 function tree(one, depth = 0) {
   const { artifact: it, executions, next, repeated, cut } = one;
   return h("ul", { class: depth && depth < INDENTED ? "lineage inner" : "lineage" }, h("li", {}, link(it), " ", h("span", { class: "mono" }, visible(it.uri)),
-    repeated ? " (see above)" : cut ? " (not followed further)" : executions.length || depth ? "" : h("p", { class: "muted" }, "By no step of a pipeline."),
+    repeated ? " (see above)" : cut ? " (not followed further)" : executions.length || depth ? "" : h("p", { class: "muted" }, "No pipeline step made this artifact."),
     executions.map((by) => h("div", {}, h("span", { class: "muted" }, "by "), stepLink(by), properties(by.parameters))), next.map((below) => tree(below, depth + 1))));
 }

@@ -14,14 +14,14 @@ function metric({ progress }) {
 
 const JOBS = {
   path: "/api/jobs", part: "jobs", address: "#/", title: "Jobs", label: "jobs", placeholder: "Filter by name, namespace or message  ( / )",
-  columns: [["name", "Job"], ["state", "State"], ["", "What it does"], ["", "Last metric"], ["cpu", "CPU"], ["gpu", "GPU"],
-    ["", "Ready"], ["restarts", "Restarts"], ["took", "Took"], ["created", "Age"]],
+  columns: [["name", "Job"], ["state", "State"], ["", "Activity"], ["", "Last metric"], ["cpu", "CPU"], ["gpu", "GPU"],
+    ["", "Ready"], ["restarts", "Restarts"], ["took", "Duration"], ["created", "Age"]],
   order: ["Running", "Pending", "Created", "Restarting", "Stalled", "Straggling", "Diverged", "Suspended", "Failed", "TimedOut", "Interrupted", "Died", "Succeeded",
     "Terminating"],
   sortedBy: "attention", down: ["attention", "cpu", "gpu", "restarts", "took", "created"],
   noMatch: "No job matches", looking: "Looking for jobs \u2026",
-  empty: ["No jobs yet", "Submit one: tfoperator submit job.yaml, or kubectl apply -f job.yaml"],
-  trouble: (reasons) => `What is shown may be old or incomplete: the API server can't be read (${reasons}).`,
+  empty: ["No jobs yet", "To submit a job: tfoperator submit job.yaml, or kubectl apply -f job.yaml"],
+  trouble: (reasons) => `This page may be out of date or incomplete: the API server can't be read (${reasons}).`,
   state: (job) => job.state,
   text: (job) => `${job.name} ${job.namespace} ${job.message}`,
   value: (by) => ({ name: (job) => job.name, restarts: (job) => job.restarts ?? 0, created: (job) => job.created ?? 0, took: (job) => took(job) ?? 0,

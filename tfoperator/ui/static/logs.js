@@ -31,12 +31,12 @@ export class LogsTab {
   build() {
     this.box = h("input", { class: "field", type: "search", placeholder: "Search the logs  ( / )", "aria-label": "Search the logs",
       oninput: () => this.find(), onkeydown: (event) => { if (event.key === "Enter") { event.preventDefault(); this.jump(event.shiftKey ? -1 : 1); } } });
-    this.only = toggle("Only what is found", () => this.find());
+    this.only = toggle("Only matching lines", () => this.find());
     this.pauseButton = toggle("Pause", (on) => { for (const pane of this.panes.values()) pane.pause(on); });
-    this.whole = h("button", { class: "button", type: "button", title: `So far the last ${count(TAIL)} lines of each`,
+    this.whole = h("button", { class: "button", type: "button", title: `Load each log from its first line. Now only the last ${count(TAIL)} lines are loaded.`,
       onclick: () => { this.tail = WHOLE; this.whole.disabled = true; this.connect(); } }, "From the beginning");
     this.select = h("select", { class: "button", "aria-label": "Logs of the archive", hidden: true, onchange: () => this.openArchived() });
-    this.chips = h("div", { class: "chips", role: "group", "aria-label": "Replicas that are shown" });
+    this.chips = h("div", { class: "chips", role: "group", "aria-label": "Shown replicas" });
     this.other = h("input", { class: "field", list: "replica-names", placeholder: "Another replica, e.g. worker-42", "aria-label": "Show another replica", hidden: true,
       onchange: () => { if (this.names.includes(this.other.value)) { this.toggle(this.other.value, true); this.other.value = ""; } } });
     this.options = h("datalist", { id: "replica-names" });

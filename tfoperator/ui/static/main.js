@@ -30,8 +30,8 @@ function signedOut() {
   view?.close();
   view = null;
   main.replaceChildren(h("div", { class: "panel empty" }, h("h1", { tabindex: -1 }, "Open the link from the terminal"),
-    h("p", {}, "This browser has no session here, or it has ended. Each link that the command prints lets one browser in, once."),
-    h("p", {}, "For a control plane of ", h("code", {}, "tfoperator local up"), ", ", h("code", {}, "tfoperator local status"), " prints one.")));
+    h("p", {}, "This browser is not signed in, or its session has ended. Each link that the command prints works once, for one browser."),
+    h("p", {}, "To get a link to a control plane of ", h("code", {}, "tfoperator local up"), ", type ", h("code", {}, "tfoperator local status"), ".")));
 }
 
 function route() {
@@ -50,7 +50,7 @@ function route() {
   } else if (parts[0] === "artifacts" && parts.length === 2) {
     show(new ArtifactView({ id: parts[1], setState }), "Artifact \u00b7 tfoperator");
   } else if (parts[0] === "runs" && !about.pipelines) {
-    show({ close() {}, element: h("div", { class: "panel empty" }, h("h1", { tabindex: -1 }, "No pipelines here"), h("p", {}, "Nothing was run by tfoperator pipeline run where this page looks.")) }, "Pipeline runs \u00b7 tfoperator");
+    show({ close() {}, element: h("div", { class: "panel empty" }, h("h1", { tabindex: -1 }, "No pipelines here"), h("p", {}, "The folder or database of this page has no pipeline runs. To run a pipeline: tfoperator pipeline run pipeline.py")) }, "Pipeline runs \u00b7 tfoperator");
   } else if (parts[0] === "runs" || !about.jobs) {
     show(new RunsView(options), "Pipeline runs \u00b7 tfoperator");
   } else if (parts[0] === "jobs" && parts.length >= 3) {

@@ -17,7 +17,7 @@ export class OverviewTab {
     this.replicas = new ReplicasPanel();
     this.commands = h("ul", { class: "commands" });
     this.typed = h("section", { class: "panel", "aria-label": "Commands", hidden: about.commands === null }, h("header", {}, h("h2", {}, "Commands"),
-      h("span", { class: "muted" }, "this page only reads")), h("div", { class: "body" }, this.commands));
+      h("span", { class: "muted" }, "read-only page: type these in a terminal")), h("div", { class: "body" }, this.commands));
     this.conditions = h("ul", { class: "feed" });
     this.events = h("ul", { class: "feed more", tabindex: 0, "aria-label": "Events, the latest first" });
     this.eventCount = h("span", { class: "muted num" });

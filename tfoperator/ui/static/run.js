@@ -38,7 +38,7 @@ export class RunView {
     this.picture = h("div", { class: "picture-place" });
     this.body = h("tbody", { onkeydown: (event) => this.key(event) });
     this.place = h("div");
-    const columns = ["Step", "State", "Took", "Attempts", "Ran"];
+    const columns = ["Step", "State", "Duration", "Attempts", "Platform"];
     this.content = h("div", { class: "stack run", hidden: true },
       h("section", { class: "panel" }, h("header", {}, h("h2", {}, "Graph")), this.picture),
       h("section", { class: "panel" }, h("header", {}, h("h2", {}, "Steps"), this.number = h("span", { class: "muted num" })),
@@ -119,12 +119,12 @@ export class RunView {
 
   drawNotice() {
     const reasons = Object.values(this.problems ?? {}).map(visible);
-    const text = this.data.run === null ? "This run is not there (any more)." : reasons.length ? `What is shown may be old: ${reasons.join(", ")}` : "";
+    const text = this.data.run === null ? "This run does not exist, or was removed." : reasons.length ? `This page may be out of date: ${reasons.join(", ")}` : "";
     if (text !== (this.noticed ?? "")) { this.noticed = text; this.notice.replaceChildren(text ? h("p", { class: "notice", role: "alert" }, text) : ""); }
   }
 
   drawFacts(run) {
-    const facts = [["Steps", `${count(run.done)}/${count(run.steps)}`], [run.ended ? "Took" : "Runs for", duration(took(run))], ["Began", clock(run.began)], ["Age", ago(run.began)],
+    const facts = [["Steps", `${count(run.done)}/${count(run.steps)}`], [run.ended ? "Duration" : "Running for", duration(took(run))], ["Began", clock(run.began)], ["Age", ago(run.began)],
       ["Outputs go to", run.root], ["File", run.source]].filter(([, value]) => value);
     const said = JSON.stringify([facts, run.parameters]);
     if (said === this.factsSaid) return;
@@ -163,7 +163,7 @@ export class RunView {
       setAttribute(badge, "class", `badge ${tone(state)}`);
       setText(cells[0], step.state === "cached" ? "\u2013" : duration(took(step)));
       setText(cells[1], step.attempts ? count(step.attempts) : "\u2013");
-      setText(cells[2], step.state === "cached" ? "used again" : visible(step.platform));
+      setText(cells[2], step.state === "cached" ? "from the cache" : visible(step.platform));
     }
   }
 

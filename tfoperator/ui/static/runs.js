@@ -5,12 +5,12 @@ import { drawParts, LiveList } from "./livelist.js";
 
 const RUNS = {
   path: "/api/runs", part: "runs", address: "#/runs", title: "Pipeline runs", label: "runs", placeholder: "Filter by pipeline, run or message  ( / )",
-  columns: [["pipeline", "Run"], ["state", "State"], ["", "What it does"], ["", "Steps"], ["took", "Took"], ["began", "Age"]],
+  columns: [["pipeline", "Run"], ["state", "State"], ["", "Activity"], ["", "Steps"], ["took", "Duration"], ["began", "Age"]],
   order: ["Running", "Interrupted", "Failed", "Cancelled", "Succeeded"],
   sortedBy: "began", down: ["took", "began"],
   noMatch: "No run matches", looking: "Looking for runs \u2026",
-  empty: ["No runs yet", "Run one: tfoperator pipeline run pipeline.py"],
-  trouble: (reasons) => `What is shown may be old or incomplete: the runs can't be read (${reasons}).`,
+  empty: ["No runs yet", "To run a pipeline: tfoperator pipeline run pipeline.py"],
+  trouble: (reasons) => `This page may be out of date or incomplete: the runs can't be read (${reasons}).`,
   state: (run) => capital(run.state),
   text: (run) => `${run.pipeline} ${run.key} ${run.message}`,
   value: (by) => ({ pipeline: (run) => run.pipeline, took, began: (run) => run.began ?? 0 })[by],

@@ -46,7 +46,7 @@ export class StepPanel {
     this.tools.hidden = this.pane.element.hidden = ["cached", "not run", "waiting"].includes(step.state);
     const own = { run, step: step.name };
     const cached = step.state === "cached";
-    const facts = [["Began", step.began ? clock(step.began) : ""], ["Took", cached ? "" : duration(took(step))], ["Attempts", step.attempts ? count(step.attempts) : ""], ["Ran as", step.platform],
+    const facts = [["Began", step.began ? clock(step.began) : ""], ["Duration", cached ? "" : duration(took(step))], ["Attempts", step.attempts ? count(step.attempts) : ""], ["Platform", step.platform],
       [step.platform === "In process" ? "Class" : "Container", step.job ? "" : step.container], ["Image", step.image], ["After", step.after.join(", ")]].filter(([, value]) => value && value !== "\u2013");
     const said = JSON.stringify([facts, step]);
     if (said === this.said) return;

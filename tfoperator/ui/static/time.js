@@ -30,7 +30,7 @@ export class TimePanel {
     if (this.element.hidden) return;
     const whole = percents(seconds, "training"), trained = `${whole.training}%`;
     const share = (name) => (name === "training" ? trained : `${whole[name] || "<1"}%`);
-    setText(this.said, `${trained} trained, as ${visible(source.toLowerCase()) || "pods"} tell`);
+    setText(this.said, `${trained} of the time was training (from ${source === "Reports" ? "progress reports" : "the states of pods"})`);
     setText(this.share, trained);
     setText(this.badge, capital(visible(phase)) || "Ended");
     setAttribute(this.badge, "class", `badge ${phase === "training" ? "run" : phase && tone(capital(phase))}`);

@@ -164,14 +164,14 @@ def test_what_the_time_went_to_is_told_up_to_now(tell: Tell, world: ServedWorld)
     held = {"inUse": 0, "requestedSeconds": 1536 * 2**30 * 3600, "trainedSeconds": 2**30 * 3600}
     world.status({"usage": {**usage, "resources": {"memory": held}, "resourcesSince": long_ago}})
     described = tell("describe", "mnist").out
-    assert re.search(r"Time: +80% trained: training 4m, lost 60s, as reports tell", described)
+    assert re.search(r"Time: +training 80% of the time: training 4m, lost 60s \(from progress reports\)", described)
     assert re.search(r"Resources: +memory 1,536 GiB h \(1 trained\)", described)
     assert "80%" in tell("get", "-o", "wide").out
     world.status({"usage": {"phase": "stalled"}})
-    assert re.search(r"Time: +[0-9]% trained: training 4m, stalled", tell("describe", "mnist").out)
+    assert re.search(r"Time: +training [0-9]% of the time: training 4m, stalled", tell("describe", "mnist").out)
     for seconds, is_told in ((9, False), (10, True)):
         world.status({"usage": {"phase": "", "seconds": {"training": 0, "stalled": 0, "lost": 0, "starting": seconds}}})
-        assert ("% trained" in tell("describe", "mnist").out) is is_told
+        assert ("% of the time" in tell("describe", "mnist").out) is is_told
 
 
 def test_one_job_as_json_is_the_object_and_several_are_a_list(tell: Tell, world: ServedWorld) -> None:
