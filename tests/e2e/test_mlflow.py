@@ -95,7 +95,7 @@ def test_a_server_has_runs_that_succeeded_and_failed_and_shows_their_curves(serv
     done = train(tmp_path, server, "-o", "json", "--", "--rate", "0.1")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["outcome"] == "Succeeded"  # standard output has only the report
-    assert f"MLflow has it: {server}, experiment tfoperator" in done.stderr
+    assert f"recorded in MLflow: {server}, experiment tfoperator" in done.stderr
     assert train(tmp_path, server, "--name", "worse", "--", "--fail").returncode == 1
 
     found = {run["name"]: run for run in tracked(server)}

@@ -183,7 +183,7 @@ def _together(stage: Stage) -> None:
     stage.take("joint")
     assert stage.runs("joint", 1)["metadata"]["uid"] != other["metadata"]["uid"]
     stage.until("joint", "Running", restarts=1, jobRestarts=1, disruptions=1, jobDisruptions=1)
-    _tells(stage, "joint", "That is a disruption, and no failure.")
+    _tells(stage, "joint", "This counts as a disruption, not as a failure.")
     assert len(stage.messages("joint", "TFJobRestarting")) == 1
     stage.start("joint-over", "exit 3", replicas=2, restartScope="Job", backoffLimit=0)
     _fails(stage, "joint-over", "it has reached the specified backoff limit", jobDisruptions=0)
@@ -248,7 +248,7 @@ def _is_held_when_taken(stage: Stage, name: str) -> bool:
 
     def replaced() -> bool:
         conditions = {one["type"]: one["message"] for one in stage.status(name)["conditions"]}
-        if "it was taken from the job again and again, and is made again at" in conditions.get("Running", ""):
+        if "its pods were taken from the job repeatedly; the next pod is made at" in conditions.get("Running", ""):
             seen.append(conditions["Running"])
         new = stage.pod(name)
         return new is not None and new["metadata"]["uid"] != old and new.get("status", {}).get("phase") == "Running"

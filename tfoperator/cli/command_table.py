@@ -103,7 +103,7 @@ _LOCAL: Final[Mapping[str, Command]] = {
     "status": Command(
         "local",
         "status",
-        "Show whether a control plane is running, and its jobs. Exit code 1: no control plane is running.",
+        "Show whether a control plane is running, and its jobs. Exit code 1 if it is not running.",
     ),
 }
 

@@ -102,7 +102,7 @@ def checked(
     if bad:
         raise CliError("\n".join(["the manifest is not valid:", *bad]), consequence, exit_code=exit_code)
     if not has_tfjob:
-        raise CliError(f"{source}: no TFJob in there", consequence)
+        raise CliError(f"{source}: the file has no TFJob", consequence)
     return good
 
 
@@ -223,7 +223,7 @@ def _wrong_places(manifests: Sequence[Manifest], namespace: str) -> Iterator[str
             continue  # it is generated
         before = first.setdefault((resource.plural, where, str(name)), manifest)
         if before is not manifest:
-            yield f"{manifest.place('metadata.name')}: {title(manifest)} is there already, at {before.place()}"
+            yield f"{manifest.place('metadata.name')}: {title(manifest)} is defined already, at {before.place()}"
 
 
 def _obstacles(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -232,11 +232,14 @@ def _obstacles(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if policy.get("suspend"):
         yield (
             "spec.runPolicy.suspend",
-            "begin: it is suspended, and nobody here resumes it. Set it to false",
+            "begin: it is suspended, and a local run has no queue that resumes it. Set the field to false",
         )
     manager = policy.get("managedBy")
     if manager and manager != MANAGED_BY_OPERATOR:
-        yield "spec.runPolicy.managedBy", f"begin: it is left to {manager}, which is not here. Remove managedBy"
+        yield (
+            "spec.runPolicy.managedBy",
+            f"begin: it is managed by {manager}, which a local run does not have. Remove managedBy",
+        )
     replicas = [(replica or {}).get("replicas") for replica in (spec.get("tfReplicaSpecs") or {}).values()]
     if replicas and all(number == 0 for number in replicas):
-        yield "spec.tfReplicaSpecs", "end: it asks for no replica at all. Ask for one or more"
+        yield "spec.tfReplicaSpecs", "end: it has no replicas. Set replicas to 1 or more"

@@ -65,5 +65,5 @@ def single_values(option: str, given: Iterable[str] | None) -> dict[str, str]:
     """Return the values of `NAME=VALUE` arguments, each name once. Raises CliError."""
     found = pairs(option, given)
     if len(dict(found)) < len(found):
-        raise CliError(f"{option}: a parameter has one value, but one is given twice")
+        raise CliError(f"{option}: a parameter is given twice")
     return dict(found)

@@ -40,7 +40,7 @@ def _from_notebook(file: str) -> str:
     steps = f"python -m nbconvert --to script {shlex.quote(file)} && tfoperator run {script} --workers 2"
     if importlib.util.find_spec("nbconvert") is None:
         steps = f"pip install nbconvert && {steps}"
-    return f"Make a program of it: {steps}. Or call tfoperator.notebook.run_locally in it."
+    return f"To make a program from it: {steps}. Or call tfoperator.notebook.run_locally in it."
 
 
 def _interpreter(file: str) -> str:

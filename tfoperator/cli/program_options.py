@@ -196,7 +196,7 @@ def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOpti
     texts = (*job.env, *job.env.values(), job.checkpoints, job.log_dir)
     for word in (job.name, *job.command, *job.args, job.image, *texts):
         if word != in_utf8(word):
-            raise CliError(f"{word}: is not UTF-8, and a job can have nothing else", "Nothing was started.")
+            raise CliError(f"{word}: is not UTF-8; a job can have UTF-8 text only", "Nothing was started.")
     return job
 
 
@@ -208,7 +208,11 @@ def _refuse_for_manifests(words: Sequence[str], options: ProgramOptions) -> None
         hint = f"Run them one by one: tfoperator run {shlex.quote(programs[0])} --workers 2 [-- ITS ARGUMENTS]"
         raise CliError(f"{words[0]} and {programs[0]}: give either manifests or one program", hint)
     if given := options.given():
-        says = "a manifest says this itself" if len(given) == 1 else "a manifest says these itself"
+        says = (
+            "this option is for a program; a manifest has a field for it"
+            if len(given) == 1
+            else "these options are for a program; a manifest has fields for them"
+        )
         hint = "They are for a program: tfoperator run train.py --workers 2"
         raise CliError(f"{', '.join(given)}: {says}", hint)
 
@@ -232,7 +236,7 @@ def _stall_seconds(stall: str) -> int:
     """Return the progress deadline. Raises CliError for a deadline that no job may have, here or in a cluster."""
     seconds = math.ceil(timeout_seconds(stall, "--stall"))
     if seconds < LEAST_PROGRESS_DEADLINE:
-        raise CliError(f"--stall: {stall} is less than the {LEAST_PROGRESS_DEADLINE}s that a job may have at least")
+        raise CliError(f"--stall: {stall} must be {LEAST_PROGRESS_DEADLINE}s or more")
     return seconds
 
 
@@ -264,7 +268,7 @@ def _log_dir(options: ProgramOptions, pods: RuntimeOptions) -> str:
 def _need_this_machine(option: str, field: str, options: ProgramOptions, pods: RuntimeOptions) -> None:
     if options.emit_yaml or pods.in_containers:
         hint = f"Name a volume there: {field} of a manifest."
-        raise CliError(f"{option}: a folder of this machine is in no container and no cluster", hint)
+        raise CliError(f"{option}: containers and clusters can't see a folder of this machine", hint)
 
 
 def check_checkpoints(job: ProgramJob, options: ProgramOptions, namespace: str) -> None:
@@ -272,7 +276,7 @@ def check_checkpoints(job: ProgramJob, options: ProgramOptions, namespace: str) 
     folder = Path(job.checkpoints, namespace, job.name)
     if not job.checkpoints or options.resume or not folder.is_dir() or not any(folder.iterdir()):
         return
-    hint = "--resume goes on from them; else choose another --checkpoint or --name, or remove them."
+    hint = "To continue from them, use --resume. Otherwise choose another --checkpoint or --name, or remove them."
     raise CliError(f"{folder}: there are checkpoints of an earlier run of {job.name}", hint)
 
 
@@ -282,8 +286,8 @@ def _image(file: str, options: ProgramOptions, pods: RuntimeOptions) -> str:
     if options.emit_yaml:
         if sys.stdin.isatty():
             return str(typer.prompt(f"Image that holds {file}", err=True))
-        raise CliError("--emit-yaml: which image holds the program?", f"Give --image; it has to start {file}.")
+        raise CliError("--emit-yaml: the image of the program is missing", f"Give --image; it has to start {file}.")
     if pods.in_containers:
         hint = f"Build one that holds {file}, and give --image; --command says how it is started there."
-        raise CliError("--runtime docker: which image holds the program?", hint)
+        raise CliError("--runtime docker: the image of the program is missing", hint)
     return LOCAL_IMAGE

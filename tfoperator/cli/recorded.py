@@ -42,7 +42,7 @@ def find_run(word: str) -> KeptRun:
     """Return a run by its name, by `latest`, or by its directory. Raises CliError."""
     path = _directory(word)
     if not is_run(path):
-        raise CliError(f"{word}: there is no such run", "Which there are: tfoperator runs")
+        raise CliError(f"{word}: there is no such run", "To list the runs: tfoperator runs")
     _check_own(path)
     return read_run(path.parent / path.readlink() if path.is_symlink() else path)
 
@@ -69,11 +69,13 @@ def client_of(word: str, cluster: ClusterOptions, archive_dir: str | None = None
             raise CliError(f"{word}: no job of this run was created", f"Its log: {run.directory / LOG}")
         prefix = word.removesuffix(f"/{job}") if job else word.rstrip("/")
         if not job and len(namespaces) > 1:
-            raise CliError(f"{word}: this run has several jobs", f"Say which: {_choices(run, prefix, namespaces)}")
+            raise CliError(
+                f"{word}: this run has several jobs", f"Name one of them: {_choices(run, prefix, namespaces)}"
+            )
         job = job or next(iter(namespaces))
         if job not in namespaces:
             problem = f"{prefix}: this run has no job {job}"
-            raise CliError(problem, f"It has: {_choices(run, prefix, namespaces)}", exit_code=EXIT_FAILED)
+            raise CliError(problem, f"Its jobs: {_choices(run, prefix, namespaces)}", exit_code=EXIT_FAILED)
         with TFJobClient(run=recorded, namespace=namespaces[job]) as client:
             try:
                 yield client, job
@@ -96,7 +98,7 @@ def opened(run: KeptRun) -> Iterator[RecordedRun]:
     from tfoperator.local.run.recorded_run import RecordedRun
 
     logs = run.directory / "logs"
-    hint = f"Its logs: {logs}" if logs.is_dir() else f"What there is: {run.directory}"
+    hint = f"Its logs: {logs}" if logs.is_dir() else f"Its files are in {run.directory}"
     if run.state == UNREADABLE:
         raise CliError(f"{run.name}: its result can't be read", hint, exit_code=EXIT_FAILED)
     try:

@@ -33,7 +33,7 @@ _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 RUNS = Path(".tfoperator", "runs")
 """The parent of run directories, relative to the current directory."""
 
-_DIRECTORY_HINT = "A run keeps its logs; choose a directory for them with --logs-dir."
+_DIRECTORY_HINT = "Choose a directory for the run's logs with --logs-dir."
 
 
 def make_run_dir(wanted: Path | None, job: str) -> Path:

@@ -41,17 +41,17 @@ def timeout_seconds(text: str, option: str = "--timeout") -> float:
     try:
         seconds = parse_duration(text.lower())
     except ValueError:
-        message = f"{text!r} is no duration; write it like 90s, 10m or 1h30m"
+        message = f"{text!r} is not a duration; write it like 90s, 10m or 1h30m"
         raise typer.BadParameter(message, param_hint=option) from None
     if seconds <= 0:
-        raise typer.BadParameter("must be more than nothing", param_hint=option)
+        raise typer.BadParameter("must be more than 0", param_hint=option)
     return seconds
 
 
 def optional_deadline(wait: bool, timeout: str | None) -> Deadline:
     """Return the deadline of --wait and --timeout. Raises typer.BadParameter for a timeout of nothing."""
     if timeout and not wait:
-        raise typer.BadParameter("is for --wait, which is not given", param_hint="--timeout")
+        raise typer.BadParameter("needs --wait", param_hint="--timeout")
     return Deadline(timeout_seconds(timeout) if timeout else None)
 
 

@@ -238,7 +238,7 @@ class TFJobController:
     def _log_errors(self, key: str, requeue: Requeue) -> None:
         extra = {"job": key}
         if not requeue.retry:
-            logger.info("its namespace is being deleted: nothing more is done about it", extra=extra)
+            logger.info("its namespace is being deleted, so the operator does nothing more for it", extra=extra)
             return
         error = next(one for one in requeue.errors if not namespace_is_ending(one))
         self._metrics.sync_failed(type(error).__name__)

@@ -40,7 +40,7 @@ def test_a_server_that_is_down_a_cluster_without_the_crd_and_missing_rights(
     for cluster, words, advice in (
         ("down", "127.0.0.1", r".*Is the API server up\?.*"),
         ("no crd", "tfjobs.kubeflow.org is missing", install),
-        ("no rights", 'User "me" cannot do that', r".*Ask whoever runs the cluster.*"),
+        ("no rights", 'User "me" cannot do that', r".*Ask the administrators of the cluster.*"),
     ):
         said = run(*arguments, "--kubeconfig", str(clusters[cluster]), code=1)
         what, hint = said.err.splitlines()
@@ -57,4 +57,4 @@ def test_an_unknown_context_or_no_configuration_at_all(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert "no cluster is configured" in run("get", code=2).err
-    assert "Which runs are kept here: tfoperator runs" in run("report", "20260101-120000-mistyped", code=2).err
+    assert "To list the runs of this folder: tfoperator runs" in run("report", "20260101-120000-mistyped", code=2).err

@@ -76,7 +76,9 @@ def _convert(manifest: Manifest, *, strict: bool) -> tuple[dict[str, Any], bool]
     if not is_tfjob_kind(obj):
         return obj, True
     if older_version(obj) is None and obj.get("apiVersion") != TFJOBS.api_version:
-        raise ConversionError("apiVersion", f"{shown(obj.get('apiVersion'))} is no version of TFJob known here")
+        raise ConversionError(
+            "apiVersion", f"{shown(obj.get('apiVersion'))} is not a version of TFJob that this release knows"
+        )
     conversion = to_v1(obj)
     moved = move_policies(conversion.obj)
     plain = without_server_fields(moved.obj)

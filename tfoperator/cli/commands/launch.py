@@ -189,7 +189,7 @@ def _launcher(file: ComponentFile, wanted: str, component: Any, context: LaunchC
         by_name[wanted] = named_launcher(wanted)
     elif wanted and wanted not in by_name:
         raise ComponentError(
-            f"--launcher {wanted}: there are {', '.join(by_name)}; one of yours is package.module:Class"
+            f"--launcher {wanted}: there are {', '.join(by_name)}; your own launcher class is package.module:Class"
         )
     chosen = [by_name[wanted]] if wanted else list(by_name.values())
     # A file may have a config for each platform, so a config that is not used is no error.
@@ -224,14 +224,14 @@ def _run(launcher: BaseComponentLauncher, log: FragileStream) -> int:
     except WorkDirectoryError as error:
         raise CliError(str(error), "Nothing was launched.") from None
     except PermanentFailure as error:
-        raise CliError(str(error), "It failed for good: another try would not help.", exit_code=EXIT_FAILED) from None
+        raise CliError(str(error), "It failed, and a retry would not help.", exit_code=EXIT_FAILED) from None
     except RetryableFailure as error:
-        hint = f"Another try may help: the same command with --resume (its record is {launcher.work.path})."
+        hint = f"A retry may help: type the same command with --resume (its record is {launcher.work.path})."
         raise CliError(str(error), hint, exit_code=EXIT_RETRYABLE) from None
     except (LaunchCancelled, KeyboardInterrupt) as error:
         code = 128 + interruptions.signals[-1] if interruptions.signals else EXIT_INTERRUPTED
         if log.error is not None:
-            hint = "The same command with --resume goes on with it."
+            hint = "To continue it, type the same command with --resume."
             raise output_lost(
                 log.error, f": component {launcher.component.name} was cancelled", hint, exit_code=code
             ) from None

@@ -64,7 +64,7 @@ def up(
         note("a control plane is being stopped, waiting for its end")
         _await_end(running)
     if running is not None and running.alive:
-        note(f"a control plane is up already: {running.url} (pid {running.process.pid})")
+        note(f"a control plane is running already: {running.url} (pid {running.process.pid})")
         note(_where(running))
         _show_page(state)
         typer.echo(_export(state))
@@ -82,7 +82,7 @@ def up(
         # Replace this process: with one in between, Ctrl-C would reach both, and one would not wait for the other.
         os.execv(command[0], command)
     running = _started(state, command)
-    note(f"the control plane is up: {running.url} (pid {running.process.pid}); its log is {state.log}")
+    note(f"the control plane is running: {running.url} (pid {running.process.pid}); its log is {state.log}")
     note(_where(running))
     _show_page(state)
     typer.echo(_export(state))
@@ -107,7 +107,7 @@ def _started(state: StateDirectory, command: list[str]) -> DaemonState:
                 raise CliError(f"the control plane did not start:\n{_tail(state.log)}", exit_code=EXIT_FAILED)
             time.sleep(0.05)
         raise CliError(
-            f"the control plane was not up after {_START_SECONDS:.0f} s:\n{_tail(state.log)}", exit_code=EXIT_FAILED
+            f"the control plane was not ready after {_START_SECONDS:.0f} s:\n{_tail(state.log)}", exit_code=EXIT_FAILED
         )
     finally:
         found = state.read()
@@ -142,11 +142,11 @@ def down(
         if not _await_end(found):
             note(f"it has not stopped within {_STOP_SECONDS:.0f} s, killing it")
             signal_process(found.process, signal.SIGKILL)
-        note("the control plane is down")
+        note("the control plane has stopped")
     elif found is not None:
         note("the control plane had crashed")
     else:
-        note("no control plane was up")
+        note("no control plane was running")
     for name in kill_recorded(state.run / RECORDS):
         note(f"killed {name}, which was left behind")
     if found is not None and found.runtime is RuntimeName.DOCKER:
@@ -159,7 +159,7 @@ def status(
     output: ReportOutput = ReportFormat.TEXT,
     state_dir: _StateDir = None,
 ) -> None:
-    """Show whether a control plane is running, and its jobs. Exit code 1: no control plane is running."""
+    """Show whether a control plane is running, and its jobs. Exit code 1 if it is not running."""
     from tfoperator.local.daemon.state_directory import StateDirectory, default_state_directory
 
     state = StateDirectory(state_dir or default_state_directory())
@@ -230,9 +230,9 @@ def _jobs(kubeconfig: Path) -> list[dict[str, str]]:
 
 def _lines(report: dict[str, Any]) -> list[str]:
     if report["crashed"]:
-        return ["the control plane has crashed; clean up after it with: tfoperator local down"]
+        return ["the control plane has crashed; to clean up: tfoperator local down"]
     if not report["running"]:
-        return ["no control plane is up; start one with: tfoperator local up"]
+        return ["no control plane is running; to start it: tfoperator local up"]
     word = "being stopped" if report["stopping"] else "up"
     lines = [
         f"the control plane is {word}: {report['url']} (pid {report['pid']}, since {report['since']})",

@@ -69,7 +69,7 @@ def _of_files(files: list[str]) -> list[_Subject]:
         else:
             note(f"{manifest.place()}: skipped: {title(manifest)} is not a TFJob")
     if not manifests:
-        raise CliError(f"{', '.join(files)}: no TFJob in there")
+        raise CliError(f"{', '.join(files)}: the file has no TFJob")
     return [_job(manifest.obj, job_findings(manifest.obj, None, now), manifest.place()) for manifest in manifests]
 
 
@@ -107,8 +107,8 @@ def _print(subjects: list[_Subject]) -> None:
             say("  nothing changes")
     jobs = sum(subject.is_job for subject in subjects)
     actions = _actions(subjects)
-    need = "nothing has to be done first" if not actions else f"{actions} findings need a hand before"
-    note(f"{jobs} TFJobs looked at: {need}. What each step is: docs/migrate.md")
+    need = "nothing has to be done first" if not actions else f"{actions} findings need an action of yours first"
+    note(f"{jobs} TFJobs were checked: {need}. docs/migrate.md explains each step")
 
 
 def _report(subjects: list[_Subject]) -> dict[str, Any]:

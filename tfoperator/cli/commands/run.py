@@ -150,16 +150,16 @@ def _track(tracking: MlflowTracking, result: RunResult, records: RunRecords) -> 
 
     try:
         tracking.write(result, records)
-        note(f"MLflow has it: {tracking.place}, experiment {tracking.experiment}")
+        note(f"recorded in MLflow: {tracking.place}, experiment {tracking.experiment}")
     except TrackingError as error:  # the job has ended, and its result matters more
-        note(f"warning: not all of the run could be tracked: {error}")
+        note(f"warning: a part of the run could not be recorded: {error}")
 
 
 def _check_work_dir(pods: RuntimeOptions) -> None:
     if pods.work_dir is None:
         return
     if pods.in_containers:
-        raise CliError("--workdir is for processes", "A container starts where its image or its workingDir says.")
+        raise CliError("--workdir is for processes", "A container starts in the workingDir of its manifest or image.")
     if not pods.work_dir.is_dir():
         raise CliError(f"--workdir: {pods.work_dir}: is no directory")
 
@@ -193,7 +193,7 @@ def _load(files: list[str]) -> list[Manifest]:
             continue
         kinds = ", ".join(sorted(kind for _, kind in KNOWN))
         what = f"{manifest.obj.get('kind')} ({manifest.obj.get('apiVersion')})"
-        note(f"{manifest.place()}: warning: {what} is left out: locally there are {kinds}")
+        note(f"{manifest.place()}: warning: {what} is left out: a local run has {kinds} only")
     return usable
 
 
@@ -214,7 +214,7 @@ def _print_json(result: RunResult, run_dir: Path) -> CliError | None:
     kept = run_dir / "result.json"
     return CliError(
         f"can't write the result to standard output ({stream.error.strerror}): the run ended as {result.outcome}",
-        f"The result is in {kept}." if kept.exists() else f"What there is of it is in {run_dir}.",
+        f"The result is in {kept}." if kept.exists() else f"A part of it is in {run_dir}.",
         exit_code=EXIT_FAILED,
     )
 
@@ -227,7 +227,7 @@ def _stay(page: LastingPage, run_dir: Path) -> None:
             note("This run has ended. Its page stays until Ctrl-C.")
             until.wait()
     except (OSError, ValueError) as error:
-        note(f"warning: the page can't show the run any more: {error}")
+        note(f"warning: the page can no longer show the run: {error}")
     finally:
         page.close()
 
@@ -271,7 +271,7 @@ def _execute(
             except RuntimeUnavailable as error:
                 raise CliError(str(error), "Nothing was started.") from None
             except ApiError as error:
-                raise CliError(f"the manifest was refused: {error}", "What had been started was stopped.") from None
+                raise CliError(f"the manifest was refused: {error}", "All started jobs were stopped.") from None
             except ControlPlaneFailed as error:
                 raise CliError(f"the operator failed: {error}", f"Its log is {log}.", exit_code=EXIT_FAILED) from None
             finally:
@@ -296,5 +296,5 @@ def _execute(
         raise unwritten
     if stream.error is not None:
         stopped = ": the job was stopped" if result.outcome is RunOutcome.INTERRUPTED else ""
-        raise output_lost(stream.error, stopped, f"What it had to say is in {run_dir}.")
+        raise output_lost(stream.error, stopped, f"Its logs are in {run_dir}.")
     return result.exit_code

@@ -39,7 +39,7 @@ def runs(
         if count > limit:
             note(f"and {count - limit} older ones: --limit {count}")
     else:
-        note("Nothing was run here yet: tfoperator run FILE")
+        note("No runs in this folder yet. To run a job: tfoperator run FILE")
 
 
 def compare(

@@ -30,19 +30,20 @@ def explained(error: Exception) -> CliError | None:
         case ManifestError():
             return CliError(str(error))
         case ConfigError():
-            here = (
-                'tfoperator run FILE, or eval "$(tfoperator local up)" first. Which runs are kept here: tfoperator runs'
-            )
-            hint = f"Set KUBECONFIG or --kubeconfig, or try it here without a cluster: {here}"
+            here = 'tfoperator run FILE, or eval "$(tfoperator local up)" first'
+            runs = "To list the runs of this folder: tfoperator runs"
+            hint = f"Set KUBECONFIG or --kubeconfig, or try it here without a cluster: {here}. {runs}"
             return CliError(str(error), hint)
         case TransportError():
             return CliError(str(error), "Is the API server up? Try: kubectl version", exit_code=EXIT_FAILED)
         case UnauthorizedError() | ForbiddenError():
-            return CliError(str(error), "Ask whoever runs the cluster for access.", exit_code=EXIT_FAILED)
+            return CliError(str(error), "Ask the administrators of the cluster for access.", exit_code=EXIT_FAILED)
         case KubeError():
             return CliError(str(error), exit_code=EXIT_FAILED)
         case FileNotFoundError() if not _is_somewhere():
-            return CliError("the current directory is not there any more", 'Go to one that is: cd "$HOME"')
+            return CliError(
+                "the current directory does not exist any more", 'Change to a folder that exists: cd "$HOME"'
+            )
         case OSError() if error.filename is not None:
             return CliError(f"{os.fsdecode(error.filename)}: {error.strerror}", exit_code=EXIT_FAILED)
         case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -71,14 +72,14 @@ def _about_a_job(error: Exception) -> CliError | None:
         case sdk.JobFailed():
             hint = f"See why: {_command('describe', error)}, {_command('logs', error)} --all-replicas"
         case sdk.JobElsewhere():
-            hint = "Ask there: the same command, with --kubeconfig or --context for that cluster."
+            hint = "Type the same command with --kubeconfig or --context for that cluster."
         case sdk.JobQueued():
             return CliError(str(error), _queue_hint(error), exit_code=EXIT_FAILED)
         case sdk.JobNotFound() if error.archived:
             logs = _command("logs", error)
             hint = f"Read them: {logs} --replica {error.archived[0]}, or {logs} --all-replicas"
         case sdk.JobNotFound():
-            hint = f"Those that exist: tfoperator get -n {error.namespace}"
+            hint = f"To list the jobs: tfoperator get -n {error.namespace}"
         case sdk.JobAlreadyExists():
             hint = f"Choose another name, or delete it first: {_command('delete', error)}"
         case sdk.TFJobError():
@@ -96,7 +97,7 @@ def _queue_hint(error: JobQueued) -> str:
     """Return how to get the requested effect through Kueue."""
     queue, in_namespace = error.queue, f"-n {error.namespace}"
     if error.active and queue.state is not QueueState.INACTIVE and queue.workload:
-        return f"Kueue runs it when there is room. See what it waits for: {_command('describe', error)}"
+        return f"Kueue runs it when there is room. To see why it waits: {_command('describe', error)}"
     label = f"{JOB_UID_LABEL}={error.job.metadata.uid}"
     # Kubernetes has another Workload kind, in another group.
     kind = "workloads.kueue.x-k8s.io"

@@ -83,13 +83,13 @@ def _elsewhere(job: TFJob, queue: JobQueue) -> str:
         for kind, counts in job.status.replica_statuses.items()
     ]
     where = f"on cluster {queue.cluster}" if queue.cluster else "on another cluster, or on none yet"
-    return f"{where}, as MultiKueue tells: {'; '.join(counts) or 'nothing yet'}"
+    return f"{where}, from MultiKueue: {'; '.join(counts) or 'nothing yet'}"
 
 
 def _no_conditions(queue: JobQueue | None) -> str:
     if queue is None or not queue.multikueue:
         return "none: is the operator running?"
-    return "none: MultiKueue is in charge of the job, and tells here what becomes of it on the cluster that it chooses"
+    return "none: MultiKueue manages the job, and copies its state from the cluster that it has chosen"
 
 
 def _facts(job: TFJob, pods: Sequence[Pod], now: datetime, queue: JobQueue | None) -> Iterator[tuple[str, str]]:

@@ -104,7 +104,7 @@ def result_lines(result: PipelineResult) -> Iterator[str]:
     """Yield the summary at the end of a run."""
     done = sum(view.state.done for view in result.steps.values())
     cached = sum(view.state == "cached" for view in result.steps.values())
-    used = f", {cached} of them used again" if cached else ""
+    used = f", {cached} of them from the cache" if cached else ""
     yield f"run {result.run_id} of {result.pipeline}: {result.state}, {done} of {len(result.steps)} steps done{used}"
     for name, view in result.steps.items():
         if not view.state.done and view.message:

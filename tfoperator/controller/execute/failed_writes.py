@@ -126,12 +126,11 @@ def _late(resource: Resource, meta: ObjectMeta, due: datetime, now: datetime) ->
     why = "a finalizer keeps it" if meta.finalizers else "its node may be lost"
     return (
         f"{resource.kind} {meta.key} is in the way: it is being deleted and should have gone at {timestamp(due)}, but "
-        f"{why}. The job's own is created once it is gone"
+        f"{why}. The job's own object is created when it is gone"
     )
 
 
 def _in_the_way(wanted: Create, resource: Resource, meta: ObjectMeta, why: str) -> Applied:
-    message = (
-        f"{resource.kind} {meta.key} is in the way: it {why}. Delete it; the job's own is created once the name is free"
-    )
+    step = "Delete it; the job's own object is created when the name is free"
+    message = f"{resource.kind} {meta.key} is in the way: it {why}. {step}"
     return Applied(wanted, Result.FOREIGN, message=message)

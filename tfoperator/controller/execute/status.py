@@ -57,7 +57,7 @@ class StatusWriter:
             if isinstance(error, InvalidError):
                 # The job violates rules that are newer than the job. The status can't report that.
                 said = error.status.message
-                message = f"The API server refuses to record anything about this job until it is mended: {said}"
+                message = f"The API server refuses each status of this job until its spec is corrected: {said}"
                 self._events.warn_once(job, JobReason.STATUS_REFUSED, message, about="status")
             outcome.errors.append(error)
             return False

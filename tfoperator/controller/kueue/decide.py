@@ -146,7 +146,7 @@ def _with_workload(facts: Facts, workload: Workload, now: datetime, *, occupied:
     try:
         sets = pod_sets(job, facts.default_ps_image)
     except _UNREADABLE as error:
-        return Decision(closed_gate("Unusable", f"no quota can be asked for: {error}"), gone)
+        return Decision(closed_gate("Unusable", f"the operator can't ask for quota: {error}"), gone)
     return _with_pod_sets(facts, workload, sets, now, occupied=occupied, gone=gone)
 
 
@@ -165,7 +165,10 @@ def _with_pod_sets(
         return Decision(closed_gate(_FLAVOR_UNKNOWN, f"ResourceFlavor {asks} is not known"))
     if not asks:
         if workload.is_true("QuotaReserved") or workload.is_true("Finished"):
-            return Decision(closed_gate("JobChanged", "the job was changed; it is queued anew without its pods"), gone)
+            return Decision(
+                closed_gate("JobChanged", "the job was changed; its pods are deleted, and it waits in the queue again"),
+                gone,
+            )
         # Ended replicas of the old sets are not part of the new sets: first the status stops counting them.
         status = NextStatus(workload, now)
         status.reclaim({}, reserved=False)
@@ -175,7 +178,8 @@ def _with_pod_sets(
         writes = () if occupied else unfinalized(workload)
         return Decision(closed_gate("WorkloadFinished", workload.condition("Finished").message), writes)
     if workload.is_true("QuotaReserved") and _run_again(facts, workload):
-        why = "replicas start again that had ended and given their quota back; the job is queued anew without its pods"
+        again = "the job's pods are deleted, and it waits in the queue again"
+        why = f"replicas start again whose quota was given back; {again}"
         return Decision(closed_gate("QuotaGivenBack", why), gone)
     driven = _driven(facts, workload, occupied=occupied, now=now)
     if is_to_be_compared(workload):
@@ -187,14 +191,16 @@ def _with_pod_sets(
 def _asked(facts: Facts, occupied: bool) -> Decision:
     """Return what to do about a job without a Workload."""
     if occupied:
-        return Decision(closed_gate("NoWorkload", "it is asked for when the pods that ran without quota are gone"))
+        return Decision(
+            closed_gate("NoWorkload", "the operator asks for quota when the pods that ran without quota are gone")
+        )
     try:
         sets = pod_sets(facts.job, facts.default_ps_image)
     except _UNREADABLE as error:
-        return Decision(closed_gate("Unusable", f"no quota can be asked for: {error}"))
+        return Decision(closed_gate("Unusable", f"the operator can't ask for quota: {error}"))
     body = workload_body(facts.job, sets)
     create = Write(Verb.CREATE, body["metadata"]["name"], body, prices=True)
-    return Decision(closed_gate("NoWorkload", "quota is being asked for"), (create,))
+    return Decision(closed_gate("NoWorkload", "the operator asks for quota"), (create,))
 
 
 def occupies(pod: Pod) -> bool:

@@ -98,7 +98,7 @@ class KueueInformers(msgspec.Struct, frozen=True):
 _UNTIL_COMPLETE = 5.0
 """Seconds until a job is looked at again while the caches of Kueue's objects are not complete."""
 
-_NO_ANSWER = QueueGate("NoAnswer", "Kueue does not answer; quota is asked for when it does")
+_NO_ANSWER = QueueGate("NoAnswer", "Kueue does not answer; the operator asks for quota when it answers")
 
 
 class _NoSuchClass(Exception):
@@ -200,7 +200,7 @@ class QueueKeeper:
         if facts.workload is not None or not decision.writes:
             return None
         if error is not None and not is_outage(error):
-            return closed_gate("Refused", f"quota can't be asked for: {error}")
+            return closed_gate("Refused", f"the operator can't ask for quota: {error}")
         return _NO_ANSWER if self._outage.is_shown(facts.job) else None
 
     def _note(self, job: TFJob, error: KubeError) -> None:

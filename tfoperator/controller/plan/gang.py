@@ -63,7 +63,9 @@ def with_gang(facts: Facts, scheduler: GangScheduler) -> Facts:
 def _gang(facts: Facts, scheduler: GangScheduler, manifests: ReplicaManifests) -> Gang:
     job, groups, current = facts.job, facts.groups, facts.observed.pod_group
     if _is_leaving(current, groups, scheduler):
-        waits: str | None = f"PodGroup {job.metadata.name} is being deleted, and made anew when it is gone"
+        waits: str | None = (
+            f"PodGroup {job.metadata.name} is being deleted; the operator makes it again when it is gone"
+        )
         return Gang(scheduler, manifests, None, may_create=False, waits=waits, is_stuck=False)
     policy = job.spec.policy.scheduling_policy or SchedulingPolicy()
     refused = facts.options.scheduling.problems(
@@ -232,7 +234,7 @@ def not_scheduled(
     gang = _called(wanted)
     if wanted.min_member > len(replicas):
         # Kubernetes' own scheduler does not even look at such pods.
-        return f"{gang} can't come together: the job has only {len(replicas)} replicas (schedulingPolicy.minAvailable)"
+        return f"{gang} can never start: the job has only {len(replicas)} replicas (schedulingPolicy.minAvailable)"
     refusals = [message for replica in replicas if (message := _refusal(replica)) is not None]
     if not refusals:
         return ""

@@ -389,7 +389,9 @@ def _reason(
     group: ReplicaGroup, replica: Replica, refusal: Reason | None, before: Reason | None, now: datetime
 ) -> Reason | None:
     if replica.held_until is not None:
-        again = f"it was taken from the job again and again, and is made again at {replica.held_until:%H:%M:%S} UTC"
+        again = (
+            f"its pods were taken from the job repeatedly; the next pod is made at {replica.held_until:%H:%M:%S} UTC"
+        )
         return Reason(ReasonKind.OTHER, again)
     without = replica.state in STATES_WITHOUT_POD
     if without and refusal is not None:

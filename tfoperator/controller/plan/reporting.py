@@ -219,7 +219,8 @@ def report_stall(facts: Facts) -> Iterator[Want]:
             message = f"TFJob {name} makes progress."
             yield SetCondition(ConditionType.STALLED, "False", JobReason.PROGRESS_RESUMED, message, if_there=True)
         case StallState.NOT_RUNNING:
-            message = f"Not everything that TFJob {name} needs runs; its time without progress starts anew then."
+            again = "its time without progress begins again when all of them run"
+            message = f"TFJob {name} has replicas that don't run; {again}."
             yield SetCondition(ConditionType.STALLED, "False", JobReason.NOT_RUNNING, message, if_there=True)
         case StallState.NOT_WATCHED:
             yield RemoveCondition(ConditionType.STALLED)
@@ -276,7 +277,7 @@ def _restarts(facts: Facts) -> Iterator[Want]:
     if restart.causes:
         causes = ", ".join(restart.causes[:_MAX_LOSSES])
         more = f" and {len(restart.causes) - _MAX_LOSSES} more" if len(restart.causes) > _MAX_LOSSES else ""
-        taken = " That is a disruption, and no failure." if restart.is_disruption else ""
+        taken = " This counts as a disruption, not as a failure." if restart.is_disruption else ""
         message = f"job {name} is restarting all its replicas because of {causes}{more}.{taken}"
         yield SetCondition(ConditionType.RESTARTING, "True", JobReason.RESTARTING, message)
         yield event(JobReason.RESTARTING, message)

@@ -168,8 +168,8 @@ def report_edits(facts: Facts) -> Iterator[Want]:
     if types:
         yield event(
             JobReason.TEMPLATE_CHANGED,
-            f"The pods of {', '.join(types)} are to be made otherwise, from another template for example. Pods that "
-            "exist stay as they were until they are made again; to replace all, suspend the job and resume it.",
+            f"The spec of the pods of {', '.join(types)} has changed. Existing pods stay as they are until they are "
+            "restarted; to replace all pods, suspend the job and resume it.",
         )
 
 

@@ -258,7 +258,7 @@ def _stalled(facts: Facts, clock: _Clock, what: str, behind: tuple[str, ...], *,
 
 
 def _unknown(job: TFJob, why: str) -> str:
-    return f"Whether TFJob {job.metadata.key} makes progress can't be told: {why}."
+    return f"Whether TFJob {job.metadata.key} makes progress is unknown: {why}."
 
 
 def _time(moment: datetime) -> str:

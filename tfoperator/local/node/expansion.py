@@ -179,7 +179,10 @@ def resource_value(pod: LocalPod, container: Container, reference: ResourceRef, 
     """
     kind, _, resource = reference.resource.partition(".")
     if kind not in ("limits", "requests") or not (resource in _RESOURCES or resource.startswith("hugepages-")):
-        raise ValueError(f"resourceFieldRef {reference.resource!r}: there are limits and requests of {_listed()}")
+        raise ValueError(
+            f"resourceFieldRef.resource is {reference.resource!r}, but must be limits.NAME or requests.NAME, with NAME "
+            f"{_listed()}"
+        )
     chosen = container
     if reference.container_name not in ("", container.name):
         named = [container for container in _containers(pod) if container.name == reference.container_name]

@@ -64,7 +64,9 @@ def _source(component: BaseComponent, name: str, channel: Channel, placed: Calla
         return Value("first", tuple([_source(component, name, one, placed) for one in channel.choices]))
     if channel.producer is None:
         if not channel.artifacts:
-            raise ComponentError(f"{component.id}: nothing comes by its input {name!r}: a channel needs a uri")
+            raise ComponentError(
+                f"{component.id}: its input {name!r} has no source: connect it to an output, or give its channel a uri"
+            )
         return FromOutside(channel.type_name, channel.artifacts)
     source: Value = placed(Value(OUTPUT, (channel.producer, channel.output)))
     return source

@@ -96,7 +96,11 @@ def test_other_documents_pass_through_unchanged_and_json_holds_one_object_or_a_l
     [
         (OLD, "a: [1\n", ":2:1: is not valid YAML: "),
         ("MASTER", "EVAL", ":8: error: spec.replicaSpecs[0].tfReplicaType: must be one of MASTER, PS, WORKER"),
-        ("v1alpha1", "v9", ':2: error: apiVersion: "kubeflow.org/v9" is no version of TFJob known here'),
+        (
+            "v1alpha1",
+            "v9",
+            ':2: error: apiVersion: "kubeflow.org/v9" is not a version of TFJob that this release knows',
+        ),
     ],
 )
 def test_bad_input_ends_with_2_and_prints_nothing(

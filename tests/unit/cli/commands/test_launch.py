@@ -119,7 +119,7 @@ def test_a_dry_run_shows_the_launch_and_leaves_and_runs_nothing(
         (CONTAINER, ["--launcher", "in-process"], "no launcher here accepts"),
         ({"class": SAYS}, ["--launcher", "docker"], "no launcher here accepts"),
         ({"container": {"image": "i"}}, ["--input", "a"], "write it like name=value"),
-        ({"container": {"image": "i"}, "parameters": ["a"]}, ["--param", "a=1", "--param", "a=2"], "one value"),
+        ({"container": {"image": "i"}, "parameters": ["a"]}, ["--param", "a=1", "--param", "a=2"], "is given twice"),
         ({"nonsense": 1}, [], "nonsense"),
         ({"container": {"image": "i"}}, ["--launcher", "kubernetes", "--kubeconfig", "gone"], "no cluster is known"),
         ({"class": SAYS}, ["--launcher", "slurm"], "there are in-process, docker"),

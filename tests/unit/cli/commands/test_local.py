@@ -29,7 +29,7 @@ def test_without_a_control_plane_it_is_said_how_to_start_one(tmp_path: Path, run
     assert "tfoperator local up" in run("local", "status", *where, code=1).out
     said = run("local", "status", "-o", "json", *where, code=1)
     assert json.loads(said.out) == {"running": False, "stopping": False, "crashed": False, "jobs": []}
-    assert "no control plane was up" in run("local", "down", *where, code=0).err, "which is no mistake"
+    assert "no control plane was running" in run("local", "down", *where, code=0).err, "which is no mistake"
     assert "65535" in run("local", "up", "--port", "65536", *where, code=2).err
     bare = run("local", code=2)
     assert "status" in bare.out + bare.err

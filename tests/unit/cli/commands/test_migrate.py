@@ -22,7 +22,7 @@ def test_manifests_are_judged_without_a_cluster(run: Run) -> None:
 def test_the_exit_code_says_that_something_needs_a_hand_or_that_there_is_no_tfjob(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n")
-    assert "no TFJob in there" in run("migrate", str(file), code=2).err
+    assert "the file has no TFJob" in run("migrate", str(file), code=2).err
     file.write_text(tfjob("Mnist", Worker=replica("true")))
     report = json.loads(run("migrate", str(file), "-o", "json", code=1).out)
     assert report["actions"] == 1
@@ -40,7 +40,7 @@ def test_a_job_with_a_generated_name_counts_and_other_kinds_of_the_group_are_ski
     said = run("migrate", str(file), code=0)
     assert f"{file}:1: TFJob nightly-*" in said.out
     assert f"{file}:3: skipped: Experiment e is not a TFJob" in said.err
-    assert "1 TFJobs looked at" in said.err
+    assert "1 TFJobs were checked" in said.err
     report = json.loads(run("migrate", str(file), "-o", "json", code=0).out)
     assert [job["name"] for job in report["jobs"]] == [""]
     assert report["cluster"] == []

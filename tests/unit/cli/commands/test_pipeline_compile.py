@@ -128,7 +128,7 @@ def test_exit_codes_of_a_step_tell_an_orchestrator_whether_to_repeat_it(run: Run
         (["--encoded-param=text=%%"], "--encoded-param text: its value is not base64 of UTF-8"),
         (["--encoded-param=text=/w=="], "not base64 of UTF-8"),
         (["--encoded-param==YQ=="], "write it like name=value"),
-        (["--encoded-param=text=YQ=="] * 2, "a parameter has one value, but one is given twice"),
+        (["--encoded-param=text=YQ=="] * 2, "a parameter is given twice"),
     ],
 )
 def test_a_step_of_another_pipeline_or_with_broken_values_is_not_launched(

@@ -40,7 +40,7 @@ def test_a_duration_may_be_in_capitals_and_what_is_none_or_nothing_is_refused_an
         with pytest.raises(typer.BadParameter):
             timeout_seconds(text)
     said = run("run", "--timeout", "5x", "job.yaml", code=2)
-    assert "--timeout: '5x' is no duration" in " ".join(said.err.split())
+    assert "--timeout: '5x' is not a duration" in " ".join(said.err.split())
 
 
 def test_every_problem_is_told_with_its_place_and_warnings_stop_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,7 +78,7 @@ def test_every_run_gets_a_directory_and_latest_points_to_the_last_unless_there_i
         ({"tfReplicaSpecs": {"Worker": replica("true", replicas=-1)}}, "spec.tfReplicaSpecs[Worker].replicas"),
         ({"runPolicy": {"suspend": True}}, "spec.runPolicy.suspend: TFJob one would never begin: it is suspended"),
         ({"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}, "spec.runPolicy.managedBy: TFJob one would never"),
-        ({"tfReplicaSpecs": {"Worker": replica("true", replicas=0)}}, "TFJob one would never end: it asks for no"),
+        ({"tfReplicaSpecs": {"Worker": replica("true", replicas=0)}}, "TFJob one would never end: it has no replicas"),
     ],
 )
 def test_a_job_that_nobody_would_bring_to_its_end_is_refused_before_anything_is_started(
@@ -97,8 +97,8 @@ def test_two_objects_of_one_name_are_refused_before_anything_is_started(folder: 
     job = tfjob("one", Worker=replica("true"))
     settings = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one", "namespace": "default"}}'
     said = run("run", write(f"{settings}\n---\n{job}\n---\n{job}\n---\n{settings}"), code=2)
-    assert "job.yaml:5: TFJob one is there already, at job.yaml:3" in said.err
-    assert "job.yaml:7: ConfigMap one is there already, at job.yaml:1" in said.err
+    assert "job.yaml:5: TFJob one is defined already, at job.yaml:3" in said.err
+    assert "job.yaml:7: ConfigMap one is defined already, at job.yaml:1" in said.err
     assert not (folder / ".tfoperator").exists()
     # Names that do not meet, and a job of this operator, are no mistake.
     job = json.loads(job)
@@ -210,7 +210,7 @@ def test_from_a_directory_that_was_removed_nothing_is_run(folder: Path, run: Run
         said = run("run", str(folder / file), code=2)
     finally:
         os.chdir(folder)
-    assert "the current directory is not there any more" in said.err
+    assert "the current directory does not exist any more" in said.err
 
 
 def test_it_is_said_where_processes_start_of_files_that_lie_elsewhere_and_not_of_pipes(
@@ -226,7 +226,7 @@ def test_it_is_said_where_processes_start_of_files_that_lie_elsewhere_and_not_of
 
 
 @pytest.mark.parametrize(
-    ("kept", "hint"), [(True, "The result is in run/result.json."), (False, "What there is of it is in run.")]
+    ("kept", "hint"), [(True, "The result is in run/result.json."), (False, "A part of it is in run.")]
 )
 def test_a_result_is_printed_or_if_it_finds_no_room_it_is_told_where_it_is(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kept: bool, hint: str

@@ -99,13 +99,13 @@ def test_commands_on_an_ended_run_need_no_cluster(folder: Path, run: Run) -> Non
     [
         (["report", "./no/run"], "no such run"),
         (["runs", "compare", "latest", ".."], "no such run"),
-        (["describe", "latest"], "this run has several jobs\nSay which: latest/two, latest/one\n"),
-        (["get", "latest/q"], "latest: this run has no job q\nIt has: latest/two, latest/one\n"),
-        (["logs", "latest/one", "-r", "worker-5"], "What became of them: tfoperator describe latest/one\n"),
+        (["describe", "latest"], "this run has several jobs\nName one of them: latest/two, latest/one\n"),
+        (["get", "latest/q"], "latest: this run has no job q\nIts jobs: latest/two, latest/one\n"),
+        (["logs", "latest/one", "-r", "worker-5"], "To see what happened to them: tfoperator describe latest/one\n"),
         (["logs", "latest/one", "-c", "bla"], "worker-0 has no container bla; it has tensorflow\n"),
         (
             ["stacks", "latest/one"],
-            "this run is over, and can't be asked for stacks\nAs long as its program runs: py-spy",
+            "this run is over, so this command can't read its stacks\nwhile its program runs, type py-spy",
         ),
         (["logs", "mnist"], "/nowhere"),
         (["logs", "latest", "-n", "default"], "/nowhere"),
@@ -141,7 +141,9 @@ def test_runs_that_are_not_whole(folder: Path, run: Run) -> None:
     assert str(going) in [one["runDirectory"] for one in json.loads(run("runs", "-o", "json", code=0).out)]
     (going / "records.json").unlink()
     shutil.rmtree(going / "logs")
-    assert run("report", going.name, code=1).err.endswith(f"no records of this run were kept\nWhat there is: {going}\n")
+    assert run("report", going.name, code=1).err.endswith(
+        f"no records of this run were kept\nIts files are in {going}\n"
+    )
 
 
 def as_it_ran(going: Path) -> None:

@@ -130,7 +130,10 @@ def test_a_job_whose_workload_is_refused_by_a_rule_says_why() -> None:
     world.play_all(Step(0, Act.CREATE))
     admitted = world.condition("Admitted")
     assert (admitted["reason"], admitted["status"]) == ("Refused", "False")
-    assert "quota can't be asked for: admission webhook denied the request: no cohort for you" in admitted["message"]
+    assert (
+        "the operator can't ask for quota: admission webhook denied the request: no cohort for you"
+        in admitted["message"]
+    )
 
 
 def test_a_new_leader_that_can_not_read_the_workload_takes_no_pod_and_makes_none() -> None:

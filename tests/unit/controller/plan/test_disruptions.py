@@ -244,7 +244,7 @@ def test_one_joint_restart_is_one_disruption_and_one_event(lost: Pod | None) -> 
     assert seen.status.replica_statuses["Worker"].restart_counts == {}
     assert seen.write_status_first
     assert [event.reason for event in seen.events].count("TFJobRestarting") == 1
-    assert seen.condition(C.RESTARTING).message.endswith("That is a disruption, and no failure.")
+    assert seen.condition(C.RESTARTING).message.endswith("This counts as a disruption, not as a failure.")
     gone = planned(with_status(job, seen.status), now=after(3))
     assert numbers(gone) == (1, 1)
     noted = {"training.kubeflow.org/job-restarts": "1", "training.kubeflow.org/job-disruptions": "1"}
@@ -349,7 +349,7 @@ def test_a_pod_that_is_refused_again_and_again_waits_with_its_log() -> None:
         waits.append(now - began)
     assert waits == [0, 1, 2, 4, 8]
     waiting = planned(job, OTHER, make_pod("Worker-1", "Failed", reason="OutOfcpu", restarts_before=5), now=after(now))
-    assert "Worker-1 waits: it was taken from the job again and again, and is made again at 12:00:" in (
+    assert "Worker-1 waits: its pods were taken from the job repeatedly; the next pod is made at 12:00:" in (
         waiting.condition(C.RUNNING).message
     )
 

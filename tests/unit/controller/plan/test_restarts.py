@@ -277,7 +277,8 @@ def test_one_lost_replica_restarts_all_and_counts_once(policy: str) -> None:
     restarting = seen.condition(C.RESTARTING)
     lost_one = "Worker-1 (evicted by the kubelet of its node: Evicted)"
     assert restarting.message == (
-        f"job mnist is restarting all its replicas because of {lost_one}. That is a disruption, and no failure."
+        f"job mnist is restarting all its replicas because of {lost_one}. "
+        "This counts as a disruption, not as a failure."
     )
     assert [event.message for event in seen.events if event.reason == "TFJobRestarting"] == [restarting.message]
     assert "all replicas start again when the last old pod is gone" in seen.condition(C.RUNNING).message

@@ -100,7 +100,7 @@ def test_a_variable_has_a_limit_or_request_in_units_of_the_divisor_as_with_the_k
         ({"secretKeyRef": {"name": "keys", "key": "K"}}, ContainerConfigError, "Secret 'keys' has no key 'K'"),
         ({"fieldRef": {"fieldPath": "spec.nonsense"}}, LaunchError, "spec.nonsense"),
         ({"resourceFieldRef": {"resource": "limits.nvidia.com/gpu"}}, LaunchError, "env V of .* 'tensorflow'.*ephem"),
-        ({"resourceFieldRef": {"resource": "cpu"}}, LaunchError, "there are limits and requests of cpu"),
+        ({"resourceFieldRef": {"resource": "cpu"}}, LaunchError, "must be limits.NAME or requests.NAME, with NAME cpu"),
         ({"resourceFieldRef": {"resource": "limits.cpu", "containerName": "x"}}, LaunchError, "no container 'x'"),
         ({"resourceFieldRef": {"resource": "limits.cpu", "divisor": "a"}}, LaunchError, "must be a quantity"),
         ({"fileKeyRef": {"path": "p"}}, LaunchError, "this kind of valueFrom is not available locally"),

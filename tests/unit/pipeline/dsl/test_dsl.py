@@ -60,7 +60,7 @@ def circle() -> list[BaseComponent]:
         (lambda: graph(add("../up")), "no name"),
         (lambda: graph(add("default")), "default"),
         (lambda: graph(add("b", left=add("a").outputs.total)), "comes from a, which is not in the pipeline"),
-        (lambda: graph(add("a", left=Channel("Number"))), "needs a uri"),
+        (lambda: graph(add("a", left=Channel("Number"))), "give its channel a uri"),
         (lambda: graph(*circle()), "wait for each other: (one <- other <- one|other <- one <- other)"),
         (lambda: Add(name="x"), "parameter 'number' is missing"),
         (lambda: Add(name="x", number="1"), "is int, but is given '1'"),

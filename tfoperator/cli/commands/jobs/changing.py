@@ -64,7 +64,7 @@ def scale(
     if workers is not None:
         wanted[ReplicaType.WORKER] = workers
     if not wanted:
-        raise CliError("how many? Say --workers N, or --replicas TYPE=N")
+        raise CliError("give the number: --workers N, or --replicas TYPE=N")
     with cluster.connect() as client:
 
         def change(name: str) -> TFJob:
@@ -157,12 +157,12 @@ def _in_file(file: str, asked: str | None, default: str) -> list[tuple[str, str]
     targets = []
     for manifest in load_manifests(file):
         if not is_tfjob(manifest.obj):
-            note(f"{manifest.place()}: {title(manifest)} is left alone, as it is no TFJob")
+            note(f"{manifest.place()}: {title(manifest)} is skipped: it is not a TFJob")
             continue
         name = (manifest.obj.get("metadata") or {}).get("name")
         if not name:
             raise CliError(f"{manifest.place()}: the TFJob has no name, so it can't be found")
         targets.append((str(name), in_namespace(manifest, asked, default)))
     if not targets:
-        raise CliError(f"{file}: no TFJob in there")
+        raise CliError(f"{file}: the file has no TFJob")
     return targets

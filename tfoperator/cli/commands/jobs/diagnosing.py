@@ -33,11 +33,13 @@ def stacks(
     """
     kept = of_run(name, cluster)[0]
     if kept is not None:
-        problem = "goes on in a control plane of its own" if kept.state == "Running" else "is over"
+        problem = "goes on in a separate control plane" if kept.state == "Running" else "is over"
         hint = (
-            "As long as its program runs: py-spy dump --pid PID. Jobs submitted under tfoperator local up can be asked."
+            "while its program runs, type py-spy dump --pid PID; this command works for jobs under tfoperator local up"
         )
-        raise CliError(f"{name}: this run {problem}, and can't be asked for stacks", hint, exit_code=EXIT_FAILED)
+        raise CliError(
+            f"{name}: this run {problem}, so this command can't read its stacks", hint, exit_code=EXIT_FAILED
+        )
     which = selection_of(replica, all_replicas=replica is None)
     with cluster.connect() as client, StatusLine(f"taking stacks of {name}"):
         found = client.get_job_stacks(name, replica_type=which.replica_type, replica_index=which.replica_index)

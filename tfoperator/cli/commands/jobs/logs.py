@@ -82,8 +82,8 @@ def logs(
             note(_origin(log) + ("; its lines have no times" if since or timestamps else ""))
         printer.log(log.pod, log.text)
     if not found:
-        hint = f"What became of them: tfoperator describe {name}"
-        raise CliError(f"TFJob {job} has no such pods (any more)", hint, exit_code=EXIT_FAILED)
+        hint = f"To see what happened to them: tfoperator describe {name}"
+        raise CliError(f"TFJob {job} has no such pods now", hint, exit_code=EXIT_FAILED)
     if all(log.text is None for log in found):
         raise typer.Exit(EXIT_FAILED)
 
@@ -144,7 +144,7 @@ def _missing(pod: Pod, container: str, *, previous: bool) -> str:
     if previous:
         return f"{replica_name(pod)} has no previous run"
     if status.phase in ("Succeeded", "Failed"):
-        return f"{replica_name(pod)} has ended, and this log of it is not there"
+        return f"{replica_name(pod)} has ended, and has no such log"
     reason = waiting_reason(pod)
     return f"{replica_name(pod)} has not started yet" + (f" ({reason})" if reason else "")
 

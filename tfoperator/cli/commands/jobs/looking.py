@@ -54,7 +54,7 @@ def get(
     if all_namespaces and wanted:
         raise CliError("a job is looked up by name in one namespace: leave out either the name or -A")
     if watch and len(wanted) > 1:
-        raise CliError("--watch takes one name, or none for all")
+        raise CliError("--watch takes one name, or no name to watch all jobs")
     from tfoperator.cli.views.listing import JobPrinter, ListedJob, find_jobs, usage_of_jobs, watch_jobs
 
     of_runs = [word for word in wanted if of_run(word, cluster)[0] is not None]
@@ -85,7 +85,7 @@ def get(
     if found or not failures:
         printer.whole(found, single=len(wanted) == 1)
     if not found and not wanted and is_table:
-        note("There are no TFJobs" + (f" in namespace {where}." if where else "."))
+        note("No TFJobs found" + (f" in namespace {where}." if where else "."))
     codes = [complain(error) for error in failures]
     if codes:
         raise typer.Exit(EXIT_FAILED)

@@ -68,10 +68,10 @@ class FolderOptions(msgspec.Struct, frozen=True):
         """Return the packed folder, which has the program. Raises WorkdirError, OSError."""
         folder = Folder(self.workdir or Path(), self.pip or "", program, self.max_size << 20)
         package = folder.package
-        note(f"files that travel as {folder.name}: {len(package.names)}, {mebibytes(len(package.content))} when packed")
+        note(f"files are sent as {folder.name}: {len(package.names)}, {mebibytes(len(package.content))} when packed")
         if package.secrets:
             said = ", ".join(map(printable, package.secrets[:5]))
-            note(f"warning: these may be secrets: {said}; .tfoperatorignore keeps here what it names")
+            note(f"warning: these may be secrets: {said}; name them in .tfoperatorignore to keep them here")
         return folder
 
 
@@ -126,7 +126,7 @@ def submit(
     is_real = dry_run is DryRun.NONE
     follow, wait = is_real and (follow or attached), is_real and (wait or follow or attached)
     if follow and sum(is_tfjob(manifest.obj) for manifest in manifests) > 1:
-        raise CliError("--follow and --attached are for one job", "Nothing was submitted.")
+        raise CliError("--follow and --attached work with one job", "Nothing was submitted.")
     with _connect(cluster, dry_run) as found:
         default = found.namespace if found else "default"
         places = [in_namespace(manifest, cluster.namespace, default) for manifest in manifests]
@@ -224,7 +224,7 @@ def _create_other(client: TFJobClient | None, manifest: Manifest, place: str, dr
     try:
         client.api.create(resource, where, manifest.obj, decode_plain, dry_run=dry_run is DryRun.SERVER)
     except AlreadyExistsError:
-        note(f"{title(manifest)} is there already and stays as it is")
+        note(f"{title(manifest)} exists already, and is not changed")
     else:
         note(f"{title(manifest)} created")
 
@@ -242,8 +242,8 @@ def _follow(client: TFJobClient, job: dict[str, Any], *, attached: bool) -> int:
             client.delete_job(name, place)
             note(f"TFJob {name} is deleted")
         else:
-            note(f"TFJob {name} goes on. Come back: tfoperator logs {name} -f --all-replicas -n {place}")
-            note(f"End it: tfoperator delete {name} -n {place}")
+            note(f"TFJob {name} goes on. To see its logs again: tfoperator logs {name} -f --all-replicas -n {place}")
+            note(f"To delete it: tfoperator delete {name} -n {place}")
         return EXIT_INTERRUPTED
     return 0
 

@@ -73,7 +73,7 @@ def _targets(given: list[str]) -> list[str]:
     for text in given:
         target = by_spelling.get(text.lower().removeprefix("condition=").removesuffix("=true"))
         if target is None:
-            raise CliError(f"--for={text} is nothing to wait for; there are {', '.join(ConditionType)} and {_DELETED}")
+            raise CliError(f"--for={text} is not a condition; choose one of {', '.join(ConditionType)} and {_DELETED}")
         targets.append(target)
     if _DELETED in targets and len(targets) > 1:
         raise CliError("--for=deleted can't be combined with others")

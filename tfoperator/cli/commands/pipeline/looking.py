@@ -99,7 +99,9 @@ def lineage(
         found = store.artifacts(artifact)
         if not found:
             raise CliError(
-                f"no artifact {artifact} is known", "tfoperator pipeline show RUN has them.", exit_code=EXIT_FAILED
+                f"there is no record of artifact {artifact}",
+                "To see the artifacts of a run: tfoperator pipeline show RUN",
+                exit_code=EXIT_FAILED,
             )
         tree = lineage_of(store, found[0], downstream=downstream)
     if output is ReportFormat.JSON:

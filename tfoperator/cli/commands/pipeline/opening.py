@@ -47,7 +47,7 @@ def in_words(hint: str = "Nothing was launched.", *, failed: int = EXIT_FAILED) 
     except RunInProgress as error:
         raise CliError(str(error), "Nothing was launched.", exit_code=EXIT_RETRYABLE) from None
     except OwnershipLost as error:
-        raise CliError(str(error), "This runner has stopped nothing.", exit_code=EXIT_RETRYABLE) from None
+        raise CliError(str(error), "This runner has not stopped any step.", exit_code=EXIT_RETRYABLE) from None
     except ComponentError as error:
         raise CliError(str(error), hint) from None
     except CannotStop as error:
@@ -55,7 +55,9 @@ def in_words(hint: str = "Nothing was launched.", *, failed: int = EXIT_FAILED) 
     except StoreError as error:
         code = EXIT_RETRYABLE if error.passing else failed
         hint = (
-            "What runs goes on. When the store can be reached, --resume goes on with the run." if error.passing else ""
+            "Running steps go on. To continue the run when the store can be reached, use --resume."
+            if error.passing
+            else ""
         )
         raise CliError(f"the metadata store: {error}", hint, exit_code=code) from None
 
@@ -68,7 +70,10 @@ def opened(path: str) -> Iterator[tuple[Home, MetadataStore]]:
 
         with closing(Home(path)) as home:
             if not home.exists():
-                raise CliError(f"no pipeline was run here: there is no {home}", "Where was it? --home says so.")
+                raise CliError(
+                    f"no pipeline was run here: there is no {home}",
+                    "If the run was recorded in another place, name it with --home.",
+                )
             with home.store() as store:
                 yield home, store
 

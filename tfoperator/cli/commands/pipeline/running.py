@@ -102,7 +102,10 @@ def run(
     2: bad input. 130, 143: interrupted.
     """
     if resume and run_id:
-        raise CliError("--resume goes on with a run that is there, --run-id begins one if need be: give one of them")
+        raise CliError(
+            "give either --resume, which continues an existing run, or --run-id, which begins the run if it does not "
+            "exist"
+        )
     with in_words():
         from tfoperator.cli.views.pipeline_progress import RunDisplay
         from tfoperator.launcher import named_launcher
@@ -149,10 +152,10 @@ def run(
     if code == EXIT_RETRYABLE or result.state in ("interrupted", "cancelled"):
         where = f" --containers {containers.value}" if containers is not Containers.DOCKER else ""
         again = f"tfoperator pipeline run {file}{where} --resume {result.run_id}"
-        note(f"Go on with it: {again}, with the same parameters and other options")
+        note(f"To continue it: {again}, with the same parameters and options")
     if display.stream.error is not None:
         stopped = ": the run was stopped" if result.state == "cancelled" else ""
-        hint = f"What a step has logged: tfoperator pipeline logs {result.run_id} STEP"
+        hint = f"To see the log of a step: tfoperator pipeline logs {result.run_id} STEP"
         raise output_lost(display.stream.error, stopped, hint, exit_code=code or EXIT_FAILED)
     raise typer.Exit(code)
 
@@ -200,7 +203,7 @@ def clean(
             try:
                 removed = clean_run(place, store, found, outputs=outputs)
             except OSError as error:
-                hint = "The run is kept: clean it again when they can be."
+                hint = "The run is kept. Type the command again when they can be removed."
                 raise CliError(
                     f"what run {found.id} has left can't be removed: {error}", hint, exit_code=EXIT_FAILED
                 ) from None
@@ -234,7 +237,7 @@ def _trusted(loaded: LoadedPipeline, file: str, containers: str, *, root: str, p
     asked = [] if privileged else privileges(loaded.platforms, containers, here)
     if asked:
         raise CliError(
-            "\n".join([f"{file}: its containers ask for more of this machine:", *asked]),
+            "\n".join([f"{file}: its containers need more access to this machine:", *asked]),
             "Nothing was launched. To allow all of it: --allow-privileged",
         )
     return loaded

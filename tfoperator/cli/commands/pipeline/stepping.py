@@ -130,7 +130,7 @@ def _check_steps(file: str, loaded: LoadedPipeline, wanted: str) -> None:
         raise CliError(
             f"{file}: with these parameters the pipeline has other steps than when it was compiled: "
             f"{', '.join(node.name for node in graph.steps)}",
-            "Compile it with these parameters, and submit that.",
+            "Compile it with these parameters, and submit the new file.",
         )
 
 

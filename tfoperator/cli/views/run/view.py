@@ -189,9 +189,9 @@ class View(RunListener, ABC):
         self._show_early()
         self.unfold(all_of_them=True)
         if outcome is RunOutcome.INTERRUPTED:
-            self.say("tfoperator", "stopping the job in order; once more to stop it at once")
+            self.say("tfoperator", "stopping the job in order; press Ctrl-C again to stop it at once")
         elif outcome is RunOutcome.TIMED_OUT:
-            self.say("tfoperator", "the time is up, stopping the job")
+            self.say("tfoperator", "the time limit is over: stopping the job")
 
     def page_link(self, url: str) -> None:
         """Show how to open the page."""

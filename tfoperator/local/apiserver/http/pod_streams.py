@@ -257,7 +257,7 @@ def no_ports() -> StatusError:
     return StatusError(
         501,
         "NotImplemented",
-        "ports are not forwarded here, for there is nothing to cross: connect to the port itself, at the address that "
-        "`kubectl get pods -o wide` shows for the pod",
+        "port forwarding is not supported here, and you don't need it: connect to the port directly, at the address "
+        "that `kubectl get pods -o wide` shows for the pod",
         headers=_CLOSE_HEADER,
     )

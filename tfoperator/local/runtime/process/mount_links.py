@@ -116,7 +116,9 @@ class MountLinks:
                 file = link_record(str(self._records), next(self._numbers), str(path), str(target))
                 self._files[key] = Path(file)
             except OSError as error:
-                logger.warning("the link %s can't be recorded, a crash would leave it: %s", path, error.strerror)
+                logger.warning(
+                    "can't record the link %s, so it stays on this machine after a crash: %s", path, error.strerror
+                )
         try:
             path.symlink_to(target)
         except OSError:

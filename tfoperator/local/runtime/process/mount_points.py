@@ -87,7 +87,9 @@ class MountPoints:
         try:
             return Path(point_record(str(self._records), next(self._numbers), path))
         except OSError as error:
-            logger.warning("the mount point %s can't be recorded, a crash would leave it: %s", path, error.strerror)
+            logger.warning(
+                "can't record the mount point %s, so it stays on this machine after a crash: %s", path, error.strerror
+            )
             return None
 
     def _remove(self, path: str) -> None:

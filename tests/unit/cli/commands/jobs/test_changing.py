@@ -51,7 +51,7 @@ def test_the_jobs_of_a_manifest_are_deleted_and_nothing_else(tell: Tell, world: 
     path.write_text(f"{settings}---\n{submitted_manifest()}")
     said = tell("delete", "-f", str(path), "-o", "json")
     assert json.loads(said.out) == {"deleted": [{"name": "mnist", "namespace": world.namespace}]}
-    assert "ConfigMap settings is left alone" in said.err
+    assert "ConfigMap settings is skipped: it is not a TFJob" in said.err
     assert world.sdk.list_jobs() == []
 
 

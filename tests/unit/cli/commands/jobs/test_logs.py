@@ -108,7 +108,7 @@ def test_the_run_before_a_restart_and_what_can_not_be(tell: Tell, world: ServedW
 def test_what_has_no_log_says_why(tell: Tell, world: ServedWorld) -> None:
     world.submit("silent")
     said = tell("logs", "silent", code=1)
-    assert "TFJob silent has no such pods (any more)\n" in said.err
+    assert "TFJob silent has no such pods now\n" in said.err
     world.pod("worker-0", "silent", phase="Pending", waiting="ImagePullBackOff")
     said = tell("logs", "silent")
     assert (said.code, said.out) == (1, "")

@@ -190,14 +190,14 @@ def test_nothing_to_show_is_no_failure_but_a_missing_job_is_named_beside_those_t
     tell: Tell, world: ServedWorld
 ) -> None:
     said = tell("get")
-    assert (said.code, said.out, said.err) == (0, "", f"There are no TFJobs in namespace {world.namespace}.\n")
+    assert (said.code, said.out, said.err) == (0, "", f"No TFJobs found in namespace {world.namespace}.\n")
     assert json.loads(tell("get", "-o", "json").out)["items"] == []
     world.submit("a")
     said = tell("get", "a", "gone", "-o", "name")
     assert (said.code, said.out) == (1, "tfjob.kubeflow.org/a\n")
     assert said.err == (
         f"tfoperator: there is no TFJob gone in namespace {world.namespace}\n"
-        f"Those that exist: tfoperator get -n {world.namespace}\n"
+        f"To list the jobs: tfoperator get -n {world.namespace}\n"
     )
     assert tell("get", "gone", "-w").code == 1
     described = tell("describe", "gone", code=1)

@@ -54,7 +54,7 @@ def test_stacks_and_suspend_name_the_cluster_and_a_report_tells_where_to_ask(far
 
 def test_what_is_known_of_replicas_elsewhere_is_told_and_what_their_job_lacks(far: Queues) -> None:
     said = far.tell("describe", "far", code=0).out
-    assert "on cluster worker-1, as MultiKueue tells: Worker: 2 active, 0 succeeded, 0 failed" in said
+    assert "on cluster worker-1, from MultiKueue: Worker: 2 active, 0 succeeded, 0 failed" in said
     assert "No pod" not in said
     assert "Left behind:  spec.checkpoint: MultiKueue doesn't copy this to the other cluster" in said
     header, row = (line.split() for line in far.tell("get", code=0).out.splitlines())

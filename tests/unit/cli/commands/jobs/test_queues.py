@@ -36,7 +36,7 @@ def test_describe_knows_multikueue_from_an_operator_that_does_not_run(queues: Qu
     queues.admits(queues.submit_far("far"), QUOTA, ADMITTED, clusterName="worker-1")
     said = queues.tell("describe", "far", code=0).out
     assert "Admitted, runs on cluster worker-1" in said
-    assert "none: MultiKueue is in charge of the job" in said
+    assert "none: MultiKueue manages the job" in said
     queues.submit("near", Worker=1)
     said = queues.tell("describe", "near", code=0).out
     assert "none: is the operator running?" in said

@@ -78,7 +78,7 @@ def test_what_the_job_needs_is_created_too_and_what_is_left_out_is_named(
     assert world.client.get(CONFIG_MAPS, world.namespace, "settings", json.loads)["data"] == {"a": "b"}
     assert "ResourceQuota quota is left out; create it with kubectl apply" in said.err
     world.sdk.delete_job("mnist")
-    assert "ConfigMap settings is there already and stays as it is" in tell("submit", str(path)).err
+    assert "ConfigMap settings exists already, and is not changed" in tell("submit", str(path)).err
 
 
 def test_an_older_version_is_submitted_as_v1_also_from_standard_input(
@@ -120,7 +120,7 @@ def test_what_contradicts_itself_or_has_no_meaning_is_refused(
     assert "TFJob mnist is for namespace here, but --namespace says there" in said.err
     for command in (["submit", manifest], ["delete", "mnist"]):
         said = tell(*command, "--timeout", "5s", code=2)
-        assert "--timeout: is for --wait" in " ".join(said.err.split())
+        assert "--timeout: needs --wait" in " ".join(said.err.split())
     assert world.sdk.list_jobs() == []
 
 
@@ -166,8 +166,8 @@ def test_a_manifest_gets_a_folder_where_one_is_named(tell: Tell, world: ServedWo
         (["src/train.py", "--pip=missing.txt"], "missing.txt does not travel"),
         (["src/train.py", "--workdir=src", "--pip=needs.txt"], "../needs.txt does not travel from src"),
         (["src/train.py", "--emit-yaml"], "--emit-yaml is for `tfoperator run`"),
-        (["src/train.py", "--checkpoint=kept"], "--checkpoint: a folder of this machine is in no container"),
-        (["job.yaml", "--ps=1"], "--ps: a manifest says this itself"),
+        (["src/train.py", "--checkpoint=kept"], "--checkpoint: containers and clusters can't see"),
+        (["job.yaml", "--ps=1"], "--ps: this option is for a program"),
     ],
 )
 def test_what_can_not_travel_is_refused(
