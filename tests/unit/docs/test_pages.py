@@ -139,8 +139,8 @@ def test_the_jobs_of_a_page_are_valid(page: Path) -> None:
     for text in blocks(page, "yaml"):
         documents = list(yaml.safe_load_all(text))
         if any(isinstance(one, dict) and one.get("kind") == "TFJob" for one in documents):
-            for manifest in parse_manifests(text):
-                assert validate_manifest(manifest.obj) == ()
+            for manifest in parse_manifests(text):  # a job may come with the claim that it needs
+                assert manifest.obj["kind"] == "PersistentVolumeClaim" or validate_manifest(manifest.obj) == ()
 
 
 @pytest.mark.parametrize("page", with_blocks("python"), ids=name_of)
