@@ -75,7 +75,7 @@ def _old_value(where: str, given: Json) -> Any:
         return value
     if isinstance(value, bool) or not _INTEGER.fullmatch(str(value)):
         raise ComponentError(f"{where}.intValue: {value!r:.60} is no integer")
-    return int(value)
+    return int(str(value))
 
 
 def _constant(where: str, given: Json) -> Json:

@@ -99,7 +99,8 @@ class _Reading:
             if key not in given:
                 values[key] = typed(one, settings.get(key, one.get("defaultValue")))
                 if key in settings and not fits(values[key], examples[key]):
-                    problems.append(f"runtimeConfig: {key!r} is {values[key]!r:.60}, and no {one['parameterType']}")
+                    kind = one.get("parameterType", "STRING")
+                    problems.append(f"runtimeConfig: {key!r} is {values[key]!r:.60}, and no {kind}")
                 if values[key] is None and not one.get("isOptional"):
                     problems.append(f"parameter {key!r} is missing: --param {key}=VALUE")
         if "dag" not in root:
