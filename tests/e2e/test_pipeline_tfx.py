@@ -4,6 +4,7 @@ TFX's package has the files. Its programs are replaced by stand-ins that read an
 """
 
 import json
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,13 +14,15 @@ import msgspec
 import pytest
 
 from hack import strangers
+from hack.film import Film, end_cluster, environment
 from tfoperator.launcher import LaunchContext, ProcessPlatformConfig
 from tfoperator.pipeline import AS_PROCESSES, Home, PipelineResult, PipelineRunner
 from tfoperator.pipeline.kfp.reading import read_ir
 
 pytestmark = pytest.mark.timeout(600)  # the sum of what it waits for at most
 
-SCRIPTS = Path(__file__).parents[1] / "contract/strangers"
+ROOT = Path(__file__).parents[2]
+SCRIPTS = ROOT / "tests/contract/strangers"
 MODULES = ("container/kubeflow_v2_run_executor", "file_based_example_gen/driver")
 PROGRAM = ["python", "-m", "tfx.orchestration.kubeflow.v2.container.kubeflow_v2_run_executor"]
 SHELL = {
@@ -165,3 +168,25 @@ def test_values_dynamic_properties_and_exit_handlers_of_tfx(golden: Path, tmp_pa
     assert line.split()[:4] == ["one", "2", "3.5", "a"]
     (line,) = logs[ended.run_id].lines(ended.run_id, "ExitHandlerComponent")
     assert '"state":"COMPLETE"' in line
+
+
+def test_the_page_about_tfx_can_be_followed_and_ml_metadata_shows_the_lineage(tmp_path: Path) -> None:
+    page, folder, variables = ROOT / "docs/tasks/tfx.md", tmp_path / "checkout", environment(tmp_path)
+    shutil.copytree(ROOT / "examples/taxi", folder / "examples/taxi")
+    film = Film(folder, variables)
+    try:
+        film.play(page)
+    finally:
+        film.close()
+        end_cluster(variables)
+    shown = "".join(text for _, kind, text in film.events if kind == "o")
+    assert "Pusher: not run, after Evaluator, Trainer" in shown
+    assert '{"features": ["fare", "tips", "trip_miles"], "steps": 100}' in shown
+    command = [strangers.find(strangers.ML_METADATA), "lineage.py"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    events = [line.split() for line in done.stdout.splitlines()]
+    models = [number for number, kind, step in events if (kind, step) == ("OUTPUT", "Trainer")]
+    assert len(models) == 3
+    assert [number for number, kind, step in events if (kind, step) == ("INPUT", "Pusher")] == [models[0], models[2]]
+    assert [number for number, kind, step in events if (kind, step) == ("INPUT", "Trainer")] == models[:2]

@@ -63,7 +63,7 @@ class Step(msgspec.Struct, frozen=True):
     makes a step for each iteration: such a step has `pattern`, the pattern's name, and `at`, its iteration. `always`:
     it runs even if the steps before it fail. `resources` is a value: processors and memory that are known only in its
     run. `properties` has the planned properties of its outputs. `report` is a value: the document of a program that ran
-    before the step, whose parameters and properties of outputs replace the planned ones.
+    before the step. The parameters and properties in it replace the planned values.
     """
 
     name: str

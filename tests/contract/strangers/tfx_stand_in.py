@@ -32,7 +32,7 @@ else:
 
 
 def title(artifact):
-    """Return the type of an artifact. TFX refuses an artifact without one."""
+    """Return the type of an artifact. TFX refuses an artifact that has no type."""
     return re.match("title: (\\S+)", artifact.type.instance_schema)[1]
 
 

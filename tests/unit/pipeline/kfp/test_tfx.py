@@ -1,4 +1,4 @@
-"""Files of TFX's `KubeflowV2DagRunner`: PipelineJobs, schema 2.0.0's spellings, resolvers, drivers; and a stranger's."""
+"""Files of TFX's `KubeflowV2DagRunner`: PipelineJobs, schema 2.0.0, resolvers, drivers; and files of a stranger."""
 
 import copy
 import json
