@@ -39,6 +39,7 @@ _FIELDS = {"uri": "uri", "path": "uri", "name": "name", "metadata": "metadata"}
 _NOTHING: Json = {"inputs": {"parameterValues": {}, "artifacts": {}}, "outputs": {"parameters": {}, "artifacts": {}}}
 _MAX_WORD = 128 << 10
 """The maximum size of an argument, of Linux."""
+_TFX_OPTION = "--json_serialized_invocation_args"
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
@@ -75,6 +76,14 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
     planned: tuple[str, ...] = ()
 
     knows_files_only: ClassVar[bool] = True
+
+    @property
+    def reads_own_report(self) -> bool:
+        """Whether its program reads the file of its report, if there is one: that of TFX, which is known by an option.
+
+        A program before it may have written the file.
+        """
+        return _TFX_OPTION in self.args and not self.report
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from tests.unit.pipeline.kfp.test_ir import ODD, paths, put
 from tests.unit.pipeline.samples import home_of, runner, states
-from tfoperator.launcher import Artifact, ComponentError
-from tfoperator.pipeline import AS_PROCESSES, PipelineFailed, PipelineResult
+from tfoperator.launcher import Artifact, ComponentError, LaunchContext
+from tfoperator.pipeline import AS_PROCESSES, ON_KUBERNETES, PipelineFailed, PipelineResult
 from tfoperator.pipeline.graph import Graph
 from tfoperator.pipeline.kfp.container import IRContainerSpec
 from tfoperator.pipeline.kfp.demands import foreign_root
@@ -409,3 +409,14 @@ def test_a_value_of_a_job_is_no_placeholder_and_no_condition_of_a_filter(tmp_pat
     words = spec_of(graph, "Trainer").words({}, {}, {"train_args": said, "tmp_path": "/t"})
     document = words[1][words[1].index("--json_serialized_invocation_args") + 1]
     assert json.loads(document)["inputs"]["parameterValues"]["train_args"] == said
+
+
+def test_a_pod_whose_report_is_its_termination_message_is_refused_for_the_program_of_tfx(tmp_path: Path) -> None:
+    graph = read(tmp_path)
+    on_pods = {"launchers": ON_KUBERNETES}
+    with pytest.raises(ComponentError, match=r"step CsvExampleGen: TFX's program reads the file .* give --tmp-path"):
+        runner(tmp_path, **on_pods).check(graph)
+    context = LaunchContext(tmp_path=str(tmp_path / "tmp"))
+    shown = runner(tmp_path, context=context, **on_pods).check(graph)
+    assert "terminationMessagePath" not in "".join(shown.values())
+    assert runner(tmp_path, launchers=AS_PROCESSES).check(graph).keys() == shown.keys()
