@@ -79,9 +79,9 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
 
     @property
     def reads_own_report(self) -> bool:
-        """Whether its program reads the file of its report, if there is one: that of TFX, which is known by an option.
+        """Whether its program reads the file of its report, if the file exists. TFX's program does: it has an option.
 
-        A program before it may have written the file.
+        A program that runs before it may have written the file.
         """
         return _TFX_OPTION in self.args and not self.report
 

@@ -18,11 +18,11 @@ from tests.unit.pipeline.kfp.test_ir import ODD, paths, put
 from tests.unit.pipeline.samples import home_of, runner, states
 from tfoperator.launcher import Artifact, ComponentError, LaunchContext
 from tfoperator.pipeline import AS_PROCESSES, ON_KUBERNETES, PipelineFailed, PipelineResult
-from tfoperator.pipeline.graph import Graph
+from tfoperator.pipeline.graph import FromOutside, Graph
 from tfoperator.pipeline.kfp.container import IRContainerSpec
 from tfoperator.pipeline.kfp.demands import foreign_root
 from tfoperator.pipeline.kfp.reading import read_ir
-from tfoperator.pipeline.values import NEWEST, Value
+from tfoperator.pipeline.values import NEWEST, Value, evaluate
 
 TAXI = json.loads((Path(__file__).parents[4] / "examples/taxi/taxi.json").read_text())
 GIVEN = {"data_root": "/data", "push_destination": "{}"}
@@ -420,3 +420,54 @@ def test_a_pod_whose_report_is_its_termination_message_is_refused_for_the_progra
     shown = runner(tmp_path, context=context, **on_pods).check(graph)
     assert "terminationMessagePath" not in "".join(shown.values())
     assert runner(tmp_path, launchers=AS_PROCESSES).check(graph).keys() == shown.keys()
+
+
+BLESSED = "inputs.artifacts['_Evaluator.blessing'].artifacts[0].metadata['blessed']"
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        (f"({BLESSED} == 1.0)", True),
+        (f"!(({BLESSED} == 1.0))", False),
+        (f"({BLESSED} < 2.0) && (inputs.artifacts['model'].artifacts[0].uri == '/model')", True),
+        ("('/mod' + 'el' == inputs.artifacts['model'].artifacts[0].uri)", True),
+        ("inputs.artifacts['_Trainer.model'].artifacts[0].metadata['hue'] == 'red'", True),
+        ("inputs.artifacts['model'].artifacts[0].metadata['gone'] == 'red'", False),
+    ],
+)
+def test_conditions_on_artifacts(tmp_path: Path, condition: str, holds: bool) -> None:
+    graph = read(tmp_path, put(f"{TASKS}/Pusher", triggerPolicy={"condition": condition}))
+    (value,) = next(step for step in graph.steps if step.name == "Pusher").when
+    artifacts = {"model": Artifact("/model", {"hue": "red"}), "blessing": Artifact("/b", {"blessed": 1})}
+    assert evaluate(value, lambda one, content=True: artifacts[one.args[1]]) is holds
+
+
+def test_a_condition_on_an_artifact_that_the_input_does_not_have_can_not_be_computed(tmp_path: Path) -> None:
+    condition = "inputs.artifacts['model'].artifacts[3].uri == 'a'"
+    graph = read(tmp_path, put(f"{TASKS}/Pusher", triggerPolicy={"condition": condition}))
+    (value,) = next(step for step in graph.steps if step.name == "Pusher").when
+    with pytest.raises(ComponentError, match="there are only 1 artifacts"):
+        evaluate(value, lambda one, content=True: Artifact("/model"))
+    assert evaluate(value, lambda one, content=True: ()) is False
+
+
+def test_an_importer_of_tfx_has_an_output_of_its_own_name(tmp_path: Path) -> None:
+    kind = {"instanceSchema": "title: tfx.Examples\ntype: object\n"}
+    importer = {"artifactUri": {"constantValue": {"stringValue": "/known"}}, "typeSchema": kind, "metadata": {"a": 1}}
+    spec = {
+        "components/Known": {
+            "executorLabel": "Known",
+            "outputDefinitions": {"artifacts": {"result": {"artifactType": kind}}},
+        },
+        "deploymentSpec/executors/Known": {"importer": importer},
+        "root/dag/tasks/Known": {"componentRef": {"name": "Known"}},
+    }
+    from_known = {"taskOutputArtifact": {"producerTask": "Known", "outputArtifactKey": "result"}}
+    graph = read(
+        tmp_path,
+        *[put(f"{SPEC}/{path.rpartition('/')[0]}", Known=one) for path, one in spec.items()],
+        put(f"{TASKS}/StatisticsGen/inputs/artifacts", examples=from_known),
+    )
+    source = next(step for step in graph.steps if step.name == "StatisticsGen").inputs["examples"]
+    assert source == FromOutside("tfx.Examples", (Artifact("", {"a": 1}),), "/known")
