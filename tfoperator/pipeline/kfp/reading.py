@@ -50,8 +50,8 @@ _MAX_TASKS = 2000
 _MEMBER = re.compile(r'parseJson\(string_value\)((?:\["[^"\]]+"\])+)')
 _STRATEGIES = {"ALL_UPSTREAM_TASKS_SUCCEEDED": False, "ALL_UPSTREAM_TASKS_COMPLETED": True}
 """Whether a task runs always, once the tasks before it have ended."""
-_PROGRAM_BEFORE, _REPORT = "pre-cache-check", "executor_output"
-"""The last part of the name of the step of a program that runs before another, and the name of the step's output."""
+_PROGRAM_BEFORE, _REPORT = ".pre-cache-check", "executor_output"
+"""The end of the name of the step of a program that runs before another step, and the name of the step's output."""
 
 Configs = dict[str, dict[str, list[PlatformConfig]]]
 """By platform, and then by step."""
@@ -148,7 +148,7 @@ class _Reading:
         trigger = task.get("triggerPolicy", {})
         strategy = trigger.get("strategy", "ALL_UPSTREAM_TASKS_SUCCEEDED")
         always = member(f"{where}.triggerPolicy", _STRATEGIES, strategy, "strategy ")
-        behind = [one for other in task.get("dependentTasks", ()) for one in made[other].steps]
+        behind = [one for other in task.get("dependentTasks", ()) for one in _last(made[other].steps)]
         known = self._parameters(where, name, task, component, scope, made)
         parameters = {key: known[key] for key in definitions_of(component, "input", "parameters")}
         inputs = self._artifacts(where, task, component, scope, made)
@@ -324,6 +324,11 @@ def _conditional_artifact(where: str, task: Json, inputs: Mapping[str, Source], 
     return value
 
 
+def _last(steps: tuple[str, ...]) -> list[str]:
+    """Return the steps of a task without the programs that run before another of its steps."""
+    return [one for one in steps if not (one.endswith(_PROGRAM_BEFORE) and one.removesuffix(_PROGRAM_BEFORE) in steps)]
+
+
 def _with_program_before(step: Step, spec: IRContainerSpec, before: Json) -> list[Step]:
     """Return a step of the program that runs before a step and changes the parameters of that, and the step after it.
 
@@ -334,7 +339,7 @@ def _with_program_before(step: Step, spec: IRContainerSpec, before: Json) -> lis
         spec,
         command=tuple(before.get("command", ())),
         args=tuple(before.get("args", ())),
-        task=f"{step.name}.{_PROGRAM_BEFORE}",
+        task=f"{step.name}{_PROGRAM_BEFORE}",
         values=(),
         report=_REPORT,
         planned=planned,
@@ -342,7 +347,7 @@ def _with_program_before(step: Step, spec: IRContainerSpec, before: Json) -> lis
     first = msgspec.structs.replace(
         step,
         name=program.task,
-        kind=f"{step.kind}.{_PROGRAM_BEFORE}",
+        kind=f"{step.kind}{_PROGRAM_BEFORE}",
         executor_spec=program,
         outputs={_REPORT: "JsonValue"},
         properties={},

@@ -57,6 +57,7 @@ def test_a_job_has_the_values_of_parameters_and_the_root_and_the_user_wins(tmp_p
     assert (graph.root, trainer.exec_properties["train_args"]) == ("taxi-root", '{"num_steps": 100}')
     assert trainer.outputs == {"model": "tfx.Model", "model_run": "tfx.ModelRun"}
     assert trainer.kind == "Trainer"
+    assert trainer.after == {"CsvExampleGen", "SchemaGen"}  # and not the program before CsvExampleGen
     graph = read(tmp_path, train_args="mine")
     assert {step.name: step for step in graph.steps}["Trainer"].exec_properties["train_args"] == "mine"
     with pytest.raises(ComponentError, match="parameter 'data_root' is missing: --param data_root=VALUE"):
