@@ -28,6 +28,7 @@ from tfoperator.launcher.core.output_document import MalformedOutput, parse_repo
 from tfoperator.object_store import Objects, ObjectStoreError, is_object_url
 from tfoperator.pipeline.dsl.standard_artifacts import VALUES, value_of
 from tfoperator.pipeline.graph import FromOutside, Source, Step
+from tfoperator.pipeline.store.database import is_name
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, RunRecord
 from tfoperator.pipeline.values import (
@@ -80,6 +81,7 @@ class MetadataDriver:
             values = {name: evaluate(one, lookup) for name, one in step.exec_properties.items()}
             changed, found_properties = _reported(evaluate(step.report, lookup))
             values |= changed
+            _check_names(values, *found_properties.values())
         except (ComponentError, LeftOut) as error:
             raise ComponentError(f"component {step.name}: {error}") from None
         inputs = {
@@ -174,6 +176,15 @@ def looked_up(
     return live[0].properties["value"] if content else live
 
 
+def _check_names(*sides: Mapping[str, Any]) -> None:
+    """Raise ComponentError for a name that a program or a file has chosen, and that the records do not take."""
+    if wrong := [name for side in sides for name in side if not is_name(name)]:
+        raise ComponentError(
+            f"{wrong[0][:40]!r} is no name for the records: a parameter or property has a name of at most 255 "
+            "characters of Unicode, without NUL"
+        )
+
+
 def _reported(report: Any) -> tuple[Json, dict[str, Json]]:
     """Return the parameters, and by output the properties, that a program which ran before a step has found.
 
@@ -243,11 +254,18 @@ def _resolved(source: Source, lookup: Callable[..., Any]) -> tuple[ArtifactRecor
 
 
 def publish(store: MetadataStore, execution: Execution, run: RunRecord, types: Mapping[str, str]) -> str:
-    """Record the outcome of an execution; return why it has failed after all: an output is no value of its type.
+    """Record the outcome of an execution; return why it has failed after all.
 
-    Values are read at planned URIs only: a container may name any file of this machine, and must not get its content.
+    An output is no value of its type, or the records do not take the name of a property. Values are read at planned
+    URIs only: a container may name any file of this machine, and must not get its content.
     """
     outputs, problem = {}, ""
+    try:
+        artifacts_made = [one for artifacts in execution.outputs.values() for one in artifacts]
+        _check_names(execution.exec_properties, *[one.properties for one in artifacts_made])
+    except ComponentError as error:
+        problem = f"component {execution.component}: {error}"
+        execution = msgspec.structs.replace(execution, exec_properties={}, outputs={})
     for name, artifacts in execution.outputs.items():
         valued = []
         for one in artifacts:

@@ -21,6 +21,7 @@ from tfoperator.launcher.core.component import Json
 from tfoperator.pipeline.dsl.standard_artifacts import VALUES
 from tfoperator.pipeline.graph import FromOutside, Source, names_in_order
 from tfoperator.pipeline.kfp.container import PLACEHOLDER
+from tfoperator.pipeline.store.database import is_name
 from tfoperator.pipeline.values import RUN, STATUS, WORKSPACE, Value
 
 _TYPES = {
@@ -102,7 +103,14 @@ def kind_of(one: Json, field: str) -> str:
 
 
 def own_type(title: str) -> str:
-    """Return the type of artifacts with this title. TFX's types of values are our types of values."""
+    """Return the type of artifacts with this title. TFX's types of values are our types of values.
+
+    Raises ComponentError for a title that is no name for a type.
+    """
+    if not is_name(title):
+        raise ComponentError(
+            f"{title[:40]!r} is no name for a type of artifacts: it has at most 255 characters of Unicode, without NUL"
+        )
     return title.removeprefix("tfx.") if title.removeprefix("tfx.") in VALUES else title
 
 

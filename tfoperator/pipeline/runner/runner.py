@@ -139,7 +139,7 @@ class PipelineRunner(TfxRunner):
         graph, choose = pipeline, partial(self._chosen, component_launcher_infos)
         new = _new_run(graph, run_id or None, self._context, origin)
         with closing(Home(self._place)) as home, home.store() as store, ExitStack() as stack:
-            if store.run(run_id) is not None:  # no run has an empty id
+            if store.run(run_id) is not None:  # with an empty id it finds nothing
                 resume = run_id
             run = _resumed_run(home, store, resume, new) if resume else new
             for step in graph.steps:  # all of them, before the first step starts

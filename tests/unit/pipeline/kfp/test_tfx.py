@@ -238,6 +238,8 @@ def test_a_program_before_a_component_changes_its_parameters_and_decides_whether
     [
         ('{"parameterValues": []}', "wrong document"),
         ('{"parameterValues": {"tmp_path": "/"}}', "tmp_path is set by the launcher"),
+        (json.dumps({"parameterValues": {"x" * 300: 1}}), "is no name for the records"),
+        ('{"artifacts": {"out": {"artifacts": [{"metadata": {"a\\u0000b": 1}}]}}}', "is no name for the records"),
         ("[" * 100_000, "is no JsonValue"),
         ('"' + "x" * (1 << 18) + '"', "more than 262144 bytes"),
     ],
@@ -251,6 +253,23 @@ def test_what_a_program_before_a_component_writes_may_be_wrong(tmp_path: Path, r
     with pytest.raises(PipelineFailed) as failed:
         run(tmp_path, driven(tmp_path, program))
     assert any(message in view.message for view in failed.value.result.steps.values())
+
+
+@pytest.mark.parametrize(
+    "report",
+    [{"artifacts": {"out": {"artifacts": [{"metadata": {"x" * 300: 1}}]}}}, {"exec_properties": {"a\0b": 1}}],
+)
+def test_a_property_whose_name_the_records_do_not_take_is_a_failure_of_its_program(tmp_path: Path, report: Any) -> None:
+    program = (
+        "import json, pathlib, sys; place = pathlib.Path(json.loads(sys.argv[2])['outputs']['outputFile']);"
+        f"place.parent.mkdir(parents=True, exist_ok=True); place.write_text({json.dumps(report)!r})"
+    )
+    document = driven(tmp_path, program)
+    del document["deploymentSpec"]["executors"]["Gen_executor"]["container"]["lifecycle"]
+    with pytest.raises(PipelineFailed) as failed:
+        run(tmp_path, document)
+    (view,) = failed.value.result.steps.values()
+    assert (str(view.state), "is no name for the records" in view.message) == ("failed", True)
 
 
 ROOTS = ["/", "/etc", "..", "file:///root", "s3://bucket/x", "out"]
@@ -363,6 +382,17 @@ REFUSED: dict[str, tuple[Change, str]] = {
     "two tasks with names that become one": (
         put(TASKS, **dict.fromkeys(("a.b", "a b"), TAXI[SPEC]["root"]["dag"]["tasks"]["StatisticsGen"])),
         "there is more than one a-b",
+    ),
+    "a type with a long name": (
+        put(f"{EXECUTORS}/{QUERY}", filter=f'schema_title="{"x" * 300}"'),
+        "is no name for a type of artifacts",
+    ),
+    "another type with a long name": (
+        put(
+            f"{SPEC}/components/SchemaGen/outputDefinitions/artifacts/schema/artifactType",
+            schemaTitle="x" * 300,
+        ),
+        "is no name for a type of artifacts",
     ),
     "a name that leads out": (
         put(TASKS, **{"../../up": TAXI[SPEC]["root"]["dag"]["tasks"]["StatisticsGen"]}),
