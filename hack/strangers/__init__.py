@@ -30,6 +30,9 @@ ML_METADATA = Path(__file__).with_name("ml_metadata.txt")
 """The library whose tables pipelines' records are in. It has files for Python up to 3.11."""
 MLFLOW = Path(__file__).with_name("mlflow.txt")
 """MLflow, without what its server and client don't need: pyarrow, scikit-learn, matplotlib, docker."""
+TFX = Path(__file__).with_name("tfx.txt")
+"""TFX's own files, with the pipelines that its tests compare with, and what reads these. Its code can't run: it has
+none of the packages that it needs, which are several gigabytes."""
 INSTALL_SECONDS = 600.0
 
 
@@ -47,7 +50,7 @@ def find(requirements: Path = CLIENTS) -> Path:
 
 def install() -> list[Path]:
     """Make what `find` finds, once. Safe to call from several processes at once. Raises StrangersError."""
-    wanted = [CLIENTS, AIRFLOW, KFP, KUBERNETES, MLFLOW, *([ML_METADATA] if sys.version_info < (3, 12) else [])]
+    wanted = [CLIENTS, AIRFLOW, KFP, KUBERNETES, MLFLOW, TFX, *([ML_METADATA] if sys.version_info < (3, 12) else [])]
     return [_installed(requirements) for requirements in wanted]
 
 

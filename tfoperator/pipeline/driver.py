@@ -22,13 +22,27 @@ import msgspec
 from tfoperator.base.files import local_path, open_regular
 from tfoperator.base.urls import shown_url
 from tfoperator.launcher import Artifact, Component, ComponentError, Execution, PermanentFailure
+from tfoperator.launcher.core.component import Json
 from tfoperator.launcher.core.metadata import cache_key, fingerprint
+from tfoperator.launcher.core.output_document import MalformedOutput, parse_report
 from tfoperator.object_store import Objects, ObjectStoreError, is_object_url
 from tfoperator.pipeline.dsl.standard_artifacts import VALUES, value_of
 from tfoperator.pipeline.graph import FromOutside, Source, Step
+from tfoperator.pipeline.store.database import is_name
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, RunRecord
-from tfoperator.pipeline.values import RUN, STATUS, WORKSPACE, LeftOut, NotPutOut, Value, evaluate, flat, names_fact
+from tfoperator.pipeline.values import (
+    NEWEST,
+    RUN,
+    STATUS,
+    WORKSPACE,
+    LeftOut,
+    NotPutOut,
+    Value,
+    evaluate,
+    flat,
+    names_fact,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -62,9 +76,12 @@ class MetadataDriver:
         if (known := before.get(step.name)) and known.state == "CACHED":  # decided before a crash
             return _execution(known)
         try:
-            lookup: Any = partial(looked_up, before=before, run=self._run, step=step.name)
+            lookup: Any = partial(looked_up, before=before, run=self._run, store=self._store, step=step.name)
             found = {name: _resolved(source, lookup) for name, source in step.inputs.items()}
             values = {name: evaluate(one, lookup) for name, one in step.exec_properties.items()}
+            changed, found_properties = _reported(evaluate(step.report, lookup))
+            values |= changed
+            _check_names(values, *found_properties.values())
         except (ComponentError, LeftOut) as error:
             raise ComponentError(f"component {step.name}: {error}") from None
         inputs = {
@@ -72,7 +89,18 @@ class MetadataDriver:
             for name, records in found.items()
         }
         planned = {name: one.uri for name, (one,) in component.outputs.items()}
-        outputs = {name: (ArtifactRecord(0, step.outputs[name], uri, "PENDING"),) for name, uri in planned.items()}
+        outputs = {
+            name: (
+                ArtifactRecord(
+                    0,
+                    step.outputs[name],
+                    uri,
+                    "PENDING",
+                    {**step.properties.get(name, {}), **found_properties.get(name, {})},
+                ),
+            )
+            for name, uri in planned.items()
+        }
         resolved = msgspec.structs.replace(component, inputs=_artifacts(inputs), exec_properties=values)
         key = self._key(step, resolved, identity)
         new = ExecutionRecord(
@@ -114,15 +142,28 @@ class MetadataDriver:
 
 
 def looked_up(
-    value: Value, before: Mapping[str, ExecutionRecord], *, run: RunRecord, step: str = "", content: bool = True
+    value: Value,
+    before: Mapping[str, ExecutionRecord],
+    *,
+    run: RunRecord,
+    store: MetadataStore,
+    step: str = "",
+    content: bool = True,
 ) -> Any:
     """Return the output of a step: its artifacts, or with `content` their value; or the final state of steps.
 
-    Or a fact of the `run`, for the step named `step`. Raises NotPutOut if the step with the output has not succeeded,
-    ComponentError if the step has no such output.
+    Or a fact of the `run`, for the step named `step`; or the newest artifact of earlier runs, which is the same in the
+    whole run. Raises NotPutOut if the step with the output has not succeeded, ComponentError if the step has no such
+    output.
     """
     if value.op == RUN:
         return _fact(value.args[0], run, step)
+    if value.op == NEWEST:
+        kind, *fields = value.args
+        wanted = dict(zip(fields[::2], fields[1::2], strict=True))
+        if not all(isinstance(one, str | int | float) for one in wanted.values()):
+            return ()  # it comes from a property of an artifact that is not there, or has another property
+        return tuple(store.newest_artifacts(run, kind, wanted))
     if value.op == STATUS:
         return _status([one for name in value.args if (one := before.get(name))])
     maker, output = value.args
@@ -133,6 +174,28 @@ def looked_up(
     if not live or (content and "value" not in live[0].properties):
         raise ComponentError(f"{maker} has succeeded, but put out nothing as {output}" + ", a value" * content)
     return live[0].properties["value"] if content else live
+
+
+def _check_names(*sides: Mapping[str, Any]) -> None:
+    """Raise ComponentError for a name that a program or a file has chosen, and that the records do not take."""
+    if wrong := [name for side in sides for name in side if not is_name(name)]:
+        raise ComponentError(
+            f"{wrong[0][:40]!r} is no name for the records: a parameter or property has a name of at most 255 "
+            "characters of Unicode, without NUL"
+        )
+
+
+def _reported(report: Any) -> tuple[Json, dict[str, Json]]:
+    """Return the parameters, and by output the properties, that a program which ran before a step has found.
+
+    Raises ComponentError if its document is malformed.
+    """
+    if report is None:
+        return {}, {}
+    try:
+        return parse_report(report)
+    except MalformedOutput as error:
+        raise ComponentError(f"the program that runs before it has written a wrong document: {error}") from None
 
 
 def _status(ended: Sequence[ExecutionRecord]) -> Any:
@@ -191,11 +254,18 @@ def _resolved(source: Source, lookup: Callable[..., Any]) -> tuple[ArtifactRecor
 
 
 def publish(store: MetadataStore, execution: Execution, run: RunRecord, types: Mapping[str, str]) -> str:
-    """Record the outcome of an execution; return why it has failed after all: an output is no value of its type.
+    """Record the outcome of an execution; return why it has failed after all.
 
-    Values are read at planned URIs only: a container may name any file of this machine, and must not get its content.
+    An output is no value of its type, or the records do not take the name of a property. Values are read at planned
+    URIs only: a container may name any file of this machine, and must not get its content.
     """
     outputs, problem = {}, ""
+    try:
+        artifacts_made = [one for artifacts in execution.outputs.values() for one in artifacts]
+        _check_names(execution.exec_properties, *[one.properties for one in artifacts_made])
+    except ComponentError as error:
+        problem = f"component {execution.component}: {error}"
+        execution = msgspec.structs.replace(execution, exec_properties={}, outputs={})
     for name, artifacts in execution.outputs.items():
         valued = []
         for one in artifacts:

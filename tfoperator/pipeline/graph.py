@@ -62,7 +62,8 @@ class Step(msgspec.Struct, frozen=True):
     It is skipped unless all of `when` hold. In `loops` (the outermost first) it is a pattern, from which `Unfolded`
     makes a step for each iteration: such a step has `pattern`, the pattern's name, and `at`, its iteration. `always`:
     it runs even if the steps before it fail. `resources` is a value: processors and memory that are known only in its
-    run.
+    run. `properties` has the planned properties of its outputs. `report` is a value: the document of a program that ran
+    before the step. The parameters and properties in it replace the planned values.
     """
 
     name: str
@@ -78,6 +79,8 @@ class Step(msgspec.Struct, frozen=True):
     retry: RetryPolicy | None = None
     cache: bool = True
     resources: Any = None
+    properties: Mapping[str, Mapping[str, Any]] = {}
+    report: Any = None
     pattern: str = ""
     at: tuple[int, ...] = ()
 
@@ -90,7 +93,7 @@ class Step(msgspec.Struct, frozen=True):
             for value in ((one.uri, one.properties) if isinstance(one, FromOutside) else (one,))
         ]
         items = [] if self.at else [loop.items for loop in self.loops]
-        values = (*inputs, *self.exec_properties.values(), *self.when, *items, self.resources)
+        values = (*inputs, *self.exec_properties.values(), *self.when, *items, self.resources, self.report)
         return frozenset([*self.behind, *(one for value in values for one in sources(value))])
 
 
@@ -264,6 +267,7 @@ class Unfolded:
             exec_properties={name: placed(one) for name, one in step.exec_properties.items()},
             when=tuple([placed(one) for one in step.when]),
             resources=placed(step.resources),
+            report=placed(step.report),
             behind=tuple([made for one in step.behind for made in self._names(one, step.loops, path)]),
             pattern=step.name,
             at=path,
@@ -310,6 +314,7 @@ def _described(step: Step) -> Any:
         if isinstance(source, Value) and source.op == OUTPUT:
             inputs[name] = {"type": "FromStep", "step": source.args[0], "output": source.args[1]}
     more = [step.when, step.loops, sorted(step.behind), step.always]
-    late = [] if step.resources is None else [step.resources]
+    late = [step.resources, dict(step.properties), step.report]
+    has_late = step.resources is not None or step.report is not None or bool(step.properties)
     described = [step.name, what, inputs, dict(step.outputs), dict(step.exec_properties)]
-    return [*described, *([[*more, *late]] if late or any(more) else [])]
+    return [*described, *([[*more, *late]] if has_late or any(more) else [])]

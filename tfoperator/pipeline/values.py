@@ -20,6 +20,8 @@ from tfoperator.launcher.container.templates import rendered_value
 _MAX_WEIGHT = 20_000
 _MAX_TEXT = 1 << 18
 OUTPUT, STATUS, ITEM, COLLECT, RUN = "output", "status", "item", "collect", "run"
+NEWEST = "newest"
+"""Artifacts of earlier runs, found in the records."""
 WORKSPACE = "workspace"
 """A fact of a run: the folder that its steps share."""
 
@@ -48,7 +50,9 @@ class Value(msgspec.Struct, frozen=True):
     `collect` (depth, loop, value) a list with the value of each iteration of a loop that is in `depth` other loops;
     `run` (fact) a fact of the run, such as its id. `list` (values) and `object` (key, value, key, value ...) are made
     of values. `artifacts` (source) are the artifacts of an input, and not what they hold; `at` (source, number) is one
-    of them.
+    of them. `property` (source, number, name) is a property of such an artifact, None if it is not there, and `uri`
+    (source, number) its URI. `newest` (type, field, value, field, value ...) is the newest artifact of a type which an
+    earlier run of the pipeline has made, and whose fields have these values.
     """
 
     op: str
@@ -89,30 +93,38 @@ def evaluate(what: Any, lookup: Callable[..., Any]) -> Any:
         return what
     if what.op in (OUTPUT, STATUS, RUN):
         return lookup(what)
-    if what.op == "artifacts":
-        return list(flat(evaluate(what.args[0], partial(lookup, content=False))))
+    if what.op in ("artifacts", "property", "uri"):
+        artifacts = list(flat(evaluate(what.args[0], partial(lookup, content=False))))
+        return artifacts if what.op == "artifacts" else _fact_of(what, artifacts)
     if what.op in ("first", "all"):
-        found, missing = [], LeftOut(str(what))
-        for one in what.args:
-            try:
-                found.append(evaluate(one, lookup))
-            except NotPutOut as error:
-                missing = error
-            except LeftOut:
-                continue
-            if found and what.op == "first":
-                return found[0]
-        if what.op == "first":
-            raise missing
-        return found
+        return _chosen(what, lookup)
     args = [evaluate(one, lookup) for one in what.args]
     try:
+        if what.op == NEWEST:
+            return lookup(Value(NEWEST, tuple(args)))
         result = _OPERATIONS[what.op](*args)
     except (ArithmeticError, LookupError, TypeError, ValueError, *UNDECODABLE) as error:
         raise ComponentError(f"{what} can't be computed: {type(error).__name__}: {error}") from None
     if isinstance(result, str) and len(result) > _MAX_TEXT:
         raise ComponentError(f"{what} has more than {_MAX_TEXT} characters")
     return result
+
+
+def _chosen(what: Value, lookup: Callable[..., Any]) -> Any:
+    """Return the first of several values that is not left out, or all of them."""
+    found, missing = [], LeftOut(str(what))
+    for one in what.args:
+        try:
+            found.append(evaluate(one, lookup))
+        except NotPutOut as error:
+            missing = error
+        except LeftOut:
+            continue
+        if found and what.op == "first":
+            return found[0]
+    if what.op == "first":
+        raise missing
+    return found
 
 
 def mapped(what: Any, change: Callable[[Value], Any]) -> Any:
@@ -146,6 +158,19 @@ def names_fact(what: Any, fact: str) -> bool:
     if not isinstance(what, Value):
         return False
     return (what.op == RUN and what.args == (fact,)) or any(names_fact(one, fact) for one in what.args)
+
+
+def _fact_of(what: Value, artifacts: list[Any]) -> Any:
+    """Return a property, or the URI, of an artifact; None for a property that is missing, and if there is no artifact.
+
+    Raises ComponentError if there are artifacts, but fewer than the number.
+    """
+    number, *names = what.args[1:]
+    if not artifacts:
+        return None
+    if number >= len(artifacts):
+        raise ComponentError(f"{what} can't be computed: there are only {len(artifacts)} artifacts")
+    return artifacts[number].properties.get(names[0]) if names else artifacts[number].uri
 
 
 def _get(value: Any, key: Any) -> Any:

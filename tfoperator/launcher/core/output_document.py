@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from tfoperator.kube.protocol.errors import UNDECODABLE
-from tfoperator.launcher.core.component import Artifact
+from tfoperator.launcher.core.component import Artifact, Json
 
 OUTPUT_FILE = "output.json"
 
@@ -76,12 +76,31 @@ def _one_of_ours(given: _KfpArtifact) -> OutputArtifact:
 
 
 def _as_ours(given: _KfpOutput) -> dict[str, OutputArtifact | list[OutputArtifact]]:
-    values = {name: OutputArtifact(properties={"value": value}) for name, value in given.parameters.items()}
-    return {**values, **{name: list(map(_one_of_ours, these.artifacts)) for name, these in given.artifacts.items()}}
+    """Return the outputs. An output that is a parameter and an artifact, as programs of TFX have it, is one output."""
+    found: dict[str, OutputArtifact | list[OutputArtifact]] = {
+        name: list(map(_one_of_ours, these.artifacts)) for name, these in given.artifacts.items()
+    }
+    for name, value in given.parameters.items():
+        first = next(iter(given.artifacts.get(name, _KfpArtifacts()).artifacts), _KfpArtifact())
+        found[name] = OutputArtifact(first.uri, {**first.metadata, "value": value})
+    return found
 
 
 _decode = msgspec.json.Decoder(Output).decode
 _decode_kfp = msgspec.json.Decoder(_KfpOutput).decode
+
+
+def parse_report(document: Any) -> tuple[Json, dict[str, Json]]:
+    """Return parameters, and by output the properties, of the document of a program that runs before a component.
+
+    It has the members that programs of Kubeflow Pipelines write. Raises MalformedOutput.
+    """
+    try:
+        found = msgspec.convert(document, _KfpOutput)
+    except UNDECODABLE as error:
+        raise MalformedOutput(f"it can't be read: {error}") from error
+    firsts = {name: these.artifacts[0] for name, these in found.artifacts.items() if these.artifacts}
+    return found.parameters, {name: one.metadata for name, one in firsts.items()}
 
 
 def parse_output(data: bytes, known_outputs: frozenset[str] | None = None) -> Output:

@@ -73,7 +73,7 @@ class String(ArtifactType):
 
 
 class Boolean(ArtifactType):
-    """`true` or `false`, which is the text of the file."""
+    """`true` or `false`, or `1` or `0` as TFX writes it, which is the text of the file."""
 
 
 class JsonValue(ArtifactType):
@@ -91,7 +91,7 @@ def value_of(kind: str, raw: Any) -> Any:
     if isinstance(raw, bytes):
         text = raw.decode()
         try:
-            value = text if kind == "String" else msgspec.json.decode(text.lower() if kind == "Boolean" else text)
+            value = text if kind == "String" else msgspec.json.decode(_truth(text) if kind == "Boolean" else text)
         except UNDECODABLE as error:
             raise ValueError(f"{text[:100]!r}: {error}") from None
     if kind == "Integer" and isinstance(value, float) and value.is_integer():
@@ -101,6 +101,11 @@ def value_of(kind: str, raw: Any) -> Any:
     if reaches(value, _MAX_DEPTH + 1):  # a later reader may be deeper in calls than this
         raise ValueError(f"it is nested more than {_MAX_DEPTH} deep")
     return value
+
+
+def _truth(text: str) -> str:
+    """Return the JSON of a truth value."""
+    return {"1": "true", "0": "false"}.get(text.strip(), text.lower())
 
 
 ArtifactTypeName = type[ArtifactType] | str

@@ -29,6 +29,7 @@ from tfoperator.launcher.component_file import Platforms, platform_configs
 from tfoperator.launcher.container.templates import rendered_value
 from tfoperator.launcher.core.component import TMP_PATH, ArtifactDict, Json
 from tfoperator.launcher.core.output_document import OUTPUT_FILE
+from tfoperator.pipeline.kfp.jobs import typed_parameters
 from tfoperator.pipeline.kfp.resources import resources_of
 
 PLACEHOLDER = re.compile(r"\{\{\$(?P<path>[^{}]*)\}\}")
@@ -38,6 +39,7 @@ _FIELDS = {"uri": "uri", "path": "uri", "name": "name", "metadata": "metadata"}
 _NOTHING: Json = {"inputs": {"parameterValues": {}, "artifacts": {}}, "outputs": {"parameters": {}, "artifacts": {}}}
 _MAX_WORD = 128 << 10
 """The maximum size of an argument, of Linux."""
+_TFX_OPTION = "--json_serialized_invocation_args"
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
@@ -57,6 +59,10 @@ class _Choice(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
     """A container of the IR. `artifacts` has the types of the inputs and outputs, `values` the outputs that are values.
 
+    `contents` has the artifacts of which a program may ask for the content. `old_schema`: its program gets parameters
+    with their types, too. A program that runs before another has the name of its only output in `report`, the file for
+    the document that it writes; `planned` are the outputs of the program after it.
+
     Raises ComponentError for a placeholder of something unknown.
     """
 
@@ -64,8 +70,20 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
     parameters: tuple[str, ...] = ()
     artifacts: Mapping[str, Json] = {}
     values: tuple[str, ...] = ()
+    contents: tuple[str, ...] = ()
+    old_schema: bool = False
+    report: str = ""
+    planned: tuple[str, ...] = ()
 
     knows_files_only: ClassVar[bool] = True
+
+    @property
+    def reads_own_report(self) -> bool:
+        """Whether its program reads the file of its report, if the file exists. TFX's program does: it has an option.
+
+        A program that runs before it may have written the file.
+        """
+        return _TFX_OPTION in self.args and not self.report
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,6 +102,7 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
     ) -> tuple[list[str], list[str]]:
         """Return command and arguments, every placeholder replaced once."""
         remote = {path: uri for uri, path in places.items()}
+        contents = {name: inputs[name][0].properties.get("value") for name in self.contents if inputs.get(name)}
         inputs, outputs = (
             {
                 name: [msgspec.structs.replace(one, uri=places.get(one.uri, one.uri)) for one in these]
@@ -91,16 +110,19 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
             }
             for side in (inputs, outputs)
         )
-        known = {"parameterValues": {k: v for k, v in properties.items() if k != TMP_PATH}}
-        place = f"{properties[TMP_PATH]}/{OUTPUT_FILE}"
+        values = {k: v for k, v in properties.items() if k != TMP_PATH}
+        known = {"parameterValues": values} | ({"parameters": typed_parameters(values)} if self.old_schema else {})
+        place = outputs[self.report][0].uri if self.report else f"{properties[TMP_PATH]}/{OUTPUT_FILE}"
+        if self.report:  # it is no output to the program
+            outputs = {name: [Artifact("")] for name in self.planned}
         files = {name: {"outputFile": outputs[name][0].uri} for name in self.values}
         whole = {
-            "inputs": {**known, "artifacts": self._lists(inputs)},
-            "outputs": {"parameters": files, "artifacts": self._lists(outputs), "outputFile": place},
+            "inputs": {**known, "artifacts": self._lists(inputs, remote)},
+            "outputs": {"parameters": files, "artifacts": self._lists(outputs, remote), "outputFile": place},
         }
 
         def replaced(match: re.Match[str]) -> str:
-            value = self._value(match, whole)
+            value = self._value(match, whole, contents)
             return rendered_value(remote.get(value, value) if match["path"].endswith("].uri") else value)
 
         def words(given: str | Sequence[str | _Structure] | _Structure) -> Iterator[str]:
@@ -121,15 +143,32 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
                 raise ComponentError(f"component {self.task}: an argument has more than {_MAX_WORD} bytes, or NUL")
         return command, args
 
-    def _lists(self, given: ArtifactDict) -> Json:
-        return {name: {"artifacts": self._described(name, given[name])} for name in given if name in self.artifacts}
+    def _lists(self, given: ArtifactDict, remote: Mapping[str, str]) -> Json:
+        return {
+            name: {"artifacts": self._described(name, given[name], remote)} for name in given if name in self.artifacts
+        }
 
-    def _described(self, name: str, given: Sequence[Artifact]) -> list[Json]:
+    def _described(self, name: str, given: Sequence[Artifact], remote: Mapping[str, str]) -> list[Json]:
+        """Return artifacts as a program gets them, without their content.
+
+        TFX, whose types are schemas, tells artifacts apart by name: there the name is the URI.
+        """
         kind = self.artifacts[name]
-        return [{"name": name, "type": kind, "uri": one.uri, "metadata": one.properties} for one in given]
+        unique = "instanceSchema" in kind
+        return [
+            {
+                "name": (remote.get(one.uri, one.uri) or name) if unique else name,
+                "type": kind,
+                "uri": one.uri,
+                "metadata": {key: value for key, value in one.properties.items() if not unique or key != "value"},
+            }
+            for one in given
+        ]
 
-    def _value(self, placeholder: re.Match[str], whole: Json) -> Any:
-        """Return the value of a placeholder, from `whole`: all data that the executor gets."""
+    def _value(
+        self, placeholder: re.Match[str], whole: Json, contents: Mapping[str, Any] = MappingProxyType({})
+    ) -> Any:
+        """Return the value of a placeholder, from `whole`, all data that the executor gets, and contents of inputs."""
         path = placeholder["path"]
         match None if _KEY.sub("", path) else [name or key for name, key in _KEY.findall(path)]:
             case []:
@@ -142,6 +181,8 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
                 return whole[side]["artifacts"].get(name, {"artifacts": []})["artifacts"]
             case ["outputs", "parameters", name, "output_file"] if name in self.values:
                 return whole["outputs"]["parameters"].get(name, {}).get("outputFile")
+            case ["inputs", "artifacts", name, "value"] if name in self.contents:
+                return contents.get(name)
             case ["inputs" | "outputs" as side, "artifacts", name, field, *key] if (
                 name in self.artifacts and field in _FIELDS and len(key) <= (field == "metadata")
             ):

@@ -18,8 +18,10 @@ from tfoperator.kube.protocol.errors import UNDECODABLE
 from tfoperator.launcher import Artifact, ComponentError
 from tfoperator.launcher.container.templates import rendered_value
 from tfoperator.launcher.core.component import Json
+from tfoperator.pipeline.dsl.standard_artifacts import VALUES
 from tfoperator.pipeline.graph import FromOutside, Source, names_in_order
 from tfoperator.pipeline.kfp.container import PLACEHOLDER
+from tfoperator.pipeline.store.database import is_name
 from tfoperator.pipeline.values import RUN, STATUS, WORKSPACE, Value
 
 _TYPES = {
@@ -32,6 +34,7 @@ _TYPES = {
     "TASK_FINAL_STATUS": ("JsonValue", {}),
 }
 """By type of parameters, our type of values, and an example."""
+_TITLE = re.compile(r"^title: *['\"]?([\w.-]{1,255})", re.MULTILINE)
 _INPUT = re.compile(r"\.inputs\.parameters\['([^']+)'\]")
 _FOREIGN = re.compile(r"'[^']*'|&&|\|\||!(?!=)|\b(?:true|false)\b|[#~\\\"]")
 _SIGNS = {"&&": " and ", "||": " or ", "!": "~", "true": "True", "false": "False"}
@@ -59,8 +62,11 @@ class Made(msgspec.Struct, frozen=True):
     artifacts: Mapping[str, Source] = {}
 
 
-def imported(where: str, importer: Json, parameters: Mapping[str, Any]) -> Made:
-    """Return the result of an importer: an artifact that exists already, as from outside of the pipeline."""
+def imported(where: str, importer: Json, parameters: Mapping[str, Any], output: str) -> Made:
+    """Return the result of an importer: an artifact that exists already, as from outside of the pipeline.
+
+    `output` is the name of the importer's output.
+    """
     uri = importer.get("artifactUri", {})
     metadata = with_inputs(f"{where}.importer.metadata", importer.get("metadata", {}), parameters)
     name = uri.get("runtimeParameter")
@@ -70,7 +76,7 @@ def imported(where: str, importer: Json, parameters: Mapping[str, Any]) -> Made:
     properties = metadata if isinstance(metadata, dict) else {}
     made = metadata if isinstance(metadata, Value) else None
     return Made(
-        (), {}, {"artifact": FromOutside(kind_of(importer, "typeSchema"), (Artifact("", properties),), place, made)}
+        (), {}, {output: FromOutside(kind_of(importer, "typeSchema"), (Artifact("", properties),), place, made)}
     )
 
 
@@ -88,8 +94,24 @@ def given_artifact(where: str, one: Json, text: str) -> FromOutside:
 
 
 def kind_of(one: Json, field: str) -> str:
-    """Return the type of an artifact."""
-    return str(one.get(field, {}).get("schemaTitle", "system.Artifact"))
+    """Return the type of an artifact: the title of its schema."""
+    schema = one.get(field, {})
+    if "schemaTitle" in schema:
+        return own_type(str(schema["schemaTitle"]))
+    match = _TITLE.search(schema.get("instanceSchema", "")[:_MAX_TEXT])
+    return own_type(match[1]) if match else "system.Artifact"
+
+
+def own_type(title: str) -> str:
+    """Return the type of artifacts with this title. TFX's types of values are our types of values.
+
+    Raises ComponentError for a title that is no name for a type.
+    """
+    if not is_name(title):
+        raise ComponentError(
+            f"{title[:40]!r} is no name for a type of artifacts: it has at most 255 characters of Unicode, without NUL"
+        )
+    return title.removeprefix("tfx.") if title.removeprefix("tfx.") in VALUES else title
 
 
 def final_status(task: str, steps: tuple[str, ...]) -> Value:
@@ -168,6 +190,12 @@ def typed(one: Json, value: Any) -> Any:
     return int(value) if whole else value
 
 
+def fits(value: Any, example: Any) -> bool:
+    """Return whether a value has the type of an example. An integer is a floating-point number, too."""
+    wanted = (int, float) if isinstance(example, float) else type(example)
+    return isinstance(value, wanted) and (isinstance(value, bool) == isinstance(example, bool))
+
+
 def with_inputs(where: str, value: Any, known: Mapping[str, Any], task: str = "") -> Any:
     """Return a constant with the parameters and the facts of the run that it names, in one pass.
 
@@ -212,8 +240,15 @@ def _has_value(parts: Iterable[Any]) -> bool:
     return any(isinstance(one, Value) for one in parts)
 
 
-def read_condition(text: str, inputs: Callable[[str], Any]) -> Any:
-    """Return a condition as a value; `inputs` are the parameters that it names. Raises ComponentError."""
+class Named(msgspec.Struct, frozen=True):
+    """The inputs that a condition may name: the values of parameters, and the sources of artifacts."""
+
+    parameter: Callable[[str], Any]
+    artifact: Callable[[str], Any]
+
+
+def read_condition(text: str, inputs: Named) -> Any:
+    """Return a condition as a value of the inputs that it names. Raises ComponentError."""
 
     def ours(match: re.Match[str]) -> str:
         found = match[0]
@@ -227,7 +262,7 @@ def read_condition(text: str, inputs: Callable[[str], Any]) -> Any:
         raise ComponentError(f"condition {text[:200]!r} can't be read: {error}") from None
 
 
-def _value(node: ast.AST, inputs: Callable[[str], Any]) -> Any:
+def _value(node: ast.AST, inputs: Named) -> Any:
     of = partial(_value, inputs=inputs)
     match node:
         case ast.Constant(value=bool() | int() | float() | str() as constant):
@@ -247,5 +282,30 @@ def _value(node: ast.AST, inputs: Callable[[str], Any]) -> Any:
             value=ast.Attribute(value=ast.Name(id="inputs"), attr="parameter_values"),
             slice=ast.Constant(value=str() as key),
         ):
-            return inputs(key)
+            return inputs.parameter(key)
+        case ast.Attribute(value=artifact, attr="uri"):
+            return Value("uri", _artifact(artifact, inputs))
+        case ast.Subscript(
+            value=ast.Attribute(value=artifact, attr="metadata"), slice=ast.Constant(value=str() as key)
+        ):
+            return Value("property", (*_artifact(artifact, inputs), key))
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            return Value("text", (of(left), of(right)))
+    raise ValueError(f"there is a {type(node).__name__} in it")
+
+
+def _artifact(node: ast.AST, inputs: Named) -> tuple[Any, int]:
+    """Return the source and the number of an artifact of an input."""
+    match node:
+        case ast.Subscript(
+            value=ast.Attribute(
+                value=ast.Subscript(
+                    value=ast.Attribute(value=ast.Name(id="inputs"), attr="artifacts"),
+                    slice=ast.Constant(value=str() as key),
+                ),
+                attr="artifacts",
+            ),
+            slice=ast.Constant(value=int() as number),
+        ) if number >= 0 and not isinstance(number, bool):
+            return inputs.artifact(key), number
     raise ValueError(f"there is a {type(node).__name__} in it")

@@ -18,14 +18,18 @@ from tfoperator.launcher import ComponentError, ExecutorSpec, PlatformConfig
 from tfoperator.launcher.component_file import parameter_values
 from tfoperator.launcher.core.component import Json
 from tfoperator.object_store import is_object_url
+from tfoperator.pipeline.dsl.standard_artifacts import VALUES
 from tfoperator.pipeline.graph import Graph, Loop, Source, Step, made_graph
 from tfoperator.pipeline.kfp.container import IRContainerSpec, configs_of, retry_of
+from tfoperator.pipeline.kfp.jobs import OLD_SCHEMA, pipeline_and_settings
 from tfoperator.pipeline.kfp.parts import (
     Made,
+    Named,
     as_value,
     chosen_output,
     definitions_of,
     final_status,
+    fits,
     given_artifact,
     imported,
     in_turn,
@@ -37,7 +41,8 @@ from tfoperator.pipeline.kfp.parts import (
     typed,
     with_inputs,
 )
-from tfoperator.pipeline.kfp.spec import PIPELINE, PLATFORMS, check
+from tfoperator.pipeline.kfp.resolvers import resolved
+from tfoperator.pipeline.kfp.spec import PLATFORMS, check
 from tfoperator.pipeline.values import COLLECT, ITEM, OUTPUT, Value
 
 _MAX_DEPTH = 30
@@ -45,6 +50,8 @@ _MAX_TASKS = 2000
 _MEMBER = re.compile(r'parseJson\(string_value\)((?:\["[^"\]]+"\])+)')
 _STRATEGIES = {"ALL_UPSTREAM_TASKS_SUCCEEDED": False, "ALL_UPSTREAM_TASKS_COMPLETED": True}
 """Whether a task runs always, once the tasks before it have ended."""
+_PROGRAM_BEFORE, _REPORT = ".pre-cache-check", "executor_output"
+"""The end of the name of the step of a program that runs before another step, and the name of the step's output."""
 
 Configs = dict[str, dict[str, list[PlatformConfig]]]
 """By platform, and then by step."""
@@ -70,26 +77,30 @@ def read_ir(path: str, given: Mapping[str, str]) -> tuple[Graph, Json, Configs]:
 
 class _Reading:
     def __init__(self, pipeline: Any, platforms: Any) -> None:
-        check("pipeline", pipeline, PIPELINE)
         check("platform spec", platforms, PLATFORMS)
-        self._pipeline: Json = pipeline
+        self._pipeline, self._settings = pipeline_and_settings(pipeline)
         ours = platforms.get("platforms", {}).get("tfoperator", {})
         self._platforms: Json = ours.get("deploymentSpec", {}).get("executors", {})
-        self._executors: Json = pipeline.get("deploymentSpec", {}).get("executors", {})
+        self._executors: Json = self._pipeline["deploymentSpec"]["executors"]
         self._steps: list[Step] = []
         self._tasks = 0
         self._configs: Configs = {"docker": {}, "process": {}, "kubernetes": {}}
 
     def read(self, given: Mapping[str, str]) -> tuple[Graph, Json, Configs]:
-        name, root = self._pipeline.get("pipelineInfo", {}).get("name", ""), self._pipeline.get("root", {})
+        name, root = self._pipeline.get("pipelineInfo", {}).get("name", ""), self._pipeline["root"]
         wanted, problems = definitions_of(root, "input", "parameters"), list[str]()
         artifacts = self._given_artifacts(root, given, problems)
         examples = {key: type_of(f"root: {key}", one)[1] for key, one in wanted.items()}
         texts = {key: text for key, text in given.items() if key in wanted or key not in artifacts}
         values = parameter_values(examples, texts, problems)
+        settings = self._settings.values
+        problems += [f"runtimeConfig: there is no parameter {key!r}" for key in settings.keys() - wanted.keys()]
         for key, one in wanted.items():
             if key not in given:
-                values[key] = typed(one, one.get("defaultValue"))
+                values[key] = typed(one, settings.get(key, one.get("defaultValue")))
+                if key in settings and not fits(values[key], examples[key]):
+                    kind = one.get("parameterType", "STRING")
+                    problems.append(f"runtimeConfig: {key!r} is {values[key]!r:.60}, and no {kind}")
                 if values[key] is None and not one.get("isOptional"):
                     problems.append(f"parameter {key!r} is missing: --param {key}=VALUE")
         if "dag" not in root:
@@ -97,7 +108,7 @@ class _Reading:
         if problems:
             raise ComponentError("\n".join(["its parameters are wrong:", *problems]))
         self._dag(root, Step("", "", ExecutorSpec(), inputs=artifacts, exec_properties=values))
-        place = self._pipeline.get("defaultPipelineRoot") or f"{name}-root"
+        place = self._settings.root or self._pipeline.get("defaultPipelineRoot") or f"{name}-root"
         graph = made_graph(name, place, self._steps, enable_cache=True)
         if local_path(place) is None and not is_object_url(place):
             raise ComponentError(
@@ -127,9 +138,8 @@ class _Reading:
         return made
 
     def _task(self, name: str, task: Json, scope: Step, made: Mapping[str, Made]) -> Made:
-        where = f"{scope.name}{'.' * bool(scope.name)}{name}"
-        if "." in name:
-            raise ComponentError(f"{where}: a task's name has no dot: steps are called by the tasks that they are in")
+        # A dot is between the names of a task and of the task that it is in. Names of TFX have dots, and spaces.
+        where = f"{scope.name}{'.' * bool(scope.name)}{re.sub('[. ]', '-', name)}"
         self._tasks += 1
         if self._tasks > _MAX_TASKS:
             raise ComponentError(f"{where[:200]}: there are more than {_MAX_TASKS} tasks")
@@ -138,13 +148,14 @@ class _Reading:
         trigger = task.get("triggerPolicy", {})
         strategy = trigger.get("strategy", "ALL_UPSTREAM_TASKS_SUCCEEDED")
         always = member(f"{where}.triggerPolicy", _STRATEGIES, strategy, "strategy ")
-        behind = [one for other in task.get("dependentTasks", ()) for one in made[other].steps]
+        behind = [one for other in task.get("dependentTasks", ()) for one in _last(made[other].steps)]
         known = self._parameters(where, name, task, component, scope, made)
         parameters = {key: known[key] for key in definitions_of(component, "input", "parameters")}
         inputs = self._artifacts(where, task, component, scope, made)
         loops = self._looped(where, task, scope, parameters, inputs)
         condition = trigger.get("condition")
-        when = (*scope.when, read_condition(condition, partial(member, where, parameters))) if condition else scope.when
+        named = Named(partial(member, where, parameters), partial(_conditional_artifact, where, task, inputs))
+        when = (*scope.when, read_condition(condition, named)) if condition else scope.when
         inner = msgspec.structs.replace(
             scope,
             name=where,
@@ -201,7 +212,10 @@ class _Reading:
         where, label = scope.name, component.get("executorLabel", "")
         executor = member(where, self._executors, label, "executor ")
         if "importer" in executor:
-            return imported(where, executor["importer"], scope.exec_properties)
+            output = next(iter(definitions_of(component, "output", "artifacts")), "artifact")
+            return imported(where, executor["importer"], scope.exec_properties, output)
+        if "resolver" in executor:
+            return resolved(where, executor["resolver"], scope.inputs, known)
         if "container" not in executor:
             raise ComponentError(f"executors.{label}: it has no container")
         values = {key: type_of(where, one)[0] for key, one in definitions_of(component, "output", "parameters").items()}
@@ -216,6 +230,8 @@ class _Reading:
             parameters=tuple(definitions_of(component, "input", "parameters")),
             artifacts=kinds,
             values=tuple(values),
+            contents=tuple([key for key, one in sides[0].items() if kind_of(one, "artifactType") in VALUES]),
+            old_schema=self._pipeline.get("schemaVersion") == OLD_SCHEMA,
         )
         outputs = {key: kind_of(one, "artifactType") for key, one in sides[1].items()} | values
         for key in (*outputs, *sides[0]):
@@ -223,21 +239,25 @@ class _Reading:
                 raise ComponentError(f"{where}: {key!r} can't be the name of an input or output: it names files")
         step = msgspec.structs.replace(
             scope,
-            kind=label.removeprefix("exec-") or where,
+            kind=label.removeprefix("exec-").removesuffix("_executor") or where,
             executor_spec=spec,
             outputs=outputs,
+            properties={key: one["metadata"] for key, one in sides[1].items() if one.get("metadata")},
             exec_properties={key: one for key, one in scope.exec_properties.items() if one is not None},
             retry=retry_of(where, task.get("retryPolicy")),
             cache=task.get("cachingOptions", {}).get("enableCache", False),
         )
         resources = with_inputs(f"executors.{label}.container.resources", container.get("resources", {}), known)
         late = resources if isinstance(resources, Value) else None
-        self._steps.append(msgspec.structs.replace(step, resources=late))
         fixed = {**container, "resources": {} if late is not None else resources}
+        made = [msgspec.structs.replace(step, resources=late)]
+        if (before := container.get("lifecycle", {}).get("preCacheCheck")) is not None:
+            made = _with_program_before(made[0], spec, before)
+        self._steps += made
         for platform, config in configs_of(label, fixed, self._platforms.get(label, {})).items():
-            self._configs[platform][where] = [config]
+            self._configs[platform] |= {one.name: [config] for one in made}
         parameters, artifacts = ({key: Value(OUTPUT, (where, key)) for key in side} for side in (values, sides[1]))
-        return Made((where,), parameters, artifacts)
+        return Made(tuple([one.name for one in made]), parameters, artifacts)
 
     def _parameters(
         self, where: str, name: str, task: Json, component: Json, scope: Step, made: Mapping[str, Made]
@@ -252,6 +272,8 @@ class _Reading:
             if isinstance(value, Value) and (default is not None or optional):
                 value = Value("first", (value, default))
             found[key] = typed(one, default if value is None else value)
+            if "taskFinalStatus" in given.get(key, {}) and one.get("parameterType") == "STRING":
+                found[key] = Value("text", (found[key],))
             if found[key] is None and not optional and key != item:
                 raise ComponentError(f"{where}: its parameter {key!r} is missing")
         for key, one in given.items():
@@ -290,3 +312,46 @@ class _Reading:
             if definitions.get(key, {}).get("isOptional") and isinstance(found.get(key), Value):
                 found[key] = Value("first", (found[key], None))  # None if its task has no output
         return found
+
+
+def _conditional_artifact(where: str, task: Json, inputs: Mapping[str, Source], name: str) -> Value:
+    """Return the source of an artifact that a condition names: by its input, or as `_PRODUCER.OUTPUT`."""
+    for key, given in task.get("inputs", {}).get("artifacts", {}).items():
+        source = given.get("taskOutputArtifact", {})
+        if name == f"_{source.get('producerTask')}.{source.get('outputArtifactKey')}" and name not in inputs:
+            name = key
+    value: Value = as_value(where, member(where, inputs, name))
+    return value
+
+
+def _last(steps: tuple[str, ...]) -> list[str]:
+    """Return the steps of a task without the programs that run before another of its steps."""
+    return [one for one in steps if not (one.endswith(_PROGRAM_BEFORE) and one.removesuffix(_PROGRAM_BEFORE) in steps)]
+
+
+def _with_program_before(step: Step, spec: IRContainerSpec, before: Json) -> list[Step]:
+    """Return a step of the program that runs before a step and changes the parameters of that, and the step after it.
+
+    It is a step of its own, since the cache of the step is looked up when the program has ended.
+    """
+    planned = tuple([key for key in step.outputs if key in spec.artifacts])
+    program = msgspec.structs.replace(
+        spec,
+        command=tuple(before.get("command", ())),
+        args=tuple(before.get("args", ())),
+        task=f"{step.name}{_PROGRAM_BEFORE}",
+        values=(),
+        report=_REPORT,
+        planned=planned,
+    )
+    first = msgspec.structs.replace(
+        step,
+        name=program.task,
+        kind=f"{step.kind}{_PROGRAM_BEFORE}",
+        executor_spec=program,
+        outputs={_REPORT: "JsonValue"},
+        properties={},
+        cache=False,
+    )
+    report = Value(OUTPUT, (first.name, _REPORT))
+    return [first, msgspec.structs.replace(step, report=report)]

@@ -10,8 +10,10 @@ _EACH = "*"
 """Stands for the names of members: each member has this form."""
 _NAMED = {"name": str, "displayName": str, "description": str}
 _TYPE = {"schemaTitle": str, "schemaVersion": str, "instanceSchema": str}
+_OLD_VALUE = {"stringValue": str, "intValue": object, "doubleValue": float}
 _PARAMETER = {
     "parameterType": str,
+    "type": str,
     "defaultValue": object,
     "isOptional": bool,
     "description": str,
@@ -19,7 +21,7 @@ _PARAMETER = {
 }
 _ARTIFACT = {"artifactType": _TYPE, "isArtifactList": bool, "isOptional": bool, "description": str, "metadata": dict}
 _INTERFACE = {"parameters": {_EACH: _PARAMETER}, "artifacts": {_EACH: _ARTIFACT}}
-_CONSTANT = {"constant": str, "runtimeParameter": str}
+_CONSTANT = {"constant": str, "constantValue": _OLD_VALUE, "runtimeParameter": str}
 _FROM_TASK = {"producerTask": str, "outputParameterKey": str, "outputArtifactKey": str}
 _GIVEN = {
     "taskOutputParameter": _FROM_TASK,
@@ -27,7 +29,7 @@ _GIVEN = {
     "taskFinalStatus": {"producerTask": str},
     "componentInputParameter": str,
     "componentInputArtifact": str,
-    "runtimeValue": {"constant": object},
+    "runtimeValue": {"constant": object, "constantValue": _OLD_VALUE},
     "parameterExpressionSelector": str,
 }
 _TASK = {
@@ -67,7 +69,9 @@ _EXECUTOR = {
         "args": [str],
         "env": [{"name": str, "value": str}],
         "resources": _RESOURCES,
+        "lifecycle": {"preCacheCheck": {"command": [str], "args": [str]}},
     },
+    "resolver": {"outputArtifactQueries": {_EACH: {"filter": str, "limit": int}}},
     "importer": {
         "artifactUri": _CONSTANT,
         "typeSchema": _TYPE,
@@ -85,6 +89,15 @@ PIPELINE = {
     "sdkVersion": str,
     "defaultPipelineRoot": str,
 }
+JOB = {
+    "name": str,
+    "displayName": str,
+    "pipelineSpec": dict,
+    "labels": {_EACH: str},
+    "runtimeConfig": {"gcsOutputDirectory": str, "parameters": {_EACH: _OLD_VALUE}, "parameterValues": {_EACH: object}},
+}
+"""A PipelineJob: a pipeline with the settings of a run, which `KubeflowV2DagRunner` of TFX writes. Its labels and names
+have no effect."""
 _WORKSPACE = {"size": str, "kubernetes": {"pvcSpecPatch": dict}}
 PLATFORMS = {
     "platforms": {

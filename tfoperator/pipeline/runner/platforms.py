@@ -25,9 +25,12 @@ from tfoperator.launcher import (
     ProcessComponentLauncher,
     TFJobComponentLauncher,
 )
+from tfoperator.launcher.core.context import in_cluster
+from tfoperator.launcher.core.output_document import OUTPUT_FILE
 from tfoperator.launcher.platforms.kubernetes.config import MAIN
 from tfoperator.launcher.platforms.kubernetes.launcher import ObjectComponentLauncher
 from tfoperator.pipeline.graph import Step
+from tfoperator.pipeline.kfp.container import IRContainerSpec
 from tfoperator.pipeline.kfp.resources import with_resources
 
 _PRIVATE = frozenset({"configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "projected", "secret"})
@@ -89,6 +92,27 @@ def check_records_are_hidden(step: str, launcher: BaseComponentLauncher, place: 
                 f"{records}, for it mounts the whole volume {mount.get('name')} at {mount.get('mountPath')}: mount a "
                 "part of it (subPath), such as the folder of pipeline_root, or keep the records elsewhere (--home)"
             )
+
+
+def check_report_is_new(step: Step, launcher: BaseComponentLauncher, root: str) -> None:
+    """Raise ComponentError if the file of a step's report exists before its program starts, and the program reads it.
+
+    The kubelet makes the file of a termination message, empty. TFX's program takes that for a document.
+    """
+    spec = step.executor_spec
+    if not isinstance(spec, IRContainerSpec) or not spec.reads_own_report:
+        return
+    if not isinstance(launcher, ObjectComponentLauncher) or (
+        in_cluster() and on_volume(root) and shares_root(launcher, root)
+    ):
+        return
+    containers = [one for pod in _pod_specs(launcher.manifest) for one in _objects(pod.get("containers"))]
+    if any(str(one.get("terminationMessagePath")).endswith(f"/{OUTPUT_FILE}") for one in containers):
+        raise ComponentError(
+            f"step {step.name}: TFX's program reads the file of its results if the file exists, and Kubernetes makes "
+            "the file of a termination message before the program starts: give --tmp-path, a directory that the "
+            "step's pod mounts, too, or the URL of objects"
+        )
 
 
 def on_volume(root: str) -> bool:

@@ -32,6 +32,7 @@ from tfoperator.pipeline.runner.leftovers import stop_dead_runs
 from tfoperator.pipeline.runner.platforms import (
     ON_DOCKER,
     check_records_are_hidden,
+    check_report_is_new,
     with_late_resources,
     with_root,
 )
@@ -138,7 +139,7 @@ class PipelineRunner(TfxRunner):
         graph, choose = pipeline, partial(self._chosen, component_launcher_infos)
         new = _new_run(graph, run_id or None, self._context, origin)
         with closing(Home(self._place)) as home, home.store() as store, ExitStack() as stack:
-            if run_id and store.run(run_id) is not None:
+            if store.run(run_id) is not None:  # with an empty id it finds nothing
                 resume = run_id
             run = _resumed_run(home, store, resume, new) if resume else new
             for step in graph.steps:  # all of them, before the first step starts
@@ -258,7 +259,7 @@ class PipelineRunner(TfxRunner):
         """Return the launches of a run, by step; raise ComponentError with all errors. Makes no request."""
         graph = absolute_graph(pipeline)
         infos = self.infos_of(graph, "RUN")
-        return {step.name: self._chosen(infos, graph, step, "RUN", None).dry_run() for step in graph.steps}
+        return {step.name: self._chosen(infos, graph, step, "RUN", self._context).dry_run() for step in graph.steps}
 
     def _chosen(
         self,
@@ -266,14 +267,15 @@ class PipelineRunner(TfxRunner):
         graph: Graph,
         step: Step,
         run_id: str,
-        context: LaunchContext | None,
+        context: LaunchContext,
     ) -> BaseComponentLauncher:
         """Return the launcher of a step, which may be an iteration of a step for which a launcher was chosen."""
         info = msgspec.structs.replace(infos[step.pattern or step.name], component=graph.component(step, run_id))
         if is_object_url(graph.root):
-            context = dataclasses.replace(context or LaunchContext(), objects=graph.root)
+            context = dataclasses.replace(context, objects=graph.root)
         launcher = with_root(with_late_resources(info, step), graph.root).make(context)
         check_records_are_hidden(step.name, launcher, str(self._place))
+        check_report_is_new(step, launcher, graph.root)
         return launcher
 
     def _conclude(

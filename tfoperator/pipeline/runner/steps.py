@@ -232,4 +232,4 @@ class Progress:
                 unknown.append(name)
         if unknown:
             self._known |= self._parts.store.executions(self._parts.run.id, unknown)
-        return looked_up(value, self._known, run=self._parts.run, content=content)
+        return looked_up(value, self._known, run=self._parts.run, store=self._parts.store, content=content)

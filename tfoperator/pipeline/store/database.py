@@ -47,9 +47,14 @@ class UnusablePlace(StoreError, ComponentError):
 
 def named(name: str) -> str:
     """Return a name, if both engines take it. Raises StoreError."""
-    if len(name) > _MAX_NAME or not storable(name):
+    if not is_name(name):
         raise StoreError(f"{name[:40]!r}: a name has at most {_MAX_NAME} characters of Unicode, and no NUL")
     return name
+
+
+def is_name(name: str) -> bool:
+    """Return whether both engines take a name: of a type, a context or a property."""
+    return len(name) <= _MAX_NAME and storable(name)
 
 
 def storable(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, Select, insert, select, update
 
 from tfoperator.pipeline.store.database import MAX_ID, Database, StoreError, exclusively, named, reads, writes
-from tfoperator.pipeline.store.properties import properties_of, put_properties
+from tfoperator.pipeline.store.properties import has_value, properties_of, put_properties
 from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, Maker, RunRecord
 from tfoperator.pipeline.store.runs import (
     EXECUTIONS,
@@ -20,6 +20,7 @@ from tfoperator.pipeline.store.runs import (
     PIPELINE,
     RUN,
     context_id,
+    context_named,
     executions_in,
     fence,
     inserted,
@@ -158,6 +159,27 @@ class Executions:
             found = found | (artifacts.c.id == int(wanted))
         return _artifact_records(db, _ARTIFACTS.where(found).order_by(artifacts.c.id.desc()))
 
+    @reads
+    def newest_artifacts(
+        self, db: Connection, run: RunRecord, kind: str, wanted: Mapping[str, Any]
+    ) -> list[ArtifactRecord]:
+        """Return the newest artifact of a type that the run's pipeline has put out before the run began, or nothing.
+
+        `wanted` has the values of `uri`, and of properties as `properties.NAME`. A number is equal to the integer, and
+        to the floating-point number. Artifacts whose data were removed are left out.
+        """
+        pipeline = context_named(PIPELINE, run.pipeline).scalar_subquery()
+        made_here = select(attributions.c.artifact_id).where(attributions.c.context_id == pipeline)
+        query = _ARTIFACTS.where(
+            types.c.name == named(kind),
+            artifacts.c.state == ARTIFACT_STATES.index("LIVE"),
+            artifacts.c.last_update_time_since_epoch < milliseconds(run.began),
+            artifacts.c.id.in_(made_here),
+            *[_has(field, value) for field, value in wanted.items()],
+        )
+        newest = query.order_by(artifacts.c.last_update_time_since_epoch.desc(), artifacts.c.id.desc()).limit(1)
+        return _artifact_records(db, newest)
+
     @writes
     def external_artifact(self, db: Connection, one: ArtifactRecord, now: datetime) -> ArtifactRecord:
         """Return an artifact made by no step, with its id; the same for the same type, URI and properties."""
@@ -178,6 +200,17 @@ def _execution(db: Connection, number: int) -> ExecutionRecord:
     if not (found := _execution_records(db, EXECUTIONS.where(executions.c.id == number))):
         raise StoreError(f"execution {number} is not in the metadata store")
     return found[0]
+
+
+def _has(field: str, value: Any) -> ColumnElement[bool]:
+    """Return whether an artifact has a value in a field: `uri`, or `properties.NAME`."""
+    if field == "uri":
+        return artifacts.c.uri == str(value).replace("\0", "")
+    owned = select(artifact_properties.c.name).where(
+        artifact_properties.c.artifact_id == artifacts.c.id,
+        artifact_properties.c.name == field.removeprefix("properties."),
+    )
+    return owned.where(has_value(value)).exists()
 
 
 def _event_of(wanted: Select[Any]) -> ColumnElement[bool]:

@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, Table, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, delete, insert, select
 
 from tfoperator.pipeline.store.database import named, storable, upsert
-from tfoperator.pipeline.store.tables import BOOLEAN, DOUBLE, INT, STRING, type_properties
+from tfoperator.pipeline.store.tables import BOOLEAN, DOUBLE, INT, STRING, artifact_properties, type_properties
 
 _JSON = b"json"
 _COLUMNS = {INT: "int_value", DOUBLE: "double_value", STRING: "string_value", BOOLEAN: "bool_value"}
@@ -59,6 +59,18 @@ def properties_of(db: Connection, table: Table, owners: Select[Any]) -> Mapping[
     for row in db.execute(select(table, column.label("owner")).where(column.in_(owners)).order_by(table.c.name)):
         found[row.owner][row.name] = _value(row)
     return found
+
+
+def has_value(value: Any) -> ColumnElement[bool]:
+    """Return whether a property of an artifact is equal to a text, a truth value or a finite number."""
+    columns = artifact_properties.c
+    if isinstance(value, bool):
+        return columns.bool_value == value
+    if isinstance(value, str):
+        return columns.string_value == value
+    equal = columns.double_value == float(value)
+    whole = float(value).is_integer() and -(2**31) <= value < 2**31
+    return equal | (columns.int_value == int(value)) if whole else equal
 
 
 def _columns(value: Any) -> tuple[int, dict[str, Any]]:

@@ -135,9 +135,9 @@ NUMBERS = SHAPES["root"]["dag"]["tasks"]["numbers"]
 EXECUTOR = "deploymentSpec/executors/exec-add"
 CODE = "__import__('os')"
 REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
-    "resolver": (
-        put(EXECUTOR, resolver={}),
-        r"deploymentSpec\.executors\.exec-add\.resolver: pipelines here have no such thing",
+    "an executor of another kind": (
+        put(EXECUTOR, customJob={}),
+        r"deploymentSpec\.executors\.exec-add\.customJob: pipelines here have no such thing",
     ),
     "cache key": (task("numbers", cachingOptions={"cacheKey": "x"}), r"numbers\.cachingOptions\.cacheKey"),
     "artifact iterator": (task("numbers", artifactIterator={}), r"numbers\.artifactIterator\.items: there is no"),
@@ -145,8 +145,8 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "no component": (task("numbers", componentRef={"name": "gone"}), "numbers: there is no component 'gone'"),
     "no task": (task("numbers", dependentTasks=["gone"]), "numbers: there is no task 'gone'"),
     "a cycle": (task("numbers", dependentTasks=["for-loop-1"]), "wait for each other"),
-    "a name": (put("root/dag/tasks", **{"../up": NUMBERS}), "no dot"),
-    "a name of another": (put("root/dag/tasks", **{"for-loop-4.add": NUMBERS}), "a task's name has no dot"),
+    "a name": (put("root/dag/tasks", **{"../up": NUMBERS}), "no name for a component"),
+    "a name of another": (put("root/dag/tasks", **{"say.5": NUMBERS}), "there is more than one say-5"),
     "a pipeline's name": (put("pipelineInfo", name="../up"), "no name for a component"),
     "an output's name": (
         put("components/comp-add/outputDefinitions/parameters", **{"../up": {}}),

@@ -3,7 +3,7 @@ import multiprocessing
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -252,3 +252,46 @@ def test_a_long_lineage_is_cut_and_says_so(store: MetadataStore, monkeypatch: py
         uris.append(tree.artifact.uri)
         (tree,) = tree.next
     assert (uris, tree.artifact.uri, tree.cut, tree.executions) == (["/5", "/4", "/3"], "/2", True, ())
+
+
+def put_out(
+    store: MetadataStore, number: int, properties: Any, pipeline: str = "p", minutes: int = 0
+) -> ArtifactRecord:
+    """Return the artifact of a run that has ended."""
+    at, one = NOW + timedelta(minutes=minutes), run(f"n{number}", pipeline)
+    outputs = {"o": (ArtifactRecord(0, "Model", f"/n{number}", "PENDING"),)}
+    begun = store.begin_execution(one, ExecutionRecord(0, one.id, "a", "Kind", "RUNNING", outputs=outputs), at)
+    done = {"o": (artifact(f"/n{number}", properties, made=True),)}
+    store.publish(one, msgspec.structs.replace(begun, state="COMPLETE", outputs=done), at)
+    return store.executions(one.id)["a"].outputs["o"][0]
+
+
+def test_the_newest_artifact_is_one_of_the_pipeline_and_older_than_the_run(store: MetadataStore) -> None:
+    later = msgspec.structs.replace(run("later"), began=NOW + timedelta(minutes=10))
+    assert store.newest_artifacts(later, "Model", {}) == []
+    odd = "'; DROP TABLE artifact; --"
+    blessed = put_out(store, 1, {"blessed": 1, "flag": True, "text": odd, "exact": 0.5})
+    plain = put_out(store, 2, {"blessed": 0}, minutes=1)
+    put_out(store, 3, {"blessed": 1}, "other", minutes=2)
+    put_out(store, 4, {"blessed": 1}, minutes=11)  # after the run has begun
+    begin(store)  # it has put out nothing yet
+    assert store.newest_artifacts(later, "Model", {}) == [plain]
+    assert store.newest_artifacts(later, "Examples", {}) == []
+    for wanted in (
+        {"properties.blessed": 1.0},
+        {"properties.blessed": 1},
+        {"properties.flag": True},
+        {"properties.text": odd},
+        {"properties.exact": 0.5, "uri": "/n1"},
+    ):
+        assert store.newest_artifacts(later, "Model", wanted) == [blessed]
+    for wanted in (
+        {"properties.blessed": 2},
+        {"properties.blessed": "1"},
+        {"properties.blessed": 1e300},
+        {"properties.gone": 1},
+        {"properties.text": "%"},
+    ):
+        assert store.newest_artifacts(later, "Model", wanted) == []
+    store.mark_deleted([plain.uri])
+    assert store.newest_artifacts(later, "Model", {}) == [blessed]

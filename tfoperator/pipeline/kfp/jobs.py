@@ -1,0 +1,136 @@
+"""PipelineJobs, which TFX writes, and the spellings of schema 2.0.0, as a pipeline of the schema that is read. No I/O.
+
+TFX's `KubeflowV2DagRunner` writes a PipelineJob: the pipeline, with the settings of one run. Unless it is asked for
+schema 2.1.0, types of parameters and constants have older spellings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tfoperator.launcher import ComponentError
+from tfoperator.launcher.core.component import Json
+from tfoperator.pipeline.kfp.spec import JOB, PIPELINE, check
+
+OLD_SCHEMA = "2.0.0"
+"""The version of the schema whose programs get parameters with the type of each, such as `{"intValue": "1"}`."""
+_OLD_TYPES = {"INT": "NUMBER_INTEGER", "DOUBLE": "NUMBER_DOUBLE", "STRING": "STRING"}
+_INTEGER = re.compile(r"-?\d{1,19}")
+_SUFFIX = "_task"
+"""TFX names the producer of a dynamic property so, and its task without it."""
+
+
+class JobSettings(msgspec.Struct, frozen=True):
+    """The settings of a run that a file has: where outputs go, and the values of parameters."""
+
+    root: str = ""
+    values: Mapping[str, Any] = {}
+
+
+def pipeline_and_settings(document: Any) -> tuple[Json, JobSettings]:
+    """Return a checked pipeline of a document, in the spellings of schema 2.1.0, and the settings of its run.
+
+    Raises ComponentError for a field that has no meaning here, and for a value of another form.
+    """
+    settings, pipeline = JobSettings(), document
+    if isinstance(document, dict) and "pipelineSpec" in document:
+        check("pipeline job", document, JOB)
+        pipeline, config = document["pipelineSpec"], document.get("runtimeConfig", {})
+        old = {name: _old_value(f"runtimeConfig.parameters.{name}", one) for name, one in _of(config, "parameters")}
+        settings = JobSettings(config.get("gcsOutputDirectory", ""), old | config.get("parameterValues", {}))
+    check("pipeline", pipeline, PIPELINE)
+    components = {name: _component(name, one) for name, one in _of(pipeline, "components")}
+    executors = {name: _executor(name, one) for name, one in _of(pipeline.get("deploymentSpec", {}), "executors")}
+    root = _component("root", pipeline.get("root", {}))
+    return {**pipeline, "root": root, "components": components, "deploymentSpec": {"executors": executors}}, settings
+
+
+def typed_parameters(values: Mapping[str, Any]) -> Json:
+    """Return the values of parameters as programs of schema 2.0.0 get them: each with its type."""
+    return {name: _typed(value) for name, value in values.items()}
+
+
+def _typed(value: Any) -> Json:
+    if isinstance(value, int):  # also a truth value
+        return {"intValue": str(int(value))}
+    if isinstance(value, float):
+        return {"doubleValue": value}
+    return {"stringValue": value if isinstance(value, str) else msgspec.json.encode(value).decode()}
+
+
+def _of(document: Json, field: str) -> list[tuple[str, Any]]:
+    return list(document.get(field, {}).items())
+
+
+def _old_value(where: str, given: Json) -> Any:
+    """Return a constant of schema 2.0.0. JSON has its integers as text. Raises ComponentError."""
+    if len(given) > 1:
+        raise ComponentError(f"{where}: it has several values: {', '.join(given)}")
+    value = next(iter(given.values()), None)
+    if "intValue" not in given:
+        return value
+    if isinstance(value, bool) or not _INTEGER.fullmatch(str(value)):
+        raise ComponentError(f"{where}.intValue: {value!r:.60} is no integer")
+    return int(str(value))
+
+
+def _constant(where: str, given: Json) -> Json:
+    """Return a constant with the newer spelling."""
+    if "constantValue" not in given:
+        return given
+    others = {name: one for name, one in given.items() if name != "constantValue"}
+    return {"constant": _old_value(f"{where}.constantValue", given["constantValue"]), **others}
+
+
+def _component(name: str, component: Json) -> Json:
+    made = dict(component)
+    for side in ("inputDefinitions", "outputDefinitions"):
+        if side in component:
+            parameters = {key: _parameter(one) for key, one in _of(component[side], "parameters")}
+            made[side] = {**component[side], "parameters": parameters}
+    if "dag" in component:
+        tasks = component["dag"].get("tasks", {})
+        made["dag"] = {
+            **component["dag"],
+            "tasks": {key: _task(f"{name}.{key}", one, tasks) for key, one in tasks.items()},
+        }
+    return made
+
+
+def _parameter(parameter: Json) -> Json:
+    others = {name: one for name, one in parameter.items() if name != "type"}
+    old = parameter.get("type")
+    return others if old is None else {"parameterType": _OLD_TYPES.get(old, old), **others}
+
+
+def _task(where: str, task: Json, tasks: Json) -> Json:
+    inputs = task.get("inputs", {})
+    if "parameters" not in inputs:
+        return task
+    parameters = {key: _given(f"{where}.inputs.parameters.{key}", one, tasks) for key, one in _of(inputs, "parameters")}
+    return {**task, "inputs": {**inputs, "parameters": parameters}}
+
+
+def _given(where: str, given: Json, tasks: Json) -> Json:
+    made = dict(given)
+    if "runtimeValue" in given:
+        made["runtimeValue"] = _constant(f"{where}.runtimeValue", given["runtimeValue"])
+    source = given.get("taskOutputParameter", {})
+    producer = source.get("producerTask", "")
+    if producer not in tasks and producer.removesuffix(_SUFFIX) in tasks:
+        made["taskOutputParameter"] = {**source, "producerTask": producer.removesuffix(_SUFFIX)}
+    return made
+
+
+def _executor(label: str, executor: Json) -> Json:
+    importer = executor.get("importer", {})
+    if "artifactUri" not in importer:
+        return executor
+    uri = _constant(f"executors.{label}.importer.artifactUri", importer["artifactUri"])
+    if not isinstance(uri.get("constant", ""), str):
+        raise ComponentError(f"executors.{label}.importer.artifactUri: {uri['constant']!r:.60} is no text")
+    return {**executor, "importer": {**importer, "artifactUri": uri}}

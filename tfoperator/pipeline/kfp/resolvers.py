@@ -1,0 +1,82 @@
+"""Resolvers, which TFX writes: artifacts of earlier runs, chosen by a filter. No I/O.
+
+A filter is a list of conditions with `AND` between them, in ML Metadata's language. TFX writes two of them: the newest
+artifact of a type, and the newest model that was blessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tfoperator.launcher import ComponentError
+from tfoperator.launcher.core.component import Json
+from tfoperator.pipeline.graph import Source
+from tfoperator.pipeline.kfp.parts import Made, as_value, member, own_type
+from tfoperator.pipeline.values import NEWEST, Value
+
+_CONDITION = re.compile(r'\s*([\w.]+)\s*=\s*(?:"([^"]*)"|(-?\d+(?:\.\d+)?)|(true|false|[A-Z_]+))\s*(?:AND\b|$)')
+_PROPERTY = re.compile(r"metadata\.(\w+)\.(number_value|string_value|bool_value)")
+_ARTIFACT_PLACEHOLDER = re.compile(r"\{\{\$\.inputs\.artifacts\['([^']+)'\]\.metadata\['([^']+)'\]\}\}")
+_PARAMETER_PLACEHOLDER = re.compile(r"\{\{\$\.inputs\.parameters\['([^']+)'\]\}\}")
+_KINDS: Mapping[str, tuple[type, ...]] = {"number_value": (float,), "string_value": (str, Value), "bool_value": (bool,)}
+_MAX_FILTER = 10_000
+"""Maximum number of characters of a filter."""
+
+
+def resolved(where: str, resolver: Json, inputs: Mapping[str, Source], parameters: Mapping[str, Any]) -> Made:
+    """Return the result of a resolver: for each query the newest artifact of earlier runs, or nothing.
+
+    Raises ComponentError for a filter that can't be computed here.
+    """
+    artifacts: dict[str, Source] = {}
+    for key, query in resolver.get("outputArtifactQueries", {}).items():
+        place = f"{where}.resolver.outputArtifactQueries.{key}"
+        if query.get("limit", 1) not in (0, 1):
+            raise ComponentError(f"{place}.limit: a resolver here finds one artifact, and not {query['limit']}")
+        artifacts[key] = _newest(f"{place}.filter", query.get("filter", ""), inputs, parameters)
+    return Made((), {}, artifacts)
+
+
+def _newest(where: str, text: str, inputs: Mapping[str, Source], parameters: Mapping[str, Any]) -> Value:
+    kind, fields = "", list[Any]()
+    for name, value in _conditions(where, text):
+        given = _value_of(where, value, inputs, parameters) if isinstance(value, str) else value
+        if name == "schema_title" and isinstance(given, str):
+            kind = own_type(given)
+        elif name == "state" and given == "LIVE":
+            continue
+        elif name == "name":
+            fields += ["uri", given]
+        elif (match := _PROPERTY.fullmatch(name)) is not None and isinstance(given, _KINDS[match[2]]):
+            fields += [f"properties.{match[1]}", given]
+        else:
+            raise ComponentError(f"{where}: a resolver here has no condition {name}={str(value)[:100]!r}")
+    if not kind:
+        raise ComponentError(f"{where}: it names no schema_title")
+    return Value(NEWEST, (kind, *fields))
+
+
+def _conditions(where: str, text: str) -> list[tuple[str, str | float | bool]]:
+    found: list[tuple[str, str | float | bool]] = []
+    at = 0
+    while at < len(text) <= _MAX_FILTER and (match := _CONDITION.match(text, at)) is not None:
+        name, quoted, number, word = match.groups()
+        value = quoted if quoted is not None else float(number) if number is not None else word
+        found.append((name, value == "true" if value in ("true", "false") and quoted is None else value))
+        at = match.end()
+    if at < len(text) or not text or text.rstrip().endswith("AND"):
+        raise ComponentError(f"{where}: {text[at : at + 100]!r} is no condition that can be computed here")
+    return found
+
+
+def _value_of(where: str, text: str, inputs: Mapping[str, Source], parameters: Mapping[str, Any]) -> Any:
+    """Return a text, or what its placeholder stands for."""
+    if (match := _ARTIFACT_PLACEHOLDER.fullmatch(text)) is not None:
+        return Value("property", (as_value(where, member(where, inputs, match[1])), 0, match[2]))
+    if (match := _PARAMETER_PLACEHOLDER.fullmatch(text)) is not None:
+        return member(where, parameters, match[1])
+    if "{{$" in text:
+        raise ComponentError(f"{where}: {text[:100]!r} is no placeholder that is known here")
+    return text
