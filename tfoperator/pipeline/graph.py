@@ -61,8 +61,8 @@ class Step(msgspec.Struct, frozen=True):
 
     It is skipped unless all of `when` hold. In `loops` (the outermost first) it is a pattern, from which `Unfolded`
     makes a step for each iteration: such a step has `pattern`, the pattern's name, and `at`, its iteration. `always`:
-    it runs even if the steps before it fail. `resources` is a value: processors and memory that are known only in its
-    run.
+    it runs even if the steps before it fail. `settings` are the settings of its container that Kubeflow Pipelines'
+    files have beside the container, by name; those that only its run determines are values.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Step(msgspec.Struct, frozen=True):
     always: bool = False
     retry: RetryPolicy | None = None
     cache: bool = True
-    resources: Any = None
+    settings: Mapping[str, Any] = {}
     pattern: str = ""
     at: tuple[int, ...] = ()
 
@@ -90,7 +90,7 @@ class Step(msgspec.Struct, frozen=True):
             for value in ((one.uri, one.properties) if isinstance(one, FromOutside) else (one,))
         ]
         items = [] if self.at else [loop.items for loop in self.loops]
-        values = (*inputs, *self.exec_properties.values(), *self.when, *items, self.resources)
+        values = (*inputs, *self.exec_properties.values(), *self.when, *items, *self.settings.values())
         return frozenset([*self.behind, *(one for value in values for one in sources(value))])
 
 
@@ -129,13 +129,17 @@ class Graph(msgspec.Struct, frozen=True):
 
 def check_fixed(graph: Graph) -> None:
     """Raise ComponentError for a pipeline whose steps are only known in its run: an orchestrator has to know them."""
-    steps = (one for one in graph.steps if one.when or one.loops or one.always or one.resources is not None)
+    steps = (one for one in graph.steps if one.when or one.loops or one.always or _is_late(one))
     if step := next(steps, None):
         raise ComponentError(
-            f"pipeline {graph.name}: step {step.name} has a condition or a loop, has resources that another step "
+            f"pipeline {graph.name}: step {step.name} has a condition or a loop, has settings that another step "
             "decides, or runs after failures: such a pipeline needs a runner of its own (tfoperator pipeline run), and "
             "can't be an orchestrator's"
         )
+
+
+def _is_late(step: Step) -> bool:
+    return any(isinstance(one, Value) for one in step.settings.values())
 
 
 def made_graph(name: str, root: str, steps: Sequence[Step], *, enable_cache: bool) -> Graph:
@@ -263,7 +267,7 @@ class Unfolded:
             inputs=inputs,
             exec_properties={name: placed(one) for name, one in step.exec_properties.items()},
             when=tuple([placed(one) for one in step.when]),
-            resources=placed(step.resources),
+            settings={name: placed(one) for name, one in step.settings.items()},
             behind=tuple([made for one in step.behind for made in self._names(one, step.loops, path)]),
             pattern=step.name,
             at=path,
@@ -310,6 +314,6 @@ def _described(step: Step) -> Any:
         if isinstance(source, Value) and source.op == OUTPUT:
             inputs[name] = {"type": "FromStep", "step": source.args[0], "output": source.args[1]}
     more = [step.when, step.loops, sorted(step.behind), step.always]
-    late = [] if step.resources is None else [step.resources]
+    late = [dict(step.settings)] if step.settings else []
     described = [step.name, what, inputs, dict(step.outputs), dict(step.exec_properties)]
     return [*described, *([[*more, *late]] if late or any(more) else [])]

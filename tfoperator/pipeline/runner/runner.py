@@ -26,14 +26,16 @@ from tfoperator.object_store import is_object_url
 from tfoperator.pipeline.dsl.pipeline import Pipeline
 from tfoperator.pipeline.graph import Graph, Step, check_fixed
 from tfoperator.pipeline.home import DEFAULT_HOME, ORCHESTRATOR, Home, is_run_id
+from tfoperator.pipeline.kfp.machine_options import ObjectData
+from tfoperator.pipeline.kfp.settings import Machine, without_effect
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease
 from tfoperator.pipeline.runner.base import TfxRunner, absolute_graph, new_run_id
 from tfoperator.pipeline.runner.leftovers import stop_dead_runs
 from tfoperator.pipeline.runner.platforms import (
     ON_DOCKER,
     check_records_are_hidden,
-    with_late_resources,
     with_root,
+    with_settings,
 )
 from tfoperator.pipeline.runner.progress import (
     Listener,
@@ -81,7 +83,7 @@ class PipelineRunner(TfxRunner):
     `platform_configs` are lists by component, and under `default` for all. `home` has the metadata store and the
     records of runs: a directory, or `postgresql://HOST/DB?folder=LOGS`. At most `parallel` steps run at once.
     `context` is the pattern of each step's LaunchContext. Another machine takes over a run whose lease was not renewed
-    for `lease_seconds`.
+    for `lease_seconds`. `objects` is the data of Secrets and ConfigMaps for steps that run on this machine.
     """
 
     def __init__(
@@ -94,9 +96,11 @@ class PipelineRunner(TfxRunner):
         context: LaunchContext | None = None,
         listener: Listener | None = None,
         lease_seconds: float = LEASE_SECONDS,
+        objects: ObjectData | None = None,
     ) -> None:
         """Raises ComponentError for invalid configs."""
         super().__init__(launchers, platform_configs)
+        self._objects = objects or {}
         self._place = home
         self._listener = listener or Listener()
         self._context = dataclasses.replace(context or LaunchContext(), tell=partial(self._listener.tell, ""))
@@ -144,6 +148,8 @@ class PipelineRunner(TfxRunner):
             for step in graph.steps:  # all of them, before the first step starts
                 choose(graph, step, "RUN", self._context).check()
             home.logs.check()
+            for option, steps in self._without_effect(component_launcher_infos, graph).items():
+                self._listener.tell("", f"{option} has no effect on this machine: {', '.join(steps)}")
             ownership = self._own(stack, home, store, run)
             # Another runner may have worked until it released the run: its work is known only now.
             run = msgspec.structs.replace(store.run(run.id) or run, term=ownership.term)
@@ -272,9 +278,19 @@ class PipelineRunner(TfxRunner):
         info = msgspec.structs.replace(infos[step.pattern or step.name], component=graph.component(step, run_id))
         if is_object_url(graph.root):
             context = dataclasses.replace(context or LaunchContext(), objects=graph.root)
-        launcher = with_root(with_late_resources(info, step), graph.root).make(context)
+        work = None if context is None else context.work_dir
+        machine = Machine(self._objects, work, {"metadata.name": step.name, "metadata.uid": run_id})
+        launcher = with_root(with_settings(info, step, machine), graph.root).make(context)
         check_records_are_hidden(step.name, launcher, str(self._place))
         return launcher
+
+    def _without_effect(self, infos: Mapping[str, ComponentLaunchInfo], graph: Graph) -> dict[str, list[str]]:
+        """Return the Kubernetes options that the chosen launchers ignore, and the steps that have each."""
+        found: dict[str, list[str]] = {}
+        for step in graph.steps:
+            for option in without_effect(step.settings, infos[step.name].launcher, step.executor_spec):
+                found.setdefault(option, []).append(step.name)
+        return found
 
     def _conclude(
         self, parts: RunParts, launches: Mapping[str, StepLaunch], views: Mapping[str, StepView]
