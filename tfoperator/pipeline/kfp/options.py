@@ -24,6 +24,7 @@ _MAX_NUMBER = 2**31 - 1
 """The largest ID of a user, and the longest deadline, of Kubernetes."""
 
 _MATCH = {"key": str, "operator": str, "values": [str]}
+_SELECTOR_TERM = {"matchExpressions": [_MATCH], "matchFields": [_MATCH]}
 _METADATA = {"labels": {"*": str}, "annotations": {"*": str}}
 _CLAIM = {"accessModes": [str], "size": str, "defaultStorageClass": bool, "storageClassName": str}
 _FROM_TASK = GIVEN["taskOutputParameter"]
@@ -64,7 +65,9 @@ FORM = {
     "podMetadata": _METADATA,
     "nodeSelector": {"labels": {"*": str}, "nodeSelectorJson": GIVEN},
     "tolerations": [{**_TOLERATION, "tolerationJson": GIVEN}],
-    "nodeAffinity": [{"matchExpressions": [_MATCH], "matchFields": [_MATCH], "weight": int, "nodeAffinityJson": GIVEN}],
+    "nodeAffinity": [
+        {"matchExpressions": [_MATCH], "matchFields": [_MATCH], "weight": float, "nodeAffinityJson": GIVEN}
+    ],
     "podAffinity": [
         {
             "matchPodExpressions": [_MATCH],
@@ -73,7 +76,7 @@ FORM = {
             "namespaces": [str],
             "matchNamespaceExpressions": [_MATCH],
             "matchNamespaceLabels": {"*": str},
-            "weight": int,
+            "weight": float,
             "anti": bool,
         }
     ],
@@ -84,7 +87,6 @@ FORM = {
 }
 """All options of kfp-kubernetes 2.17, by their names in the file. Other fields are refused by their names."""
 
-_SELECTOR_TERM = {"matchExpressions": [_MATCH], "matchFields": [_MATCH]}
 NODE_AFFINITY = {
     "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_SELECTOR_TERM]},
     "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": float, "preference": _SELECTOR_TERM}],

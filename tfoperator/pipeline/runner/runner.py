@@ -173,10 +173,16 @@ class PipelineRunner(TfxRunner):
         running: dict[Future[StepView], StepLaunch] = {}
         with ThreadPoolExecutor(self._parallel, thread_name_prefix="step") as pool:
             while True:
+                unlaunched = False
                 for step in progress.startable():
                     if len(running) >= self._parallel:
                         break
-                    one = launches[step.name] = StepLaunch(parts, step)
+                    try:
+                        one = launches[step.name] = StepLaunch(parts, step)
+                    except ComponentError as error:  # of settings that were not known before
+                        progress.fail(step, str(error))
+                        unlaunched = True
+                        continue
                     if not self._admit(one):
                         break
                     progress.see(one.view)
@@ -187,7 +193,7 @@ class PipelineRunner(TfxRunner):
                     with self._lock:
                         del self._running[one.name]
                     progress.see(ended.result())
-                elif self._cancelled.is_set() or not progress.skip():
+                elif self._cancelled.is_set() or not (progress.skip() or unlaunched):
                     break
         progress.skip(all_of_them=True)
         return progress.views, launches

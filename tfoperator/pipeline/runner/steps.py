@@ -216,6 +216,10 @@ class Progress:
             self._chosen[step.name] = msgspec.structs.replace(step, settings=settings)
         return wanted
 
+    def fail(self, step: Step, message: str) -> None:
+        """Record that a step that could start can't be launched."""
+        self._end(step, StepState.FAILED, message)
+
     def _end(self, step: Step, state: StepState, message: str) -> None:
         self.see(msgspec.structs.replace(self.views[step.name], state=state, message=message))
 
