@@ -231,8 +231,8 @@ def _placement(where: str, options: Options) -> Json:
 def _tolerations(where: str, options: Options) -> Iterator[Json]:
     for item in options.get("tolerations", ()):
         given = item.get("tolerationJson", item) if item.keys() == {"tolerationJson"} else item
+        check_size(where, given)
         for one in given if isinstance(given, list) else [given] if given is not None else []:
-            check_size(where, one)
             check(where, one, TOLERATION_FORM)
             made = {key: value for key, value in one.items() if value not in (None, "")}
             if "tolerationSeconds" in made:
