@@ -44,7 +44,7 @@ _CHUNK = 1 << 20
 _MAX_LINE = 64 << 10
 """Bytes after which a line is cut in two."""
 _FIRST_FREE = 64
-"""The lock has this descriptor or a higher one: programs that make mounts use lower ones for themselves."""
+"""The lock has this descriptor or a higher number: programs that make mounts use lower numbers for themselves."""
 
 
 class ProcessPlatformConfig(PlatformConfig):
@@ -124,13 +124,11 @@ class ProcessBackend:
 
     def _mounted(self, folder: Path) -> Sequence[str]:
         """Return the words before the command by which it sees its mounts; none if it has none, or can't see them."""
-        mount = self._launch.context.mount
-        words = mount(self._mounts, (folder, *self._needed)) if self._mounts and mount is not None else None
+        command = self._launch.context.mount
+        words = command(self._mounts, (folder, *self._needed)) if self._mounts and command is not None else None
         if self._mounts and words is None:
-            paths = ", ".join(one.path for one in self._mounts)
-            self._launch.context.tell(
-                f"{paths}: nothing is mounted there, for this machine or this program mounts nothing"
-            )
+            paths = ", ".join(mount.path for mount in self._mounts)
+            self._launch.context.tell(f"process: can't mount {paths}: variables TFOPERATOR_MOUNT_... have the folders")
         return words or ()
 
     def wait(self, name: str, uid: str) -> ContainerEnd:

@@ -27,12 +27,12 @@ from tfoperator.launcher.container.backend import Launch, Mailbox
 from tfoperator.launcher.core.component import ArtifactDict, Json
 from tfoperator.launcher.core.output_document import Output, OutputArtifact
 from tfoperator.launcher.platforms.kubernetes.api_calls import ApiCalls
-from tfoperator.pipeline.kfp.options import annotations, object_name
+from tfoperator.pipeline.kfp.options import annotations_of, object_name
 from tfoperator.pipeline.kfp.pod_options import claim_spec, storage_class
 
 CLAIMS = Path(".tfoperator", "claims")
 _MADE = ".made"
-"""A folder with an empty file for each claim that a pipeline has made. No claim can have this name."""
+"""A folder with an empty file for each claim that a pipeline has made. The names of claims don't begin with a dot."""
 CLAIM_LABEL = "tfoperator.launcher/claim"
 """The label of claims that pipelines have made: its value is the random part of the names of the launch's objects."""
 IMAGES: Mapping[str, Literal["create", "delete"]] = {"argostub/createpvc": "create", "argostub/deletepvc": "delete"}
@@ -93,7 +93,7 @@ class _ClaimLauncher(BaseComponentLauncher):
         return self.component.exec_properties.get(name)
 
     def _new_name(self) -> str:
-        """Return the name of the new claim: the given one, or one that begins with the launch's random part."""
+        """Return the name of the new claim: the given name, or a name that begins with the launch's random part."""
         what, suffix = f"component {self.component.name}", self._given("pvc_name_suffix")
         if (self._given("pvc_name") in (None, "")) == (suffix in (None, "")):
             raise ComponentError(f"{what}: a new claim has either pvc_name or pvc_name_suffix")
@@ -171,7 +171,7 @@ class KubernetesClaimLauncher(_ClaimLauncher):
             "metadata": {
                 "name": name,
                 "labels": {CLAIM_LABEL: self.record.run},
-                "annotations": annotations(
+                "annotations": annotations_of(
                     f"component {self.component.name}: annotations", self._given("annotations") or {}
                 ),
             },
@@ -185,7 +185,7 @@ class KubernetesClaimLauncher(_ClaimLauncher):
                     lambda: client.create(PERSISTENT_VOLUME_CLAIMS, calls.namespace, manifest, _decode),
                 )
             except AlreadyExistsError:
-                if self._label_of(calls, name) != self.record.run:  # a launcher before this one may have made it
+                if self._label_of(calls, name) != self.record.run:  # an earlier launcher may have made it
                     raise PermanentFailure(f"claim {calls.namespace}/{name} exists already") from None
             except KubeError as error:
                 raise PermanentFailure(f"claim {calls.namespace}/{name} can't be created: {error}") from error

@@ -239,7 +239,7 @@ def _filled(folder: Path | None, name: str, data: Mapping[str, bytes]) -> str:
 
 
 def _empty(folder: Path | None, name: str) -> str:
-    """Return an empty folder; one that exists is kept, because its container may still run."""
+    """Make an empty folder, unless it exists, because its container may still run; return its path."""
     place = (folder or Path(FOLDERS)) / name
     if folder is not None:
         make_folders(place)

@@ -96,6 +96,7 @@ TOLERATION_FORM = {**_TOLERATION, "tolerationSeconds": object}
 """The form of `tolerationJson`, or of each item of it."""
 
 _NAMES = {"secret": ("secretName", "secretNameParameter"), "configMap": ("configMapName", "configMapNameParameter")}
+_CLAIM_REFERENCES: tuple[str, ...] = ("taskOutputParameter", "componentInputParameter")
 _JSON = ("nodeSelectorJson", "tolerationJson", "nodeAffinityJson")
 
 Options = dict[str, Any]
@@ -131,7 +132,7 @@ def _resolved(item: Json, resolve: Callable[[Json], Any]) -> Json:
             kept[key] = resolve(item[key])
     if "pvcNameParameter" in item:
         kept["name"] = resolve(item["pvcNameParameter"])
-    elif claim := {key: item[key] for key in ("taskOutputParameter", "componentInputParameter") if key in item}:
+    elif claim := {key: item[key] for key in _CLAIM_REFERENCES if key in item}:
         kept["name"] = resolve(claim)
     elif "constant" in item:
         kept["name"] = item["constant"]
@@ -217,15 +218,15 @@ def sub_path(where: str, path: Any) -> str:
     return path
 
 
-def labels(where: str, given: Mapping[str, Any]) -> dict[str, str]:
+def labels_of(where: str, given: Mapping[str, Any]) -> dict[str, str]:
     """Return labels, or the labels of a node selector. Raises ComponentError."""
-    for key, value in annotations(where, given).items():
+    for key, value in annotations_of(where, given).items():
         if not _LABEL_VALUE.fullmatch(value):
             raise ComponentError(f"{where}.{key}: {value!r:.80} can't be the value of a label")
     return dict(given)
 
 
-def annotations(where: str, given: Mapping[str, Any]) -> dict[str, str]:
+def annotations_of(where: str, given: Mapping[str, Any]) -> dict[str, str]:
     """Return annotations. Raises ComponentError for a name that Kubernetes refuses, or that belongs to launchers."""
     for key, value in given.items():
         match = _QUALIFIED.fullmatch(key)
@@ -250,7 +251,7 @@ def number(where: str, value: Any, least: int = 0, most: int = _MAX_NUMBER) -> i
 
 
 def choice(where: str, value: Any, *allowed: str) -> str:
-    """Return a value, which is one of several. Raises ComponentError."""
+    """Return a value if it is allowed. Raises ComponentError."""
     if value not in allowed:
         raise ComponentError(f"{where}: {value!r:.80} is none of {', '.join(allowed)}")
     return str(value)

@@ -1,7 +1,7 @@
 """Kubernetes options of a task, as a layer over its pod: `layer_of`. No I/O.
 
 A file may be a stranger's. Its options can't mount a folder of a node, choose a service account, or give a container
-more privileges: there are no such options, and no text of the file becomes the name of a volume or a directive of a
+more privileges: such options do not exist. The names of volumes are ours, and the file can't write directives of a
 merge.
 """
 
@@ -21,11 +21,11 @@ from tfoperator.pipeline.kfp.options import (
     NODE_AFFINITY,
     TOLERATION_FORM,
     Options,
-    annotations,
+    annotations_of,
     check_size,
     choice,
     data_key,
-    labels,
+    labels_of,
     mount_path,
     number,
     object_name,
@@ -79,8 +79,8 @@ def layer_of(where: str, options: Options) -> PodLayer:
     metadata = options.get("podMetadata", {})
     return PodLayer(
         spec,
-        labels(f"{where}.podMetadata.labels", metadata.get("labels", {})),
-        annotations(f"{where}.podMetadata.annotations", metadata.get("annotations", {})),
+        labels_of(f"{where}.podMetadata.labels", metadata.get("labels", {})),
+        annotations_of(f"{where}.podMetadata.annotations", metadata.get("annotations", {})),
         number(f"{where}.activeDeadlineSeconds", options.get("activeDeadlineSeconds", 0)),
     )
 
@@ -172,8 +172,8 @@ def _ephemeral(where: str, item: Json) -> Json:
     if not item.get("defaultStorageClass"):
         spec["storageClassName"] = storage_class(where, item.get("storageClassName", ""))
     found = {
-        "labels": labels(f"{where}.metadata.labels", metadata.get("labels", {})),
-        "annotations": annotations(f"{where}.metadata.annotations", metadata.get("annotations", {})),
+        "labels": labels_of(f"{where}.metadata.labels", metadata.get("labels", {})),
+        "annotations": annotations_of(f"{where}.metadata.annotations", metadata.get("annotations", {})),
     }
     return {"ephemeral": {"volumeClaimTemplate": {"metadata": {k: v for k, v in found.items() if v}, "spec": spec}}}
 
@@ -216,7 +216,7 @@ def _placement(where: str, options: Options) -> Json:
     if chosen is not None:  # as in a cluster of Kubeflow Pipelines, it counts alone
         check_size(place, chosen)
         check(place, chosen, {"*": str})
-    if pairs := labels(place, selector.get("labels", {}) if chosen is None else chosen):
+    if pairs := labels_of(place, selector.get("labels", {}) if chosen is None else chosen):
         found["nodeSelector"] = pairs
     if tolerations := [*_tolerations(f"{where}.tolerations", options)]:
         found["tolerations"] = tolerations
@@ -242,7 +242,7 @@ def _tolerations(where: str, options: Options) -> Iterator[Json]:
             if "operator" in made:
                 choice(where, made["operator"], "Exists", "Equal", "Lt", "Gt")
             if "key" in made:
-                annotations(where, {made["key"]: ""})
+                annotations_of(where, {made["key"]: ""})
             yield made
 
 
@@ -295,7 +295,7 @@ def _matches(where: str, given: list[Json], operators: tuple[str, ...]) -> list[
     found = []
     for one in given:
         key = one.get("key", "")
-        annotations(where, {key: ""})
+        annotations_of(where, {key: ""})
         made: Json = {"key": key, "operator": choice(where, one.get("operator"), *operators)}
         if values := one.get("values"):
             made["values"] = values
@@ -311,7 +311,7 @@ def _pod_affinity(where: str, options: Options) -> Json:
             if item.get("anti", False) is not anti:
                 continue
             term: Json = {"topologyKey": item.get("topologyKey", "")}
-            annotations(where, {term["topologyKey"]: ""})
+            annotations_of(where, {term["topologyKey"]: ""})
             for field, expressions, pairs in (
                 ("labelSelector", "matchPodExpressions", "matchPodLabels"),
                 ("namespaceSelector", "matchNamespaceExpressions", "matchNamespaceLabels"),
@@ -320,7 +320,7 @@ def _pod_affinity(where: str, options: Options) -> Json:
                 if item.get(expressions):
                     selector["matchExpressions"] = _matches(where, item[expressions], _OPERATORS)
                 if item.get(pairs):
-                    selector["matchLabels"] = labels(where, item[pairs])
+                    selector["matchLabels"] = labels_of(where, item[pairs])
                 if selector:
                     term[field] = selector
             if item.get("namespaces"):

@@ -258,7 +258,7 @@ class _Reading:
             outputs=outputs,
             exec_properties={key: one for key, one in scope.exec_properties.items() if one is not None},
             retry=retry_of(where, task.get("retryPolicy")),
-            # What a claim holds is no input of the step, and may have changed.
+            # The files of a claim may have changed, and are no inputs of the step.
             cache=task.get("cachingOptions", {}).get("enableCache", False) and "pvcMount" not in scope.settings,
         )
         parameters, artifacts = ({key: Value(OUTPUT, (where, key)) for key in side} for side in (values, sides[1]))

@@ -31,7 +31,7 @@ RESOURCES = "resources"
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """What a step's container may use of this machine, and of its run.
+    """The part of this machine, and of the run, that a step's container may use.
 
     `objects` are the Secrets and ConfigMaps that the user has given; `work` is the working directory of the launch,
     None before it is launched; `facts` are the values of fields of a pod.

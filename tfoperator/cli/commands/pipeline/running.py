@@ -158,7 +158,7 @@ def _objects(manifests: Sequence[str]) -> Any:
     try:
         return read_objects(manifests)
     except OSError as error:
-        raise CliError(f"{error.filename}: {error.strerror}", "Nothing was launched.") from None
+        raise CliError(f"{error.filename}: {error.strerror}") from None
 
 
 def stop(
