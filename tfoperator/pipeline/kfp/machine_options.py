@@ -232,8 +232,9 @@ def _filled(folder: Path | None, name: str, data: Mapping[str, bytes]) -> str:
     if folder is not None:
         for key, content in data.items():
             file = place / key
-            file.write_bytes(content)
-            file.chmod(0o644)
+            if not file.exists() or file.read_bytes() != content:  # a program may read it, if a launch goes on
+                file.write_bytes(content)
+                file.chmod(0o644)
         place.chmod(0o755)
     return str(place)
 

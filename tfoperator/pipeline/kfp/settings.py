@@ -68,7 +68,7 @@ def config_with(
     resources = options.pop(RESOURCES, None)
     if options:
         for layer in _layers(f"{where}: Kubernetes options", options, config, launcher, spec, machine):
-            config = layer if config is None else layer.merge(config)
+            config = layer if config is None else _merged(layer, config)
     if resources is not None:
         fitting = with_resources(f"{where}: resources", resources, config)
         config = next((one for one in fitting if launcher.can_launch(spec, one)), config)
@@ -111,6 +111,15 @@ def _layers(
         local = layer_of(where, options, machine.objects, machine.work, machine.facts)
         return [ProcessPlatformConfig({**local.places, **local.variables}, local.mounts)]
     return []
+
+
+def _merged(layer: PlatformConfig, config: PlatformConfig) -> PlatformConfig:
+    """Return the config over the layer. Docker's merge would replace the layer's mounts by the config's."""
+    merged = layer.merge(config)
+    if isinstance(layer, DockerPlatformConfig) and isinstance(config, DockerPlatformConfig):
+        both = [*layer.run_kwargs.get("mounts", ()), *config.run_kwargs.get("mounts", ())]
+        return merged.merge(DockerPlatformConfig(mounts=both)) if both else merged
+    return merged
 
 
 def _accepts(

@@ -123,7 +123,7 @@ class StepLaunch:
         return self._ended(state, "", attempts=result.attempts, execution_id=result.execution_id)
 
     def _ended(self, state: StepState, message: str, **more: int) -> StepView:
-        if not self.unfinished and self.context.work_dir is not None:
+        if state is not StepState.RETRYABLE and not self.unfinished and self.context.work_dir is not None:
             remove_folders(self.context.work_dir)
         return msgspec.structs.replace(self.view, state=state, ended=self.context.clock.now(), message=message, **more)
 
