@@ -30,6 +30,9 @@ RESOURCES = "resources"
 """The setting with processors, memory and accelerators; all others are Kubernetes options."""
 
 
+_ORIGIN = "Kubernetes options of the file"
+
+
 class Machine(msgspec.Struct, frozen=True):
     """The part of this machine, and of the run, that a step's container may use.
 
@@ -68,7 +71,8 @@ def config_with(
     resources = options.pop(RESOURCES, None)
     if options:
         for layer in _layers(f"{where}: Kubernetes options", options, config, launcher, spec, machine):
-            config = layer if config is None else _merged(layer, config)
+            named = layer.named(_ORIGIN)
+            config = named if config is None else _merged(named, config)
     if resources is not None:
         fitting = with_resources(f"{where}: resources", resources, config)
         config = next((one for one in fitting if launcher.can_launch(spec, one)), config)
