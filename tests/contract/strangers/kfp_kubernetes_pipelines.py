@@ -34,7 +34,7 @@ def secret_env(secret: str = "login") -> None:
 
 @dsl.pipeline(name="secret-files")
 def secret_files(secret: str = "login", modes: str = "modes") -> None:
-    script = "cat /mnt/kfp-secret/password /mnt/kfp-modes/mode; echo; test -w /mnt/kfp-secret || echo kept"
+    script = "cat /mnt/kfp-secret/password /mnt/kfp-modes/mode; echo; (: >/mnt/kfp-secret/x) 2>&- || echo kept"
     step = say(script=script)
     k8s.use_secret_as_volume(step, secret, "/mnt/kfp-secret")
     k8s.use_config_map_as_volume(step, modes, "/mnt/kfp-modes")
