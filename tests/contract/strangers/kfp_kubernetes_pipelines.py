@@ -58,10 +58,10 @@ def in_a_loop() -> None:
 @dsl.pipeline(name="claims")
 def claims(claim: str = "kfp-claim", volume: str = "") -> None:
     made = k8s.CreatePVC(pvc_name=claim, access_modes=["ReadWriteMany"], size="1Mi", volume_name=volume)
-    writer = say(script="mkdir /mnt/kfp-claim/part; echo kept >/mnt/kfp-claim/part/text")
-    k8s.mount_pvc(writer, made.outputs["name"], "/mnt/kfp-claim")
-    reader = say(script="cat /mnt/kfp-part/text").after(writer)
-    k8s.mount_pvc(reader, made.outputs["name"], "/mnt/kfp-part", sub_path="part")
+    writer = say(script="echo kept >/mnt/kfp-part/text")
+    k8s.mount_pvc(writer, made.outputs["name"], "/mnt/kfp-part", sub_path="part")
+    reader = say(script="cat /mnt/kfp-claim/part/text").after(writer)
+    k8s.mount_pvc(reader, made.outputs["name"], "/mnt/kfp-claim")
     k8s.DeletePVC(pvc_name=made.outputs["name"]).after(reader)
 
 
