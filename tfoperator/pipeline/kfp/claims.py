@@ -228,7 +228,7 @@ class KubernetesClaimLauncher(_ClaimLauncher):
             spec["volumeName"] = object_name(f"{where}: volume_name", volume)
         if source := self._given("data_source"):
             unknown = sorted(source.keys() - set(_DATA_SOURCE)) if isinstance(source, dict) else ["no structure"]
-            if unknown or not all(isinstance(one, str) and len(one) <= _MAX_NAME for one in source.values()):
+            if unknown or not all(isinstance(text, str) and len(text) <= _MAX_NAME for text in source.values()):
                 raise ComponentError(f"{where}: data_source has apiGroup, kind and name, and no {', '.join(unknown)}")
             spec["dataSource"] = dict(source)
         return spec

@@ -50,7 +50,8 @@ class MachineLayer(msgspec.Struct, frozen=True):
     def places(self) -> dict[str, str]:
         """Variables with the paths of the mounts' folders on this machine, for processes."""
         return {
-            MOUNT_VARIABLE + re.sub(r"[^A-Z0-9]+", "_", one.path.upper()).strip("_"): one.source for one in self.mounts
+            MOUNT_VARIABLE + re.sub(r"[^A-Z0-9]+", "_", mount.path.upper()).strip("_"): mount.source
+            for mount in self.mounts
         }
 
 
@@ -64,13 +65,13 @@ def read_objects(paths: Iterable[str]) -> dict[tuple[str, str], dict[str, bytes]
         with Path(path).open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
         try:
-            documents = [one.value for one in read_documents(data, path)]
+            documents = [read.value for read in read_documents(data, path)]
         except YamlError as error:
             raise ComponentError(str(error)) from None
         for document in documents:
             kind, name, content = _object(path, document)
             if (kind, name) in found:
-                raise ComponentError(f"{path}: there is more than one {kind} {name}")
+                raise ComponentError(f"{path}: {kind} {name} is there twice")
             found[kind, name] = content
     return found
 
@@ -117,8 +118,8 @@ def layer_of(
     variables = dict(_variables(where, options, objects, facts, shown=work is not None))
     folder = None if work is None else work.absolute() / FOLDERS
     mounts = tuple(_mounts(where, options, objects, folder))
-    if twice := sorted({one.path for one in mounts if sum(one.path == other.path for other in mounts) > 1}):
-        raise ComponentError(f"{where}: more than one volume is mounted at {twice[0]}")
+    if twice := sorted({mount.path for mount in mounts if sum(mount.path == other.path for other in mounts) > 1}):
+        raise ComponentError(f"{where}: two volumes are mounted at {twice[0]}")
     return MachineLayer(variables, mounts)
 
 
@@ -217,7 +218,7 @@ def _mounts(where: str, options: Options, objects: ObjectData, folder: Path | No
 def _part(where: str, claim: Path, part: str, *, make: bool) -> str:
     """Return the folder of a claim, or a folder in it, which no link leads to. Raises ComponentError."""
     path = claim
-    for name in filter(lambda one: one not in ("", "."), part.split("/")):
+    for name in [folder for folder in part.split("/") if folder not in ("", ".")]:
         path /= name
         if path.is_symlink() or (path.exists() and not path.is_dir()):
             raise ComponentError(f"{where}.subPath: {path} is a link, or no folder")

@@ -153,9 +153,9 @@ def producers(given: Json) -> set[str]:
     for items in given.values():
         for item in items if isinstance(items, list) else [items]:
             inputs = (item, *item.values()) if isinstance(item, dict) else ()
-            for one in inputs:
-                if isinstance(one, dict) and isinstance(one.get("taskOutputParameter"), dict):
-                    found.add(str(one["taskOutputParameter"].get("producerTask", "")))
+            for given_input in inputs:
+                if isinstance(given_input, dict) and isinstance(given_input.get("taskOutputParameter"), dict):
+                    found.add(str(given_input["taskOutputParameter"].get("producerTask", "")))
     return found
 
 

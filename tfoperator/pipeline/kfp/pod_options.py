@@ -73,7 +73,7 @@ def layer_of(where: str, options: Options) -> PodLayer:
     spec: Json = {"containers": [main]} if len(main) > 1 else {}
     if volumes:
         spec["volumes"] = volumes
-    if pulled := [object_name(f"{where}.imagePullSecret", one["name"]) for one in named(options, "imagePullSecret")]:
+    if pulled := [object_name(f"{where}.imagePullSecret", item["name"]) for item in named(options, "imagePullSecret")]:
         spec["imagePullSecrets"] = [{"name": name} for name in dict.fromkeys(pulled)]
     spec |= _placement(where, options)
     metadata = options.get("podMetadata", {})
@@ -111,8 +111,8 @@ def field_of(where: str, path: str) -> re.Match[str]:
 def keys_of(where: str, item: Json, key: str) -> list[tuple[str, str]]:
     """Return the keys of a Secret or ConfigMap, and the variable of each."""
     return [
-        (data_key(f"{where}.keyToEnv", one.get(key)), variable_name(f"{where}.keyToEnv", one.get("envVar")))
-        for one in item.get("keyToEnv", ())
+        (data_key(f"{where}.keyToEnv", pair.get(key)), variable_name(f"{where}.keyToEnv", pair.get("envVar")))
+        for pair in item.get("keyToEnv", ())
     ]
 
 
@@ -223,7 +223,7 @@ def _placement(where: str, options: Options) -> Json:
     affinity = {"nodeAffinity": _node_affinity(f"{where}.nodeAffinity", options)} | _pod_affinity(
         f"{where}.podAffinity", options
     )
-    if affinity := {kind: one for kind, one in affinity.items() if one}:
+    if affinity := {kind: rules for kind, rules in affinity.items() if rules}:
         found["affinity"] = affinity
     return found
 
@@ -232,9 +232,9 @@ def _tolerations(where: str, options: Options) -> Iterator[Json]:
     for item in options.get("tolerations", ()):
         given = item.get("tolerationJson", item) if item.keys() == {"tolerationJson"} else item
         check_size(where, given)
-        for one in given if isinstance(given, list) else [given] if given is not None else []:
-            check(where, one, TOLERATION_FORM)
-            made = {key: value for key, value in one.items() if value not in (None, "")}
+        for toleration in given if isinstance(given, list) else [given] if given is not None else []:
+            check(where, toleration, TOLERATION_FORM)
+            made = {key: value for key, value in toleration.items() if value not in (None, "")}
             if "tolerationSeconds" in made:
                 made["tolerationSeconds"] = number(where, made["tolerationSeconds"], -_MAX_SECONDS, _MAX_SECONDS)
             if "effect" in made:
@@ -259,10 +259,14 @@ def _node_affinity(where: str, options: Options) -> Json:
             check_size(where, given)
             check(where, given, NODE_AFFINITY)
             terms = given.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
-            required += [_node_term(where, one) for one in terms]
-            for one in given.get("preferredDuringSchedulingIgnoredDuringExecution", ()):
+            required += [_node_term(where, term) for term in terms]
+            for preferred_term in given.get("preferredDuringSchedulingIgnoredDuringExecution", ()):
                 preferred.append(
-                    _weighted(where, one.get("weight"), preference=_node_term(where, one.get("preference", {})))
+                    _weighted(
+                        where,
+                        preferred_term.get("weight"),
+                        preference=_node_term(where, preferred_term.get("preference", {})),
+                    )
                 )
         elif "weight" in item:
             preferred.append(_weighted(where, item["weight"], preference=_node_term(where, item)))
@@ -276,7 +280,7 @@ def _affinity(required: Any, preferred: list[Json]) -> Json:
         "requiredDuringSchedulingIgnoredDuringExecution": required,
         "preferredDuringSchedulingIgnoredDuringExecution": preferred,
     }
-    return {rule: one for rule, one in found.items() if one}
+    return {rule: terms for rule, terms in found.items() if terms}
 
 
 def _weighted(where: str, weight: Any, **term: Json) -> Json:
@@ -293,11 +297,11 @@ def _node_term(where: str, given: Mapping[str, Any]) -> Json:
 
 def _matches(where: str, given: list[Json], operators: tuple[str, ...]) -> list[Json]:
     found = []
-    for one in given:
-        key = one.get("key", "")
+    for match in given:
+        key = match.get("key", "")
         annotations_of(where, {key: ""})
-        made: Json = {"key": key, "operator": choice(where, one.get("operator"), *operators)}
-        if values := one.get("values"):
+        made: Json = {"key": key, "operator": choice(where, match.get("operator"), *operators)}
+        if values := match.get("values"):
             made["values"] = values
         found.append(made)
     return found

@@ -13,6 +13,7 @@ import msgspec
 
 from tfoperator.launcher import (
     BaseComponentLauncher,
+    ComponentError,
     DockerPlatformConfig,
     ExecutorSpec,
     KubernetesPodPlatformConfig,
@@ -47,15 +48,15 @@ class Machine(msgspec.Struct, frozen=True):
 
 def known_settings(settings: Mapping[str, Any]) -> Options:
     """Return the settings that are known by now."""
-    return {name: one for name, one in settings.items() if not isinstance(one, Value)}
+    return {name: setting for name, setting in settings.items() if not isinstance(setting, Value)}
 
 
 def check_settings(where: str, settings: Mapping[str, Any]) -> None:
     """Raise ComponentError for a setting that makes no sense. Values are not checked."""
-    known = known_settings(settings)
-    if resources := known.pop(RESOURCES, None):
+    plain = known_settings(settings)
+    if resources := plain.pop(RESOURCES, None):
         resources_of(f"{where}: resources", resources)
-    pod_options.layer_of(f"{where}: Kubernetes options", known)
+    pod_options.layer_of(f"{where}: Kubernetes options", plain)
 
 
 def config_with(
@@ -75,7 +76,7 @@ def config_with(
             config = named if config is None else _merged(named, config)
     if resources is not None:
         fitting = with_resources(f"{where}: resources", resources, config)
-        config = next((one for one in fitting if launcher.can_launch(spec, one)), config)
+        config = next((fit for fit in fitting if launcher.can_launch(spec, fit)), config)
     return config
 
 
@@ -97,6 +98,8 @@ def _layers(
 ) -> Sequence[PlatformConfig]:
     """Return the options as a config of the type that the launcher accepts; none if it accepts another type."""
     pod = pod_options.layer_of(where, options)  # which checks all of them
+    if isinstance(config, KubernetesPodPlatformConfig):
+        _check_parts(where, options, config.pod_spec)
     if _accepts(launcher, spec, config, KubernetesPodPlatformConfig):
         found = dict(pod.spec, **({"activeDeadlineSeconds": pod.deadline} if pod.deadline else {}))
         return [KubernetesPodPlatformConfig(found, labels=pod.labels, annotations=pod.annotations)]
@@ -106,8 +109,8 @@ def _layers(
     if _accepts(launcher, spec, config, DockerPlatformConfig):
         local = layer_of(where, options, machine.objects, machine.work, machine.facts)
         mounts = [
-            {"Type": "bind", "Source": one.source, "Target": one.path, "ReadOnly": one.read_only}
-            for one in local.mounts
+            {"Type": "bind", "Source": mount.source, "Target": mount.path, "ReadOnly": mount.read_only}
+            for mount in local.mounts
         ]
         more = {"mounts": mounts} if mounts else {}
         return [DockerPlatformConfig(environment=local.variables, **more, **docker_arguments(where, options))]
@@ -115,6 +118,25 @@ def _layers(
         local = layer_of(where, options, machine.objects, machine.work, machine.facts)
         return [ProcessPlatformConfig({**local.places, **local.variables}, local.mounts)]
     return []
+
+
+def _check_parts(where: str, options: Options, spec: Mapping[str, Any]) -> None:
+    """Raise ComponentError if the file mounts a claim of which the user's config mounts only a part.
+
+    The other parts of it may hold the records of runs, which decide what is used again.
+    """
+    mounts = [mount for container in spec.get("containers") or () for mount in container.get("volumeMounts") or ()]
+    parted = {mount.get("name") for mount in mounts if mount.get("subPath") or mount.get("subPathExpr")}
+    claims = {
+        volume.get("persistentVolumeClaim", {}).get("claimName")
+        for volume in spec.get("volumes") or ()
+        if volume.get("name") in parted
+    }
+    if taken := sorted(claims.intersection(item["name"] for item in pod_options.named(options, "pvcMount"))):
+        raise ComponentError(
+            f"{where}.pvcMount: your config mounts only a part of claim {taken[0]}, and the file mounts this claim, "
+            "too: let it mount another claim"
+        )
 
 
 def _merged(layer: PlatformConfig, config: PlatformConfig) -> PlatformConfig:

@@ -20,6 +20,7 @@ from tfoperator.launcher import (
     KubernetesPodComponentLauncher,
     KubernetesPodPlatformConfig,
     LaunchContext,
+    Pod,
     ProcessComponentLauncher,
     RetryPolicy,
     TFJobComponentLauncher,
@@ -277,6 +278,17 @@ def test_the_user_s_own_layers_win_over_the_file_s(tmp_path: Path) -> None:
     assert job.pod_spec == {"nodeSelector": {"disk": "ssd"}}
 
 
+def test_the_file_can_not_mount_a_claim_of_which_the_user_mounts_a_part() -> None:
+    """The other parts may hold the records of runs."""
+    mine = KubernetesPodPlatformConfig(Pod().claim("pipeline", "/data/root", sub_path="root").spec())
+    whole = KubernetesPodPlatformConfig(Pod().claim("pipeline", "/data").spec())
+    for part in ({}, {"subPath": "records"}):
+        options = {"pvcMount": [{"name": "pipeline", "mountPath": "/x", **part}]}
+        with pytest.raises(ComponentError, match="your config mounts only a part of claim pipeline"):
+            config_with("step", options, mine, KubernetesPodComponentLauncher, SPEC, Machine())
+        assert config_with("step", options, whole, KubernetesPodComponentLauncher, SPEC, Machine())
+
+
 OBJECTS = {("Secret", "login"): {"password": b"pw"}, ("ConfigMap", "modes"): {"mode": b"fast"}}
 
 
@@ -343,7 +355,7 @@ def test_before_a_launch_nothing_is_made_and_no_value_of_a_secret_is_shown(tmp_p
         ({"pvcMount": [{"name": "data", "mountPath": "/d", "subPath": "out"}]}, "is a link, or no folder"),
         (
             {"pvcMount": [{"name": "data", "mountPath": "/d"}, {"name": "data", "mountPath": "/d"}]},
-            "more than one volume is mounted at /d",
+            "two volumes are mounted at /d",
         ),
     ],
 )
@@ -453,7 +465,7 @@ def test_a_claim_needs_a_name_of_its_own(
         ("kind: Secret\nmetadata: {name: ../a}", "can't be the name of an object"),
         ("kind: Secret\nmetadata: {name: a}\nstringData: {../k: v}", "can't be a key"),
         ("kind: Secret\nmetadata: {name: a}\ndata: {k: '%'}", "base64"),
-        ("kind: Secret\nmetadata: {name: a}\n---\nkind: Secret\nmetadata: {name: a}", "more than one Secret a"),
+        ("kind: Secret\nmetadata: {name: a}\n---\nkind: Secret\nmetadata: {name: a}", "Secret a is there twice"),
         ("3", "object"),
         ("a: [", "file.yaml"),
     ],

@@ -47,7 +47,7 @@ def mounted_command(mounts: Sequence[FolderMount], needed: Sequence[Path]) -> li
     )
     try:
         plan = plan_mounts(
-            [Mount(one.path, Path(one.source).resolve(), one.path, one.read_only) for one in mounts], machine
+            [Mount(mount.path, Path(mount.source).resolve(), mount.path, mount.read_only) for mount in mounts], machine
         )
         for point in plan.points:
             if not point.volume:
