@@ -72,6 +72,10 @@ def test_all_run_as_processes_whose_secrets_come_from_the_users_manifest(
     assert not (tmp_path / ".tfoperator/claims/kfp-claim").exists()
     with pytest.raises(ComponentError, match="there is no Secret other here: give a manifest that has it, --manifest"):
         run(compiled, "secret-env", AS_PROCESSES, "process", parameters={"secret": "other"}, objects=given)
+    command = ("pipeline", "run", str(compiled / "secret-env.yaml"), "--containers", "process")
+    assert "me/pw/fast" in Cli(tmp_path).run(*command, "--manifest", "objects.yaml", code=0).stdout
+    shown = Cli(tmp_path).run(*command, "--manifest", "objects.yaml", "--dry-run", code=0).stdout
+    assert "PASSWORD: (key password of Secret login)" in shown
     late, _ = run(compiled, "named-by-a-task", AS_PROCESSES, "process", mount=mounted_command)
     assert "there is no Secret login here" in late.message
     assert str(late.steps["say"].state) == "failed"
