@@ -35,8 +35,8 @@ def test_each_option_of_kfp_kubernetes_reaches_its_pod(
         result, seen = run(tmp_path, name, parameters=parameters, **place)
         assert result.state == "succeeded", (name, result.message)
         assert sorted(seen.lines) == sorted(lines), name
-    result, seen = run(tmp_path, TOO_LONG, **place)
-    assert (result.state, seen.lines) == ("failed", ["begins"])
+    result, _ = run(tmp_path, TOO_LONG, **place)
+    assert result.state == "failed"
     assert "longer than the specified deadline" in result.message
 
     def left() -> None:

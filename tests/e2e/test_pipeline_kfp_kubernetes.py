@@ -47,8 +47,8 @@ def test_all_run_on_pods_of_the_embedded_control_plane(
             assert result.state == "succeeded", (name, result.message)
             if name != IDENTITY:
                 assert sorted(seen.lines) == sorted(lines), name
-        result, seen = run(compiled, TOO_LONG, kube=kube)
-        assert (result.state, seen.lines) == ("failed", ["begins"])
+        result, _ = run(compiled, TOO_LONG, kube=kube)
+        assert result.state == "failed"
         assert "longer than the specified deadline" in result.message
         assert client.list(PODS, "default", decode).items == ()
         assert client.list(PERSISTENT_VOLUME_CLAIMS, "default", decode).items == ()
