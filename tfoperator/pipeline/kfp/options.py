@@ -18,6 +18,7 @@ from tfoperator.pipeline.kfp.spec import GIVEN
 _MAX_ITEMS = 100
 """Maximum number of items of each list, and of members of each map."""
 _MAX_TEXT = 4096
+_MAX_DEPTH = 20
 _MAX_ANNOTATIONS = 256 << 10
 """Maximum size of all annotations of an object, of Kubernetes."""
 _MAX_NUMBER = 2**31 - 1
@@ -159,18 +160,20 @@ def producers(given: Json) -> set[str]:
     return found
 
 
-def check_size(where: str, value: Any) -> None:
-    """Raise ComponentError for a text, list or map that is too large."""
+def check_size(where: str, value: Any, depth: int = 0) -> None:
+    """Raise ComponentError for a text, list or map that is too large, or that is nested too deep."""
+    if depth > _MAX_DEPTH:
+        raise ComponentError(f"{where[:200]} is nested more than {_MAX_DEPTH} levels deep")
     if isinstance(value, str) and len(value) > (_MAX_ANNOTATIONS if ".annotations" in where else _MAX_TEXT):
         raise ComponentError(f"{where} has {len(value)} characters, which is too many")
     if isinstance(value, list | dict) and len(value) > _MAX_ITEMS:
         raise ComponentError(f"{where} has {len(value)} members, and at most {_MAX_ITEMS} are allowed")
     if isinstance(value, dict):
         for key, member in value.items():
-            check_size(f"{where}.{key[:_SHOWN]}", member)
+            check_size(f"{where}.{key[:_SHOWN]}", member, depth + 1)
     if isinstance(value, list):
         for number, member in enumerate(value):
-            check_size(f"{where}[{number}]", member)
+            check_size(f"{where}[{number}]", member, depth + 1)
 
 
 _SHOWN = 60

@@ -171,6 +171,13 @@ def test_an_option_becomes_a_part_of_the_pod(what: str) -> None:
     assert layer_of("step", options).spec == spec
 
 
+def nested(depth: int) -> Any:
+    value: Any = {}
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a claim by a path": ({"pvcMount": [{"name": "../x", "mountPath": "/d"}]}, "can't be the name of an object"),
     "a claim by dots": ({"pvcMount": [{"name": "..", "mountPath": "/d"}]}, "can't be the name of an object"),
@@ -206,6 +213,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "more than 262144 characters",
     ),
     "a list of tolerations without an end": ({"tolerations": [{"tolerationJson": [{}] * 5000}]}, "at most 100"),
+    "a value without an end": ({"nodeSelector": {"nodeSelectorJson": nested(900)}}, "nested more than 20 levels deep"),
 }
 
 
