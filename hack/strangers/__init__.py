@@ -23,7 +23,7 @@ CLIENTS = Path(__file__).with_name("requirements.txt")
 AIRFLOW = Path(__file__).with_name("airflow.txt")
 """Airflow and its provider for Kubernetes."""
 KFP = Path(__file__).with_name("kfp.txt")
-"""The SDK of Kubeflow Pipelines: its compiler and its local runner."""
+"""The SDK of Kubeflow Pipelines, its compiler and its local runner; and kfp-kubernetes."""
 KUBERNETES = Path(__file__).with_name("kubernetes.txt")
 """The oldest `kubernetes` package that tfoperator runs with."""
 ML_METADATA = Path(__file__).with_name("ml_metadata.txt")

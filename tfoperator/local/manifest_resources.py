@@ -9,7 +9,15 @@ import msgspec
 
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.protocol.errors import AlreadyExistsError
-from tfoperator.kube.protocol.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES, Resource
+from tfoperator.kube.protocol.resources import (
+    CONFIG_MAPS,
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    SECRETS,
+    SERVICES,
+    Resource,
+)
 from tfoperator.kube.protocol.verbs import ApiClient, decoder
 from tfoperator.kube.views.objects import HasMetadata
 
@@ -23,7 +31,7 @@ KNOWN: Mapping[tuple[str, str], Resource] = {
         SECRETS,
         NAMESPACES,
         Resource("", "v1", "ServiceAccount", "serviceaccounts"),
-        Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
+        PERSISTENT_VOLUME_CLAIMS,
     )
 }
 """The kinds in a manifest for `tfoperator run`, by apiVersion and kind."""

@@ -61,9 +61,10 @@ class Step(msgspec.Struct, frozen=True):
 
     It is skipped unless all of `when` hold. In `loops` (the outermost first) it is a pattern, from which `Unfolded`
     makes a step for each iteration: such a step has `pattern`, the pattern's name, and `at`, its iteration. `always`:
-    it runs even if the steps before it fail. `resources` is a value: processors and memory that are known only in its
-    run. `properties` has the planned properties of its outputs. `report` is a value: the document of a program that ran
-    before the step. The parameters and properties in it replace the planned values.
+    it runs even if the steps before it fail. `settings` are the settings of its container that Kubeflow Pipelines'
+    files have beside the container, by name; those that only its run determines are values. `properties` has the
+    planned properties of its outputs. `report` is a value: the document of a program that ran before the step. The
+    parameters and properties in it replace the planned values.
     """
 
     name: str
@@ -78,7 +79,7 @@ class Step(msgspec.Struct, frozen=True):
     always: bool = False
     retry: RetryPolicy | None = None
     cache: bool = True
-    resources: Any = None
+    settings: Mapping[str, Any] = {}
     properties: Mapping[str, Mapping[str, Any]] = {}
     report: Any = None
     pattern: str = ""
@@ -93,7 +94,14 @@ class Step(msgspec.Struct, frozen=True):
             for value in ((one.uri, one.properties) if isinstance(one, FromOutside) else (one,))
         ]
         items = [] if self.at else [loop.items for loop in self.loops]
-        values = (*inputs, *self.exec_properties.values(), *self.when, *items, self.resources, self.report)
+        values = (
+            *inputs,
+            *self.exec_properties.values(),
+            *self.when,
+            *items,
+            *self.settings.values(),
+            self.report,
+        )
         return frozenset([*self.behind, *(one for value in values for one in sources(value))])
 
 
@@ -132,13 +140,17 @@ class Graph(msgspec.Struct, frozen=True):
 
 def check_fixed(graph: Graph) -> None:
     """Raise ComponentError for a pipeline whose steps are only known in its run: an orchestrator has to know them."""
-    steps = (one for one in graph.steps if one.when or one.loops or one.always or one.resources is not None)
+    steps = (one for one in graph.steps if one.when or one.loops or one.always or _is_late(one))
     if step := next(steps, None):
         raise ComponentError(
-            f"pipeline {graph.name}: step {step.name} has a condition or a loop, has resources that another step "
+            f"pipeline {graph.name}: step {step.name} has a condition or a loop, has settings that another step "
             "decides, or runs after failures: such a pipeline needs a runner of its own (tfoperator pipeline run), and "
             "can't be an orchestrator's"
         )
+
+
+def _is_late(step: Step) -> bool:
+    return any(isinstance(one, Value) for one in step.settings.values())
 
 
 def made_graph(name: str, root: str, steps: Sequence[Step], *, enable_cache: bool) -> Graph:
@@ -266,7 +278,7 @@ class Unfolded:
             inputs=inputs,
             exec_properties={name: placed(one) for name, one in step.exec_properties.items()},
             when=tuple([placed(one) for one in step.when]),
-            resources=placed(step.resources),
+            settings={name: placed(one) for name, one in step.settings.items()},
             report=placed(step.report),
             behind=tuple([made for one in step.behind for made in self._names(one, step.loops, path)]),
             pattern=step.name,
@@ -314,7 +326,7 @@ def _described(step: Step) -> Any:
         if isinstance(source, Value) and source.op == OUTPUT:
             inputs[name] = {"type": "FromStep", "step": source.args[0], "output": source.args[1]}
     more = [step.when, step.loops, sorted(step.behind), step.always]
-    late = [step.resources, dict(step.properties), step.report]
-    has_late = step.resources is not None or step.report is not None or bool(step.properties)
+    late = [dict(step.settings), dict(step.properties), step.report]
+    has_late = bool(step.settings) or step.report is not None or bool(step.properties)
     described = [step.name, what, inputs, dict(step.outputs), dict(step.exec_properties)]
     return [*described, *([[*more, *late]] if has_late or any(more) else [])]

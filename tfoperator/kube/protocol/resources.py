@@ -48,6 +48,7 @@ class Resource(msgspec.Struct, frozen=True):
         return "/".join(parts)
 
 
+PERSISTENT_VOLUME_CLAIMS = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 PODS = Resource("", "v1", "Pod", "pods")
 SERVICES = Resource("", "v1", "Service", "services")
 DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")

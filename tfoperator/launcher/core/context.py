@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from random import Random
@@ -52,6 +52,14 @@ class RetryPolicy(msgspec.Struct, frozen=True):
         seconds = min(self.maximum, self.initial * self.factor ** min(failed - 1, 64))
         seconds *= 1 - self.jitter * random.random()
         return max(seconds, min(retry_after or 0.0, self.longest_retry_after))
+
+
+class FolderMount(msgspec.Struct, frozen=True):
+    """A folder of this machine, and the path at which a process sees it."""
+
+    source: str
+    path: str
+    read_only: bool = False
 
 
 DEFAULT_POLICY = RetryPolicy()
@@ -136,7 +144,8 @@ class LaunchContext:
     the launcher's own messages. Both are called from any thread, `log` from only one thread at a time. `keeper` keeps
     the record instead of the working directory, `objects` is the URL below which artifacts of programs that know no
     object store are downloaded and uploaded, and `still_ours` raises OwnershipLost once another launcher has taken
-    over; it is called before anything is created or stopped.
+    over; it is called before anything is created or stopped. `mount` returns the words before a command by which a
+    process sees mounts, with the given folders as they are; None where that is impossible. It raises PermanentFailure.
     """
 
     work_dir: Path | None = None
@@ -155,6 +164,7 @@ class LaunchContext:
     still_ours: Callable[[], object] = lambda: None  # only this machine can resume the launch
     namespace: str = ""
     kube: Callable[[], Client] = connect
+    mount: Callable[[Sequence[FolderMount], Sequence[Path]], Sequence[str] | None] | None = None
     log: Callable[[str], object] = _to_stdout
     tell: Callable[[str], object] = logger.info
     clock: Clock = dataclasses.field(default_factory=SystemClock)

@@ -8,6 +8,7 @@ which has all packages of this Python. Packages that are installed into this env
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -15,20 +16,22 @@ import socket
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
 import yaml
 
 from tfoperator.base.clock import StopSignal
-from tfoperator.base.files import hold_lock
+from tfoperator.base.files import hold_lock, local_path
 from tfoperator.base.private_files import make_folders
 from tfoperator.launcher.container.backend import Launch
 from tfoperator.launcher.container.launcher import ContainerComponentLauncher
 from tfoperator.launcher.core.component import ExecutorContainerSpec, ExecutorSpec, PlatformConfig
+from tfoperator.launcher.core.context import FolderMount
 from tfoperator.launcher.core.errors import PermanentFailure, PlatformConfigError, PlatformUnavailable
 from tfoperator.launcher.core.output import ContainerEnd
 
@@ -40,31 +43,52 @@ _LOOK_SECONDS = 0.1
 _CHUNK = 1 << 20
 _MAX_LINE = 64 << 10
 """Bytes after which a line is cut in two."""
+_FIRST_FREE = 64
+"""The lock has this descriptor or a higher number: programs that make mounts use lower numbers for themselves."""
 
 
 class ProcessPlatformConfig(PlatformConfig):
-    """Runs the component as a process of this machine, with environment variables beside the launcher's own."""
+    """Runs the component as a process of this machine, with environment variables beside the launcher's own.
 
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+    The process sees the folders of `mounts` at their paths, if the launcher's context can mount them.
+    """
+
+    def __init__(self, environment: Mapping[str, str] | None = None, mounts: Sequence[FolderMount] = ()) -> None:
         """Raises PlatformConfigError for a name or value that no variable can have."""
         self.environment = dict(environment or {})
+        self.mounts = tuple(mounts)
         for name, value in self.environment.items():
             if not name or "=" in name or "\0" in name or not isinstance(value, str) or "\0" in value:
                 raise PlatformConfigError(f"process: environment: {name!r} and its value can't be a variable")
 
     def as_json(self) -> dict[str, Any]:
-        """Return the variables."""
-        return {"environment": self.environment}
+        """Return the variables, and the mounts if there are any."""
+        mounts = {"mounts": msgspec.to_builtins(self.mounts)} if self.mounts else {}
+        return {"environment": self.environment, **mounts}
 
     def _merged(self, new: Self) -> Self:
-        return type(self)({**self.environment, **new.environment})
+        paths = {one.path for one in new.mounts}
+        kept = [one for one in self.mounts if one.path not in paths]
+        return type(self)({**self.environment, **new.environment}, (*kept, *new.mounts))
 
 
 class ProcessBackend:
-    """A `container.Backend`. `work` is the launch's folder on this machine, `words` the command with its arguments."""
+    """A `container.Backend`. `work` is the launch's folder on this machine, `words` the command with its arguments.
 
-    def __init__(self, launch: Launch, words: list[str], environment: Mapping[str, str]) -> None:
+    `needed` are folders that stay visible where something is mounted above them.
+    """
+
+    def __init__(
+        self,
+        launch: Launch,
+        words: list[str],
+        environment: Mapping[str, str],
+        mounts: Sequence[FolderMount] = (),
+        needed: Sequence[Path] = (),
+    ) -> None:
         self._launch = launch
+        self._mounts = mounts
+        self._needed = needed
         self._clock = launch.context.clock
         self._words = words
         self._environment = environment
@@ -77,22 +101,35 @@ class ProcessBackend:
         with hold_lock(folder / "lock") or nullcontext() as held:
             if held is not None and not (folder / "pid").exists():
                 variables = {**os.environ, **_own_python(folder), **self._environment}
+                words = [*self._mounted(folder), *self._words]
+                lock = fcntl.fcntl(held, fcntl.F_DUPFD, _FIRST_FREE)
                 try:
                     subprocess.run(
-                        ["/bin/sh", "-c", _SHELL, str(folder), *self._words],
+                        ["/bin/sh", "-c", _SHELL, str(folder), *words],
                         env=variables,
                         cwd=folder,
                         stdin=subprocess.DEVNULL,
                         stdout=subprocess.DEVNULL,
                         stderr=subprocess.DEVNULL,
                         start_new_session=True,
-                        pass_fds=[held.fileno()],
+                        pass_fds=[lock],
                         check=False,
                     )
                 except (OSError, ValueError) as error:  # of the system: an argument that is too long, or has a NUL
                     raise PermanentFailure(f"process {name} can't be started: {error}") from error
+                finally:
+                    os.close(lock)
                 self._launch.context.tell(f"process {name} started")
         return socket.gethostname()
+
+    def _mounted(self, folder: Path) -> Sequence[str]:
+        """Return the words before the command by which it sees its mounts; none if it has none, or can't see them."""
+        command = self._launch.context.mount
+        words = command(self._mounts, (folder, *self._needed)) if self._mounts and command is not None else None
+        if self._mounts and words is None:
+            paths = ", ".join(mount.path for mount in self._mounts)
+            self._launch.context.tell(f"process: can't mount {paths}: variables TFOPERATOR_MOUNT_... have the folders")
+        return words or ()
 
     def wait(self, name: str, uid: str) -> ContainerEnd:
         """See `container.Backend`."""
@@ -185,8 +222,10 @@ class ProcessComponentLauncher(ContainerComponentLauncher):
         return fits and isinstance(executor_spec, ExecutorContainerSpec)
 
     def dry_run(self) -> str:
-        """Return the words and the variables."""
-        return yaml.safe_dump({"process": self._words(), "environment": self._environment}, sort_keys=False)
+        """Return the words, the variables, and the mounts if there are any."""
+        mounts = {"mounts": msgspec.to_builtins(self._config.mounts)} if self._config.mounts else {}
+        shown = {"process": self._words(), "environment": self._config.environment, **mounts}
+        return yaml.safe_dump(shown, sort_keys=False)
 
     def _words(self) -> list[str]:
         container = self.container
@@ -197,13 +236,18 @@ class ProcessComponentLauncher(ContainerComponentLauncher):
         return [*container.command, *container.args]
 
     @property
-    def _environment(self) -> dict[str, str]:
+    def _config(self) -> ProcessPlatformConfig:
         config = self.platform_config
-        return config.environment if isinstance(config, ProcessPlatformConfig) else {}
+        return config if isinstance(config, ProcessPlatformConfig) else ProcessPlatformConfig()
 
     @contextmanager
     def _connect(self, launch: Launch) -> Iterator[ProcessBackend]:
-        yield ProcessBackend(launch, self._words(), self._environment)
+        artifacts = [
+            one for side in (self.component.inputs, self.component.outputs) for these in side.values() for one in these
+        ]
+        paths = [local_path(uri) for uri in (self.tmp_path, *(one.uri for one in artifacts))]
+        needed = [path.parent for path in paths if path is not None and path.parent.is_dir()]
+        yield ProcessBackend(launch, self._words(), self._config.environment, self._config.mounts, needed)
 
     def _resolve_digest(self, image: str) -> str:
         """Return the identity of a process beside its command: the image in whose place it runs, and this Python."""

@@ -222,6 +222,21 @@ def with_inputs(where: str, value: Any, known: Mapping[str, Any], task: str = ""
     return parts[0] if len(parts) == 1 else Value("text", tuple(parts))
 
 
+def as_late(value: Any) -> Any:
+    """Return lists and structures with values in them as values; anything else unchanged."""
+    if isinstance(value, list):
+        items = list(map(as_late, value))
+        return Value("list", tuple(items)) if _has_value(items) else items
+    if isinstance(value, dict):
+        members = {key: as_late(member) for key, member in value.items()}
+        return (
+            Value("object", tuple([part for pair in members.items() for part in pair]))
+            if _has_value(members.values())
+            else members
+        )
+    return value
+
+
 def _named(where: str, placeholder: re.Match[str], known: Mapping[str, Any], task: str) -> Any:
     """Return the value of a placeholder in a constant; _TEXT if the placeholder stays as it is."""
     path = placeholder["path"]

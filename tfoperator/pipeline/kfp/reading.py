@@ -20,8 +20,10 @@ from tfoperator.launcher.core.component import Json
 from tfoperator.object_store import is_object_url
 from tfoperator.pipeline.dsl.standard_artifacts import VALUES
 from tfoperator.pipeline.graph import Graph, Loop, Source, Step, made_graph
+from tfoperator.pipeline.kfp.claims import IMAGES, ClaimSpec
 from tfoperator.pipeline.kfp.container import IRContainerSpec, configs_of, retry_of
 from tfoperator.pipeline.kfp.jobs import OLD_SCHEMA, pipeline_and_settings
+from tfoperator.pipeline.kfp.options import FORM, options_of, producers
 from tfoperator.pipeline.kfp.parts import (
     Made,
     Named,
@@ -42,12 +44,14 @@ from tfoperator.pipeline.kfp.parts import (
     with_inputs,
 )
 from tfoperator.pipeline.kfp.resolvers import resolved
+from tfoperator.pipeline.kfp.settings import RESOURCES, check_settings
 from tfoperator.pipeline.kfp.spec import PLATFORMS, check
 from tfoperator.pipeline.values import COLLECT, ITEM, OUTPUT, Value
 
 _MAX_DEPTH = 30
 _MAX_TASKS = 2000
 _MEMBER = re.compile(r'parseJson\(string_value\)((?:\["[^"\]]+"\])+)')
+_OPTIONS = "platforms.kubernetes.deploymentSpec.executors"
 _STRATEGIES = {"ALL_UPSTREAM_TASKS_SUCCEEDED": False, "ALL_UPSTREAM_TASKS_COMPLETED": True}
 """Whether a task runs always, once the tasks before it have ended."""
 _PROGRAM_BEFORE, _REPORT = ".pre-cache-check", "executor_output"
@@ -75,13 +79,21 @@ def read_ir(path: str, given: Mapping[str, str]) -> tuple[Graph, Json, Configs]:
         raise ComponentError(f"{path}: {error}") from error
 
 
+def _executors_of(part: Json) -> Json:
+    executors: Json = part.get("deploymentSpec", {}).get("executors", {})
+    return executors
+
+
 class _Reading:
     def __init__(self, pipeline: Any, platforms: Any) -> None:
         check("platform spec", platforms, PLATFORMS)
         self._pipeline, self._settings = pipeline_and_settings(pipeline)
-        ours = platforms.get("platforms", {}).get("tfoperator", {})
-        self._platforms: Json = ours.get("deploymentSpec", {}).get("executors", {})
-        self._executors: Json = self._pipeline["deploymentSpec"]["executors"]
+        by_platform = platforms.get("platforms", {})
+        self._platforms: Json = _executors_of(by_platform.get("tfoperator", {}))
+        self._options: Json = _executors_of(by_platform.get("kubernetes", {}))
+        for label, options in self._options.items():
+            check(f"{_OPTIONS}.{label}", options, FORM)
+        self._executors: Json = _executors_of(self._pipeline)
         self._steps: list[Step] = []
         self._tasks = 0
         self._configs: Configs = {"docker": {}, "process": {}, "kubernetes": {}}
@@ -132,10 +144,16 @@ class _Reading:
         if scope.name.count(".") >= _MAX_DEPTH:
             raise ComponentError(f"{scope.name[:200]}: DAGs are nested more than {_MAX_DEPTH} deep")
         made: dict[str, Made] = {}
-        tasks = component["dag"].get("tasks", {})
+        tasks = {name: self._after_options(task) for name, task in component["dag"].get("tasks", {}).items()}
         for name in in_turn(scope.name, tasks):
             made[name] = self._task(name, tasks[name], scope, made)
         return made
+
+    def _after_options(self, task: Json) -> Json:
+        """Return the task, which also depends on the tasks whose outputs its Kubernetes options name."""
+        component = self._pipeline.get("components", {}).get(task.get("componentRef", {}).get("name", ""), {})
+        named = producers(self._options.get(component.get("executorLabel", ""), {}))
+        return {**task, "dependentTasks": sorted(named.union(task.get("dependentTasks", ())))} if named else task
 
     def _task(self, name: str, task: Json, scope: Step, made: Mapping[str, Made]) -> Made:
         # A dot is between the names of a task and of the task that it is in. Names of TFX have dots, and spaces.
@@ -175,7 +193,14 @@ class _Reading:
                 {key: chosen_output(where, one, found) for key, one in outputs.get("artifacts", {}).items()},
             )
         else:
-            result = self._executed(task, component, inner, {**known, **parameters})
+            label = component.get("executorLabel", "")
+            place = f"{where}: Kubernetes options"
+            options = options_of(
+                place, self._options.get(label, {}), lambda given: self._parameter(place, given, scope, made)
+            )
+            result = self._executed(
+                task, component, msgspec.structs.replace(inner, settings=options), {**known, **parameters}
+            )
         if loops == scope.loops:
             return result
         # Seen from outside, an output of a loop is a list.
@@ -222,16 +247,22 @@ class _Reading:
         sides = (definitions_of(component, "input", "artifacts"), definitions_of(component, "output", "artifacts"))
         kinds = {key: one.get("artifactType", {}) for side in sides for key, one in side.items()}
         container = executor["container"]
-        spec = IRContainerSpec(
-            container.get("image", ""),
-            tuple(container.get("command", ())),
-            tuple(container.get("args", ())),
-            task=where,
-            parameters=tuple(definitions_of(component, "input", "parameters")),
-            artifacts=kinds,
-            values=tuple(values),
-            contents=tuple([key for key, one in sides[0].items() if kind_of(one, "artifactType") in VALUES]),
-            old_schema=self._pipeline.get("schemaVersion") == OLD_SCHEMA,
+        action = IMAGES.get(container.get("image", ""))
+        contents = tuple([key for key, one in sides[0].items() if kind_of(one, "artifactType") in VALUES])
+        spec: ExecutorSpec = (
+            ClaimSpec(action)
+            if action is not None
+            else IRContainerSpec(
+                container.get("image", ""),
+                tuple(container.get("command", ())),
+                tuple(container.get("args", ())),
+                task=where,
+                parameters=tuple(definitions_of(component, "input", "parameters")),
+                artifacts=kinds,
+                values=tuple(values),
+                contents=contents,
+                old_schema=self._pipeline.get("schemaVersion") == OLD_SCHEMA,
+            )
         )
         outputs = {key: kind_of(one, "artifactType") for key, one in sides[1].items()} | values
         for key in (*outputs, *sides[0]):
@@ -245,19 +276,24 @@ class _Reading:
             properties={key: one["metadata"] for key, one in sides[1].items() if one.get("metadata")},
             exec_properties={key: one for key, one in scope.exec_properties.items() if one is not None},
             retry=retry_of(where, task.get("retryPolicy")),
-            cache=task.get("cachingOptions", {}).get("enableCache", False),
+            # The files of a claim may have changed, and are no inputs of the step.
+            cache=task.get("cachingOptions", {}).get("enableCache", False) and "pvcMount" not in scope.settings,
         )
-        resources = with_inputs(f"executors.{label}.container.resources", container.get("resources", {}), known)
-        late = resources if isinstance(resources, Value) else None
-        fixed = {**container, "resources": {} if late is not None else resources}
-        made = [msgspec.structs.replace(step, resources=late)]
-        if (before := container.get("lifecycle", {}).get("preCacheCheck")) is not None:
-            made = _with_program_before(made[0], spec, before)
-        self._steps += made
-        for platform, config in configs_of(label, fixed, self._platforms.get(label, {})).items():
-            self._configs[platform] |= {one.name: [config] for one in made}
         parameters, artifacts = ({key: Value(OUTPUT, (where, key)) for key in side} for side in (values, sides[1]))
-        return Made(tuple([one.name for one in made]), parameters, artifacts)
+        if action is not None:
+            self._steps.append(msgspec.structs.replace(step, settings={}))
+            return Made((where,), parameters, artifacts)
+        resources = with_inputs(f"executors.{label}.container.resources", container.get("resources", {}), known)
+        late = {RESOURCES: resources} if isinstance(resources, Value) else {}
+        check_settings(where, step.settings)
+        fixed = {**container, "resources": {} if late else resources}
+        steps = [msgspec.structs.replace(step, settings={**step.settings, **late})]
+        if (before := container.get("lifecycle", {}).get("preCacheCheck")) is not None:
+            steps = _with_program_before(steps[0], spec, before)
+        self._steps += steps
+        for platform, config in configs_of(label, fixed, self._platforms.get(label, {})).items():
+            self._configs[platform] |= {one.name: [config] for one in steps}
+        return Made(tuple([one.name for one in steps]), parameters, artifacts)
 
     def _parameters(
         self, where: str, name: str, task: Json, component: Json, scope: Step, made: Mapping[str, Made]

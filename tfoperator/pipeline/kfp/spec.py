@@ -23,7 +23,7 @@ _ARTIFACT = {"artifactType": _TYPE, "isArtifactList": bool, "isOptional": bool, 
 _INTERFACE = {"parameters": {_EACH: _PARAMETER}, "artifacts": {_EACH: _ARTIFACT}}
 _CONSTANT = {"constant": str, "constantValue": _OLD_VALUE, "runtimeParameter": str}
 _FROM_TASK = {"producerTask": str, "outputParameterKey": str, "outputArtifactKey": str}
-_GIVEN = {
+GIVEN = {
     "taskOutputParameter": _FROM_TASK,
     "taskOutputArtifact": _FROM_TASK,
     "taskFinalStatus": {"producerTask": str},
@@ -32,10 +32,11 @@ _GIVEN = {
     "runtimeValue": {"constant": object, "constantValue": _OLD_VALUE},
     "parameterExpressionSelector": str,
 }
+"""The origin of an input of a task, or of a Kubernetes option."""
 _TASK = {
     "componentRef": _NAMED,
     "taskInfo": _NAMED,
-    "inputs": {"parameters": {_EACH: _GIVEN}, "artifacts": {_EACH: _GIVEN}},
+    "inputs": {"parameters": {_EACH: GIVEN}, "artifacts": {_EACH: GIVEN}},
     "dependentTasks": [str],
     "cachingOptions": {"enableCache": bool},
     "triggerPolicy": {"condition": str, "strategy": str},
@@ -102,12 +103,16 @@ _WORKSPACE = {"size": str, "kubernetes": {"pvcSpecPatch": dict}}
 PLATFORMS = {
     "platforms": {
         "tfoperator": {"deploymentSpec": {"executors": {_EACH: dict}}},
-        "kubernetes": {"pipelineConfig": {"workspace": _WORKSPACE}},
+        "kubernetes": {
+            "pipelineConfig": {"workspace": _WORKSPACE},
+            "deploymentSpec": {"executors": {_EACH: dict}},
+        },
     }
 }
 """The second document. For our own platform it has, by executor, the same form as `platforms` in component.yaml.
 
-A workspace is a folder of `pipeline_root` here. The size and the class of storage in the file have no effect.
+For Kubernetes it has the options of kfp-kubernetes: their form is in `options`. A workspace is a folder of
+`pipeline_root` here. The size and the class of storage in the file have no effect.
 """
 
 

@@ -30,22 +30,24 @@ from tfoperator.launcher.core.output_document import OUTPUT_FILE
 from tfoperator.launcher.platforms.kubernetes.config import MAIN
 from tfoperator.launcher.platforms.kubernetes.launcher import ObjectComponentLauncher
 from tfoperator.pipeline.graph import Step
+from tfoperator.pipeline.kfp.claims import FolderClaimLauncher, KubernetesClaimLauncher
 from tfoperator.pipeline.kfp.container import IRContainerSpec
-from tfoperator.pipeline.kfp.resources import with_resources
+from tfoperator.pipeline.kfp.settings import Machine, config_with
 
 _PRIVATE = frozenset({"configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "projected", "secret"})
 """Volumes that are a pod's own, or that are no storage."""
 
 Launchers = tuple[type[BaseComponentLauncher], ...]
 
-IN_CLUSTER: Launchers = (InProcessComponentLauncher, KubernetesPodComponentLauncher, TFJobComponentLauncher)
+_PODS: Launchers = (InProcessComponentLauncher, KubernetesPodComponentLauncher, TFJobComponentLauncher)
+IN_CLUSTER: Launchers = (*_PODS, KubernetesClaimLauncher)
 """The launchers' own pods have no Docker, and not the programs of the steps."""
 ON_KUBERNETES: Launchers = (*IN_CLUSTER, DockerComponentLauncher, ProcessComponentLauncher)
 """A container without a config runs as a pod."""
-ON_DOCKER: Launchers = (DockerComponentLauncher, *IN_CLUSTER, ProcessComponentLauncher)
-"""A container without a config runs on Docker."""
-AS_PROCESSES: Launchers = (ProcessComponentLauncher, DockerComponentLauncher, *IN_CLUSTER)
-"""A container without a config runs as a process of this machine."""
+ON_DOCKER: Launchers = (DockerComponentLauncher, *_PODS, ProcessComponentLauncher, FolderClaimLauncher)
+"""A container without a config runs on Docker. Claims are folders of this machine."""
+AS_PROCESSES: Launchers = (ProcessComponentLauncher, DockerComponentLauncher, *_PODS, FolderClaimLauncher)
+"""A container without a config runs as a process of this machine. Claims are folders of this machine."""
 
 
 def with_root(info: ComponentLaunchInfo, root: str) -> ComponentLaunchInfo:
@@ -61,15 +63,13 @@ def with_root(info: ComponentLaunchInfo, root: str) -> ComponentLaunchInfo:
     return msgspec.structs.replace(info, platform_config=known.with_volume(str(path)))
 
 
-def with_late_resources(info: ComponentLaunchInfo, step: Step) -> ComponentLaunchInfo:
-    """Return the info with the resources of a step that are known since its inputs are. Raises ComponentError."""
-    if not isinstance(step.resources, Mapping):
+def with_settings(info: ComponentLaunchInfo, step: Step, machine: Machine) -> ComponentLaunchInfo:
+    """Return the info with the settings of a step that are known by now. Raises ComponentError."""
+    if not step.settings:
         return info
-    spec = info.component.executor_spec
-    for config in with_resources(f"step {step.name}: resources", dict(step.resources), info.platform_config):
-        if info.launcher.can_launch(spec, config):
-            return msgspec.structs.replace(info, platform_config=config)
-    return info
+    spec, where = info.component.executor_spec, f"step {step.name}"
+    config = config_with(where, step.settings, info.platform_config, info.launcher, spec, machine)
+    return msgspec.structs.replace(info, platform_config=config)
 
 
 def check_records_are_hidden(step: str, launcher: BaseComponentLauncher, place: str) -> None:

@@ -26,6 +26,8 @@ from tfoperator.object_store import is_object_url
 from tfoperator.pipeline.dsl.pipeline import Pipeline
 from tfoperator.pipeline.graph import Graph, Step, check_fixed
 from tfoperator.pipeline.home import DEFAULT_HOME, ORCHESTRATOR, Home, is_run_id
+from tfoperator.pipeline.kfp.machine_options import ObjectData
+from tfoperator.pipeline.kfp.settings import Machine, without_effect
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease
 from tfoperator.pipeline.runner.base import TfxRunner, absolute_graph, new_run_id
 from tfoperator.pipeline.runner.leftovers import stop_dead_runs
@@ -33,8 +35,8 @@ from tfoperator.pipeline.runner.platforms import (
     ON_DOCKER,
     check_records_are_hidden,
     check_report_is_new,
-    with_late_resources,
     with_root,
+    with_settings,
 )
 from tfoperator.pipeline.runner.progress import (
     Listener,
@@ -82,7 +84,7 @@ class PipelineRunner(TfxRunner):
     `platform_configs` are lists by component, and under `default` for all. `home` has the metadata store and the
     records of runs: a directory, or `postgresql://HOST/DB?folder=LOGS`. At most `parallel` steps run at once.
     `context` is the pattern of each step's LaunchContext. Another machine takes over a run whose lease was not renewed
-    for `lease_seconds`.
+    for `lease_seconds`. `objects` is the data of Secrets and ConfigMaps for steps that run on this machine.
     """
 
     def __init__(
@@ -95,9 +97,11 @@ class PipelineRunner(TfxRunner):
         context: LaunchContext | None = None,
         listener: Listener | None = None,
         lease_seconds: float = LEASE_SECONDS,
+        objects: ObjectData | None = None,
     ) -> None:
         """Raises ComponentError for invalid configs."""
         super().__init__(launchers, platform_configs)
+        self._objects = objects or {}
         self._place = home
         self._listener = listener or Listener()
         self._context = dataclasses.replace(context or LaunchContext(), tell=partial(self._listener.tell, ""))
@@ -145,6 +149,8 @@ class PipelineRunner(TfxRunner):
             for step in graph.steps:  # all of them, before the first step starts
                 choose(graph, step, "RUN", self._context).check()
             home.logs.check()
+            for option, steps in self._without_effect(component_launcher_infos, graph).items():
+                self._listener.tell("", f"{option} has no effect on this machine: {', '.join(steps)}")
             ownership = self._own(stack, home, store, run)
             # Another runner may have worked until it released the run: its work is known only now.
             run = msgspec.structs.replace(store.run(run.id) or run, term=ownership.term)
@@ -168,10 +174,16 @@ class PipelineRunner(TfxRunner):
         running: dict[Future[StepView], StepLaunch] = {}
         with ThreadPoolExecutor(self._parallel, thread_name_prefix="step") as pool:
             while True:
+                unlaunched = False
                 for step in progress.startable():
                     if len(running) >= self._parallel:
                         break
-                    one = launches[step.name] = StepLaunch(parts, step)
+                    try:
+                        one = launches[step.name] = StepLaunch(parts, step)
+                    except ComponentError as error:  # of settings that were not known before
+                        progress.fail(step, str(error))
+                        unlaunched = True
+                        continue
                     if not self._admit(one):
                         break
                     progress.see(one.view)
@@ -182,7 +194,7 @@ class PipelineRunner(TfxRunner):
                     with self._lock:
                         del self._running[one.name]
                     progress.see(ended.result())
-                elif self._cancelled.is_set() or not progress.skip():
+                elif self._cancelled.is_set() or not (progress.skip() or unlaunched):
                     break
         progress.skip(all_of_them=True)
         return progress.views, launches
@@ -273,10 +285,19 @@ class PipelineRunner(TfxRunner):
         info = msgspec.structs.replace(infos[step.pattern or step.name], component=graph.component(step, run_id))
         if is_object_url(graph.root):
             context = dataclasses.replace(context, objects=graph.root)
-        launcher = with_root(with_late_resources(info, step), graph.root).make(context)
+        machine = Machine(self._objects, context.work_dir, {"metadata.name": step.name, "metadata.uid": run_id})
+        launcher = with_root(with_settings(info, step, machine), graph.root).make(context)
         check_records_are_hidden(step.name, launcher, str(self._place))
         check_report_is_new(step, launcher, graph.root)
         return launcher
+
+    def _without_effect(self, infos: Mapping[str, ComponentLaunchInfo], graph: Graph) -> dict[str, list[str]]:
+        """Return the Kubernetes options that the chosen launchers ignore, and the steps that have each."""
+        found: dict[str, list[str]] = {}
+        for step in graph.steps:
+            for option in without_effect(step.settings, infos[step.name].launcher, step.executor_spec):
+                found.setdefault(option, []).append(step.name)
+        return found
 
     def _conclude(
         self, parts: RunParts, launches: Mapping[str, StepLaunch], views: Mapping[str, StepView]

@@ -27,7 +27,8 @@ from tfoperator.launcher.core.context import in_cluster
 from tfoperator.pipeline.driver import MetadataDriver, leads_out, looked_up, tmp_of
 from tfoperator.pipeline.graph import Graph, Step, Unfolded, ready
 from tfoperator.pipeline.home import Home
-from tfoperator.pipeline.kfp.resources import resources_of
+from tfoperator.pipeline.kfp.machine_options import remove_folders
+from tfoperator.pipeline.kfp.settings import check_settings
 from tfoperator.pipeline.lease import RunLease
 from tfoperator.pipeline.runner.platforms import on_volume, shares_root
 from tfoperator.pipeline.runner.progress import Listener, StepState, StepView
@@ -122,6 +123,8 @@ class StepLaunch:
         return self._ended(state, "", attempts=result.attempts, execution_id=result.execution_id)
 
     def _ended(self, state: StepState, message: str, **more: int) -> StepView:
+        if state is not StepState.RETRYABLE and not self.unfinished and self.context.work_dir is not None:
+            remove_folders(self.context.work_dir)
         return msgspec.structs.replace(self.view, state=state, ended=self.context.clock.now(), message=message, **more)
 
     def _log(self, line: str) -> None:
@@ -138,7 +141,7 @@ class Progress:
     def __init__(self, parts: RunParts) -> None:
         self._parts = parts
         self._known: dict[str, ExecutionRecord] = {}
-        self._chosen: dict[str, Step] = {}  # that are to run, with their resources
+        self._chosen: dict[str, Step] = {}  # that are to run, with their settings
         self._folded = True
         self._steps: list[Step] = []
         self.views: dict[str, StepView] = {}
@@ -195,7 +198,7 @@ class Progress:
 
     def _wanted(self, step: Step) -> bool:
         """Return whether a step is to run; otherwise record its end without a run."""
-        resources = None
+        settings: dict[str, Any] = {}
         try:
             if not all(evaluate(one, self._lookup) for one in step.when):
                 raise LeftOut("its condition does not hold")
@@ -203,16 +206,19 @@ class Progress:
                 evaluate(source, partial(self._lookup, content=False))
             for value in step.exec_properties.values():
                 evaluate(value, self._lookup)
-            if step.resources is not None:
-                resources = evaluate(step.resources, self._lookup)
-                resources_of(f"step {step.name}: resources", resources)
+            settings = {name: evaluate(one, self._lookup) for name, one in step.settings.items()}
+            check_settings(f"step {step.name}", settings)
         except (NotPutOut, ComponentError) as error:
             self._end(step, StepState.FAILED, str(error))
         except LeftOut as error:
             self._end(step, StepState.LEFT_OUT, str(error))
         if wanted := self.views[step.name].state is StepState.WAITING:
-            self._chosen[step.name] = msgspec.structs.replace(step, resources=resources)
+            self._chosen[step.name] = msgspec.structs.replace(step, settings=settings)
         return wanted
+
+    def fail(self, step: Step, message: str) -> None:
+        """Record that a step that could start can't be launched."""
+        self._end(step, StepState.FAILED, message)
 
     def _end(self, step: Step, state: StepState, message: str) -> None:
         self.see(msgspec.structs.replace(self.views[step.name], state=state, message=message))

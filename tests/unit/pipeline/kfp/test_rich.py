@@ -29,7 +29,8 @@ from tfoperator.pipeline import (
 from tfoperator.pipeline.driver import leads_out, workspace_of
 from tfoperator.pipeline.graph import Graph, Step, check_fixed
 from tfoperator.pipeline.kfp.reading import read_ir
-from tfoperator.pipeline.runner.platforms import with_late_resources
+from tfoperator.pipeline.kfp.settings import Machine
+from tfoperator.pipeline.runner.platforms import with_settings
 from tfoperator.pipeline.values import Value
 
 HERE = Path(__file__).parent
@@ -112,19 +113,19 @@ def test_a_pipeline_of_all_that_a_file_may_have_beside_steps(tmp_path: Path) -> 
 def test_resources_that_another_step_decides_are_known_once_it_has_ended(tmp_path: Path) -> None:
     graph = read(tmp_path, "rich", known="/x")
     (say,) = [step for step in graph.steps if step.name == "say"]
-    assert isinstance(say.resources, Value)
+    assert isinstance(say.settings["resources"], Value)
     assert "hand-on" in say.after
-    with pytest.raises(ComponentError, match="resources that another step decides"):
+    with pytest.raises(ComponentError, match="settings that another step decides"):
         check_fixed(msgspec.structs.replace(graph, steps=(say,)))
     (read_now,) = [one for one in read_ir(str(HERE / "shapes.yaml"), {})[0].steps if one.name == "paint"]
-    assert read_now.resources is None
+    assert read_now.settings == {}
 
     def made(config: Any, **resources: Any) -> Any:
         launchers = ON_DOCKER if isinstance(config, DockerPlatformConfig) else ON_KUBERNETES
         chooser = PipelineRunner(launchers, {"default": [config]}, home=tmp_path / "other")
-        step: Step = msgspec.structs.replace(say, resources=resources)
+        step: Step = msgspec.structs.replace(say, settings={"resources": resources})
         info = chooser.launch_info(graph.component(step, "RUN"), "")
-        return with_late_resources(info, step).platform_config
+        return with_settings(info, step, Machine()).platform_config
 
     docker = made(DockerPlatformConfig(mem_limit=5), resourceCpuLimit="500m", resourceMemoryLimit="2G")
     assert docker.as_json() == {"nano_cpus": 500_000_000, "mem_limit": 5}  # what the user says of a platform wins

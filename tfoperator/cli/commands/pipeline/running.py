@@ -6,7 +6,9 @@ may help, 2 the input is invalid, 130 and 143 interrupted.
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
+from collections.abc import Sequence
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
@@ -90,6 +92,14 @@ def run(
             help="Allow the IR's containers to mount folders of this machine, to use its network, or to be privileged.",
         ),
     ] = False,
+    manifests: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--manifest",
+            help="A file with Secrets and ConfigMaps that the IR names, for steps on this machine.",
+            metavar="FILE",
+        ),
+    ] = None,
     launching: StepLaunching = StepLaunching(),
     ui: Annotated[bool, typer.Option("--ui", help="Serve a page that shows the run while it runs.")] = False,
     home: HomeOption = DEFAULT_HOME,
@@ -109,6 +119,7 @@ def run(
     with in_words():
         from tfoperator.cli.views.pipeline_progress import RunDisplay
         from tfoperator.launcher import named_launcher
+        from tfoperator.local.runtime.process.mounted_command import mounted_command
         from tfoperator.pipeline import AS_PROCESSES, ON_DOCKER, ON_KUBERNETES, PipelineRunner
 
         launchers = {"docker": ON_DOCKER, "process": AS_PROCESSES, "kubernetes": ON_KUBERNETES}
@@ -121,8 +132,9 @@ def run(
             loaded.platform_configs(launching.platform, containers.value),
             home=home,
             parallel=parallel,
-            context=launching.context(cluster),
+            context=dataclasses.replace(launching.context(cluster), mount=mounted_command),
             listener=display,
+            objects=_objects(manifests or ()),
         )
         if dry_run:
             for step, shown in runner.check(loaded.pipeline).items():
@@ -158,6 +170,16 @@ def run(
         hint = f"To see the log of a step: tfoperator pipeline logs {result.run_id} STEP"
         raise output_lost(display.stream.error, stopped, hint, exit_code=code or EXIT_FAILED)
     raise typer.Exit(code)
+
+
+def _objects(manifests: Sequence[str]) -> Any:
+    """Return the data of the Secrets and ConfigMaps in these files. Raises CliError, ComponentError."""
+    from tfoperator.pipeline.kfp.machine_options import read_objects
+
+    try:
+        return read_objects(manifests)
+    except OSError as error:
+        raise CliError(f"{error.filename}: {error.strerror}") from None
 
 
 def stop(

@@ -1,0 +1,260 @@
+"""The Kubernetes options of a task, which kfp-kubernetes writes into `platforms.kubernetes.deploymentSpec`. No I/O.
+
+An option may come from a parameter, or from the output of another task: then it is a value until the step begins. Every
+field is checked, and every size is bounded, because the file may be a stranger's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tfoperator.launcher import ComponentError
+from tfoperator.launcher.core.component import Json
+from tfoperator.pipeline.kfp.parts import as_late
+from tfoperator.pipeline.kfp.spec import GIVEN
+
+_MAX_ITEMS = 100
+"""Maximum number of items of each list, and of members of each map."""
+_MAX_TEXT = 4096
+_MAX_DEPTH = 20
+_MAX_ANNOTATIONS = 256 << 10
+"""Maximum size of all annotations of an object, of Kubernetes."""
+_MAX_NUMBER = 2**31 - 1
+"""The largest ID of a user, and the longest deadline, of Kubernetes."""
+
+_MATCH = {"key": str, "operator": str, "values": [str]}
+_SELECTOR_TERM = {"matchExpressions": [_MATCH], "matchFields": [_MATCH]}
+_METADATA = {"labels": {"*": str}, "annotations": {"*": str}}
+_CLAIM = {"accessModes": [str], "size": str, "defaultStorageClass": bool, "storageClassName": str}
+_FROM_TASK = GIVEN["taskOutputParameter"]
+_TOLERATION = {"key": str, "operator": str, "value": str, "effect": str, "tolerationSeconds": object}
+FORM = {
+    "secretAsVolume": [{"secretName": str, "secretNameParameter": GIVEN, "mountPath": str, "optional": bool}],
+    "secretAsEnv": [
+        {
+            "secretName": str,
+            "secretNameParameter": GIVEN,
+            "keyToEnv": [{"secretKey": str, "envVar": str}],
+            "optional": bool,
+        }
+    ],
+    "configMapAsVolume": [{"configMapName": str, "configMapNameParameter": GIVEN, "mountPath": str, "optional": bool}],
+    "configMapAsEnv": [
+        {
+            "configMapName": str,
+            "configMapNameParameter": GIVEN,
+            "keyToEnv": [{"configMapKey": str, "envVar": str}],
+            "optional": bool,
+        }
+    ],
+    "pvcMount": [
+        {
+            "pvcNameParameter": GIVEN,
+            "constant": str,
+            "componentInputParameter": str,
+            "taskOutputParameter": _FROM_TASK,
+            "mountPath": str,
+            "subPath": str,
+        }
+    ],
+    "emptyDirMounts": [{"volumeName": str, "mountPath": str, "medium": str, "sizeLimit": str}],
+    "genericEphemeralVolume": [{"volumeName": str, "mountPath": str, "metadata": _METADATA, **_CLAIM}],
+    "enabledSharedMemory": {"volumeName": str, "size": str},
+    "fieldPathAsEnv": [{"name": str, "fieldPath": str}],
+    "podMetadata": _METADATA,
+    "nodeSelector": {"labels": {"*": str}, "nodeSelectorJson": GIVEN},
+    "tolerations": [{**_TOLERATION, "tolerationJson": GIVEN}],
+    "nodeAffinity": [
+        {"matchExpressions": [_MATCH], "matchFields": [_MATCH], "weight": float, "nodeAffinityJson": GIVEN}
+    ],
+    "podAffinity": [
+        {
+            "matchPodExpressions": [_MATCH],
+            "matchPodLabels": {"*": str},
+            "topologyKey": str,
+            "namespaces": [str],
+            "matchNamespaceExpressions": [_MATCH],
+            "matchNamespaceLabels": {"*": str},
+            "weight": float,
+            "anti": bool,
+        }
+    ],
+    "imagePullSecret": [{"secretName": str, "secretNameParameter": GIVEN}],
+    "imagePullPolicy": str,
+    "activeDeadlineSeconds": object,
+    "securityContext": {"runAsUser": object, "runAsGroup": object, "runAsNonRoot": bool},
+}
+"""All options of kfp-kubernetes 2.17, by their names in the file. Other fields are refused by their names."""
+
+NODE_AFFINITY = {
+    "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_SELECTOR_TERM]},
+    "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": float, "preference": _SELECTOR_TERM}],
+}
+"""The form of `nodeAffinityJson`."""
+TOLERATION_FORM = {**_TOLERATION, "tolerationSeconds": object}
+"""The form of `tolerationJson`, or of each item of it."""
+
+_NAMES = {"secret": ("secretName", "secretNameParameter"), "configMap": ("configMapName", "configMapNameParameter")}
+_CLAIM_REFERENCES: tuple[str, ...] = ("taskOutputParameter", "componentInputParameter")
+_JSON = ("nodeSelectorJson", "tolerationJson", "nodeAffinityJson")
+
+Options = dict[str, Any]
+"""Options by their names in the file. In the items, `name` has the name of the Secret, ConfigMap or claim."""
+
+
+def options_of(where: str, given: Json, resolve: Callable[[Json], Any]) -> Options:
+    """Return the options of a task, each a value if it is known only in the run.
+
+    `resolve` returns the value of an input: a constant, a parameter of the task's pipeline, or the output of a task.
+    Raises ComponentError, which names the field.
+    """
+    check_size(where, given)
+    found: Options = {}
+    for option, items in given.items():
+        if isinstance(items, list):
+            found[option] = as_late([_resolved(item, resolve) for item in items])
+        else:
+            found[option] = as_late(_resolved(items, resolve) if isinstance(items, dict) else items)
+    return found
+
+
+def _resolved(item: Json, resolve: Callable[[Json], Any]) -> Json:
+    """Return an item of an option with the values of its inputs; the older spelling of a name counts only alone."""
+    kept = {key: value for key, value in item.items() if key not in _REFERENCES}
+    for older, newer in _NAMES.values():
+        if newer in item:
+            kept["name"] = resolve(item[newer])
+        elif older in item:
+            kept["name"] = item[older]
+    for key in _JSON:
+        if key in item:
+            kept[key] = resolve(item[key])
+    if "pvcNameParameter" in item:
+        kept["name"] = resolve(item["pvcNameParameter"])
+    elif claim := {key: item[key] for key in _CLAIM_REFERENCES if key in item}:
+        kept["name"] = resolve(claim)
+    elif "constant" in item:
+        kept["name"] = item["constant"]
+    return kept
+
+
+_REFERENCES = frozenset(
+    {
+        "pvcNameParameter", "constant", "componentInputParameter", "taskOutputParameter", *_JSON,
+        *(field for fields in _NAMES.values() for field in fields),
+    }
+)  # fmt: skip
+
+
+def producers(given: Json) -> set[str]:
+    """Return the tasks whose outputs these options name: the task runs after them."""
+    found = set()
+    for items in given.values():
+        for item in items if isinstance(items, list) else [items]:
+            inputs = (item, *item.values()) if isinstance(item, dict) else ()
+            for given_input in inputs:
+                if isinstance(given_input, dict) and isinstance(given_input.get("taskOutputParameter"), dict):
+                    found.add(str(given_input["taskOutputParameter"].get("producerTask", "")))
+    return found
+
+
+def check_size(where: str, value: Any, depth: int = 0) -> None:
+    """Raise ComponentError for a text, list or map that is too large, or that is nested too deep."""
+    if depth > _MAX_DEPTH:
+        raise ComponentError(f"{where[:200]} is nested more than {_MAX_DEPTH} levels deep")
+    if isinstance(value, str) and len(value) > (_MAX_ANNOTATIONS if ".annotations" in where else _MAX_TEXT):
+        raise ComponentError(f"{where} has {len(value)} characters, which is too many")
+    if isinstance(value, list | dict) and len(value) > _MAX_ITEMS:
+        raise ComponentError(f"{where} has {len(value)} members, and at most {_MAX_ITEMS} are allowed")
+    if isinstance(value, dict):
+        for key, member in value.items():
+            check_size(f"{where}.{key[:_SHOWN]}", member, depth + 1)
+    if isinstance(value, list):
+        for number, member in enumerate(value):
+            check_size(f"{where}[{number}]", member, depth + 1)
+
+
+_SHOWN = 60
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_QUALIFIED = re.compile(r"(?:(?P<prefix>[^/]+)/)?(?P<name>[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)", re.ASCII)
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
+_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}", re.ASCII)
+_VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]{0,252}", re.ASCII)
+_OURS = "tfoperator.launcher"
+
+
+def object_name(where: str, name: Any) -> str:
+    """Return the name of a Secret, ConfigMap or claim. Raises ComponentError for a text that can't be such a name."""
+    if not isinstance(name, str) or len(name) > 253 or not _SUBDOMAIN.fullmatch(name):
+        raise ComponentError(f"{where}: {name!r:.80} can't be the name of an object: lower-case letters, digits, -, .")
+    return name
+
+
+def data_key(where: str, key: Any) -> str:
+    """Return a key of a Secret or ConfigMap. Raises ComponentError."""
+    if not isinstance(key, str) or not _KEY.fullmatch(key) or key in (".", ".."):
+        raise ComponentError(f"{where}: {key!r:.80} can't be a key of a Secret or ConfigMap")
+    return key
+
+
+def variable_name(where: str, name: Any) -> str:
+    """Return the name of a variable. Raises ComponentError."""
+    if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
+        raise ComponentError(f"{where}: {name!r:.80} can't be the name of a variable")
+    return name
+
+
+def mount_path(where: str, path: Any) -> str:
+    """Return the path of a mount in the container. Raises ComponentError."""
+    parts = path.split("/") if isinstance(path, str) else []
+    if parts[:1] != [""] or ".." in parts or not any(parts) or set(path) & {":", "\0", "\n"}:
+        raise ComponentError(f"{where}.mountPath: {path!r:.80} is no absolute path below /, without .. and :")
+    return str(path)
+
+
+def sub_path(where: str, path: Any) -> str:
+    """Return the path of a part of a claim. Raises ComponentError."""
+    if not isinstance(path, str) or path.startswith("/") or ".." in path.split("/") or "\0" in path:
+        raise ComponentError(f"{where}.subPath: {path!r:.80} is no relative path without ..")
+    return path
+
+
+def labels_of(where: str, given: Mapping[str, Any]) -> dict[str, str]:
+    """Return labels, or the labels of a node selector. Raises ComponentError."""
+    for key, value in annotations_of(where, given).items():
+        if not _LABEL_VALUE.fullmatch(value):
+            raise ComponentError(f"{where}.{key}: {value!r:.80} can't be the value of a label")
+    return dict(given)
+
+
+def annotations_of(where: str, given: Mapping[str, Any]) -> dict[str, str]:
+    """Return annotations. Raises ComponentError for a name that Kubernetes refuses, or that belongs to launchers."""
+    for key, value in given.items():
+        match = _QUALIFIED.fullmatch(key)
+        prefix = match["prefix"] if match is not None else None
+        if match is None or (prefix is not None and (len(prefix) > 253 or not _SUBDOMAIN.fullmatch(prefix))):
+            raise ComponentError(f"{where}: {key!r:.80} can't be the name of a label or annotation")
+        if prefix == _OURS:
+            raise ComponentError(f"{where}: {key!r} is set by the launcher, and by nothing else")
+        if not isinstance(value, str):
+            raise ComponentError(f"{where}.{key}: {value!r:.80} is no text")
+    if sum(len(key) + len(value) for key, value in given.items()) > _MAX_ANNOTATIONS:
+        raise ComponentError(f"{where}: its names and values have more than {_MAX_ANNOTATIONS} characters together")
+    return dict(given)
+
+
+def number(where: str, value: Any, least: int = 0, most: int = _MAX_NUMBER) -> int:
+    """Return a whole number, which protocol buffers write as a text. Raises ComponentError."""
+    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,12}", text) or not least <= int(text) <= most:
+        raise ComponentError(f"{where}: {value!r:.80} is no whole number from {least} to {most}")
+    return int(text)
+
+
+def choice(where: str, value: Any, *allowed: str) -> str:
+    """Return a value if it is allowed. Raises ComponentError."""
+    if value not in allowed:
+        raise ComponentError(f"{where}: {value!r:.80} is none of {', '.join(allowed)}")
+    return str(value)

@@ -1,0 +1,337 @@
+"""Kubernetes options of a task, as a layer over its pod: `layer_of`. No I/O.
+
+A file may be a stranger's. Its options can't mount a folder of a node, choose a service account, or give a container
+more privileges: such options do not exist. The names of volumes are ours, and the file can't write directives of a
+merge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.fields.quantity import parse_quantity
+from tfoperator.launcher import ComponentError
+from tfoperator.launcher.core.component import Json
+from tfoperator.launcher.platforms.kubernetes.config import MAIN
+from tfoperator.pipeline.kfp.options import (
+    NODE_AFFINITY,
+    TOLERATION_FORM,
+    Options,
+    annotations_of,
+    check_size,
+    choice,
+    data_key,
+    labels_of,
+    mount_path,
+    number,
+    object_name,
+    sub_path,
+    variable_name,
+)
+from tfoperator.pipeline.kfp.spec import check
+
+_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_FIELD = re.compile(
+    r"metadata\.(name|namespace|uid)|metadata\.(labels|annotations)\['(?P<key>[^'\]]{1,317})'\]"
+    r"|spec\.(nodeName|serviceAccountName)|status\.(hostIP|podIP|hostIPs|podIPs)",
+    re.ASCII,
+)
+"""The fields of a pod that a variable may have, as in a manifest."""
+
+
+class PodLayer(msgspec.Struct, frozen=True):
+    """A layer over a pod, and its deadline in seconds: a TFJob has its own field for that."""
+
+    spec: Json
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    deadline: int = 0
+
+
+def layer_of(where: str, options: Options) -> PodLayer:
+    """Return the layer over the pod of a task. Raises ComponentError, which names the option and its field."""
+    volumes: list[Json] = []
+    mounts: list[Json] = []
+    for source, mount in _volumes(where, options):
+        name = f"kfp-{len(volumes)}"
+        volumes.append({"name": name, **source})
+        mounts.append({"name": name, **mount})
+    main: Json = {"name": MAIN}
+    if env := [*_variables(where, options)]:
+        main["env"] = env
+    if mounts:
+        main["volumeMounts"] = mounts
+    if policy := options.get("imagePullPolicy"):
+        main["imagePullPolicy"] = choice(f"{where}.imagePullPolicy", policy, "Always", "Never", "IfNotPresent")
+    if security := security_of(where, options):
+        main["securityContext"] = security
+    spec: Json = {"containers": [main]} if len(main) > 1 else {}
+    if volumes:
+        spec["volumes"] = volumes
+    if pulled := [object_name(f"{where}.imagePullSecret", item["name"]) for item in named(options, "imagePullSecret")]:
+        spec["imagePullSecrets"] = [{"name": name} for name in dict.fromkeys(pulled)]
+    spec |= _placement(where, options)
+    metadata = options.get("podMetadata", {})
+    return PodLayer(
+        spec,
+        labels_of(f"{where}.podMetadata.labels", metadata.get("labels", {})),
+        annotations_of(f"{where}.podMetadata.annotations", metadata.get("annotations", {})),
+        number(f"{where}.activeDeadlineSeconds", options.get("activeDeadlineSeconds", 0)),
+    )
+
+
+def named(options: Options, option: str) -> list[Json]:
+    """Return the items of an option whose object has a name: a task may leave out an optional parameter for it."""
+    return [item for item in options.get(option, ()) if item.get("name") not in (None, "")]
+
+
+def security_of(where: str, options: Options) -> Json:
+    """Return the user, the group, and whether the user may not be root: a file can choose nothing else."""
+    given = options.get("securityContext", {})
+    found: Json = {
+        field: number(f"{where}.securityContext.{field}", given[field])
+        for field in ("runAsUser", "runAsGroup")
+        if field in given
+    }
+    return {**found, **({"runAsNonRoot": given["runAsNonRoot"]} if "runAsNonRoot" in given else {})}
+
+
+def field_of(where: str, path: str) -> re.Match[str]:
+    """Return the parts of a path of a pod's field. Raises ComponentError for a field that no variable may have."""
+    if (match := _FIELD.fullmatch(path)) is None:
+        raise ComponentError(f"{where}.fieldPath: {path!r:.80} is no field of a pod that a variable can have")
+    return match
+
+
+def keys_of(where: str, item: Json, key: str) -> list[tuple[str, str]]:
+    """Return the keys of a Secret or ConfigMap, and the variable of each."""
+    return [
+        (data_key(f"{where}.keyToEnv", pair.get(key)), variable_name(f"{where}.keyToEnv", pair.get("envVar")))
+        for pair in item.get("keyToEnv", ())
+    ]
+
+
+def _variables(where: str, options: Options) -> Iterator[Json]:
+    for option, source, key in (
+        ("configMapAsEnv", "configMapKeyRef", "configMapKey"),
+        ("secretAsEnv", "secretKeyRef", "secretKey"),
+    ):
+        place = f"{where}.{option}"
+        for item in named(options, option):
+            name = object_name(place, item["name"])
+            for data, variable in keys_of(place, item, key):
+                reference = {"name": name, "key": data, "optional": item.get("optional", False)}
+                yield {"name": variable, "valueFrom": {source: reference}}
+    place = f"{where}.fieldPathAsEnv"
+    for item in options.get("fieldPathAsEnv", ()):
+        path = item.get("fieldPath", "")
+        field_of(place, path)
+        yield {"name": variable_name(place, item.get("name")), "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def _volumes(where: str, options: Options) -> Iterator[tuple[Json, Json]]:
+    """Yield the source of each volume, and its mount."""
+    for item in named(options, "pvcMount"):
+        place = f"{where}.pvcMount"
+        mount: Json = {"mountPath": mount_path(place, item.get("mountPath"))}
+        if part := sub_path(place, item.get("subPath", "")):
+            mount["subPath"] = part
+        yield {"persistentVolumeClaim": {"claimName": object_name(place, item["name"])}}, mount
+    for option, source, field in (
+        ("secretAsVolume", "secret", "secretName"),
+        ("configMapAsVolume", "configMap", "name"),
+    ):
+        place = f"{where}.{option}"
+        for item in named(options, option):
+            volume = {field: object_name(place, item["name"]), "optional": item.get("optional", False)}
+            yield {source: volume}, {"mountPath": mount_path(place, item.get("mountPath"))}
+    place = f"{where}.emptyDirMounts"
+    for item in options.get("emptyDirMounts", ()):
+        empty: Json = {}
+        if item.get("medium"):
+            empty["medium"] = choice(place, item["medium"], "Memory", "HugePages", "HugePages-2Mi", "HugePages-1Gi")
+        if item.get("sizeLimit"):
+            empty["sizeLimit"] = amount(place, item["sizeLimit"])
+        yield {"emptyDir": empty}, {"mountPath": mount_path(place, item.get("mountPath"))}
+    if (shared := options.get("enabledSharedMemory")) is not None:
+        limit = {"sizeLimit": amount(f"{where}.enabledSharedMemory", shared["size"])} if shared.get("size") else {}
+        yield {"emptyDir": {"medium": "Memory", **limit}}, {"mountPath": "/dev/shm"}
+    place = f"{where}.genericEphemeralVolume"
+    for item in options.get("genericEphemeralVolume", ()):
+        yield _ephemeral(place, item), {"mountPath": mount_path(place, item.get("mountPath"))}
+
+
+def _ephemeral(where: str, item: Json) -> Json:
+    metadata = item.get("metadata", {})
+    spec = claim_spec(where, item.get("accessModes", []), item.get("size"))
+    if not item.get("defaultStorageClass"):
+        spec["storageClassName"] = storage_class(where, item.get("storageClassName", ""))
+    found = {
+        "labels": labels_of(f"{where}.metadata.labels", metadata.get("labels", {})),
+        "annotations": annotations_of(f"{where}.metadata.annotations", metadata.get("annotations", {})),
+    }
+    return {"ephemeral": {"volumeClaimTemplate": {"metadata": {k: v for k, v in found.items() if v}, "spec": spec}}}
+
+
+def claim_spec(where: str, modes: Any, size: Any) -> Json:
+    """Return the spec of a claim without its storage class. Raises ComponentError."""
+    if not isinstance(modes, list) or not modes or len(modes) > len(_MODES):
+        raise ComponentError(f"{where}.accessModes: {modes!r:.80} is no list of access modes")
+    return {
+        "accessModes": [choice(f"{where}.accessModes", mode, *_MODES) for mode in modes],
+        "resources": {"requests": {"storage": amount(f"{where}.size", size)}},
+    }
+
+
+def storage_class(where: str, name: Any) -> str:
+    """Return the name of a class of storage; "" stands for none. Raises ComponentError."""
+    return "" if name == "" else object_name(f"{where}.storageClassName", name)
+
+
+def amount(where: str, text: Any) -> str:
+    """Return a quantity above 0, such as 5Gi. Raises ComponentError."""
+    try:
+        found = float(parse_quantity(text)) if isinstance(text, str) and len(text) <= _MAX_QUANTITY else 0.0
+    except ValueError:
+        found = 0.0
+    if not 0 < found < _MAX_BYTES:
+        raise ComponentError(f"{where}: {text!r:.80} is no amount, such as 5Gi")
+    return str(text)
+
+
+_MAX_QUANTITY = 32
+_MAX_BYTES = 2.0**63
+
+
+def _placement(where: str, options: Options) -> Json:
+    """Return the fields of a pod spec that choose its node."""
+    found: Json = {}
+    place, selector = f"{where}.nodeSelector", options.get("nodeSelector", {})
+    chosen = selector.get("nodeSelectorJson")
+    if chosen is not None:  # as in a cluster of Kubeflow Pipelines, it counts alone
+        check_size(place, chosen)
+        check(place, chosen, {"*": str})
+    if pairs := labels_of(place, selector.get("labels", {}) if chosen is None else chosen):
+        found["nodeSelector"] = pairs
+    if tolerations := [*_tolerations(f"{where}.tolerations", options)]:
+        found["tolerations"] = tolerations
+    affinity = {"nodeAffinity": _node_affinity(f"{where}.nodeAffinity", options)} | _pod_affinity(
+        f"{where}.podAffinity", options
+    )
+    if affinity := {kind: rules for kind, rules in affinity.items() if rules}:
+        found["affinity"] = affinity
+    return found
+
+
+def _tolerations(where: str, options: Options) -> Iterator[Json]:
+    for item in options.get("tolerations", ()):
+        given = item.get("tolerationJson", item) if item.keys() == {"tolerationJson"} else item
+        check_size(where, given)
+        for toleration in given if isinstance(given, list) else [given] if given is not None else []:
+            check(where, toleration, TOLERATION_FORM)
+            made = {key: value for key, value in toleration.items() if value not in (None, "")}
+            if "tolerationSeconds" in made:
+                made["tolerationSeconds"] = number(where, made["tolerationSeconds"], -_MAX_SECONDS, _MAX_SECONDS)
+            if "effect" in made:
+                choice(where, made["effect"], "NoSchedule", "PreferNoSchedule", "NoExecute")
+            if "operator" in made:
+                choice(where, made["operator"], "Exists", "Equal", "Lt", "Gt")
+            if "key" in made:
+                annotations_of(where, {made["key"]: ""})
+            yield made
+
+
+_MAX_SECONDS = 2**31 - 1
+
+
+def _node_affinity(where: str, options: Options) -> Json:
+    required: list[Json] = []
+    preferred: list[Json] = []
+    for item in options.get("nodeAffinity", ()):
+        if item.keys() == {"nodeAffinityJson"}:
+            if (given := item["nodeAffinityJson"]) is None:
+                continue
+            check_size(where, given)
+            check(where, given, NODE_AFFINITY)
+            terms = given.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
+            required += [_node_term(where, term) for term in terms]
+            for preferred_term in given.get("preferredDuringSchedulingIgnoredDuringExecution", ()):
+                preferred.append(
+                    _weighted(
+                        where,
+                        preferred_term.get("weight"),
+                        preference=_node_term(where, preferred_term.get("preference", {})),
+                    )
+                )
+        elif "weight" in item:
+            preferred.append(_weighted(where, item["weight"], preference=_node_term(where, item)))
+        else:
+            required.append(_node_term(where, item))
+    return _affinity({"nodeSelectorTerms": required} if required else None, preferred)
+
+
+def _affinity(required: Any, preferred: list[Json]) -> Json:
+    found = {
+        "requiredDuringSchedulingIgnoredDuringExecution": required,
+        "preferredDuringSchedulingIgnoredDuringExecution": preferred,
+    }
+    return {rule: terms for rule, terms in found.items() if terms}
+
+
+def _weighted(where: str, weight: Any, **term: Json) -> Json:
+    return {"weight": number(f"{where}.weight", weight, 1, 100), **term}
+
+
+def _node_term(where: str, given: Mapping[str, Any]) -> Json:
+    kinds = ("matchExpressions", "matchFields")
+    found = {kind: _matches(where, given[kind], (*_OPERATORS, "Gt", "Lt")) for kind in kinds if given.get(kind)}
+    if not found:
+        raise ComponentError(f"{where}: a term has matchExpressions or matchFields")
+    return found
+
+
+def _matches(where: str, given: list[Json], operators: tuple[str, ...]) -> list[Json]:
+    found = []
+    for match in given:
+        key = match.get("key", "")
+        annotations_of(where, {key: ""})
+        made: Json = {"key": key, "operator": choice(where, match.get("operator"), *operators)}
+        if values := match.get("values"):
+            made["values"] = values
+        found.append(made)
+    return found
+
+
+def _pod_affinity(where: str, options: Options) -> Json:
+    found: Json = {}
+    for anti, kind in ((False, "podAffinity"), (True, "podAntiAffinity")):
+        required, preferred = [], []
+        for item in options.get("podAffinity", ()):
+            if item.get("anti", False) is not anti:
+                continue
+            term: Json = {"topologyKey": item.get("topologyKey", "")}
+            annotations_of(where, {term["topologyKey"]: ""})
+            for field, expressions, pairs in (
+                ("labelSelector", "matchPodExpressions", "matchPodLabels"),
+                ("namespaceSelector", "matchNamespaceExpressions", "matchNamespaceLabels"),
+            ):
+                selector: Json = {}
+                if item.get(expressions):
+                    selector["matchExpressions"] = _matches(where, item[expressions], _OPERATORS)
+                if item.get(pairs):
+                    selector["matchLabels"] = labels_of(where, item[pairs])
+                if selector:
+                    term[field] = selector
+            if item.get("namespaces"):
+                term["namespaces"] = [object_name(where, name) for name in item["namespaces"]]
+            if "weight" in item:
+                preferred.append(_weighted(where, item["weight"], podAffinityTerm=term))
+            else:
+                required.append(term)
+        found[kind] = _affinity(required, preferred)
+    return found

@@ -1,0 +1,157 @@
+"""The settings of a step beside its container, for the platform of its launcher: resources and Kubernetes options.
+
+A setting is known when the file is read, or when the step begins: `check_settings` checks it as soon as it is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tfoperator.launcher import (
+    BaseComponentLauncher,
+    ComponentError,
+    DockerPlatformConfig,
+    ExecutorSpec,
+    KubernetesPodPlatformConfig,
+    PlatformConfig,
+    ProcessPlatformConfig,
+    TFJobPlatformConfig,
+)
+from tfoperator.pipeline.kfp import pod_options
+from tfoperator.pipeline.kfp.machine_options import ObjectData, docker_arguments, ignored, layer_of
+from tfoperator.pipeline.kfp.options import Options
+from tfoperator.pipeline.kfp.resources import resources_of, with_resources
+from tfoperator.pipeline.values import Value
+
+RESOURCES = "resources"
+"""The setting with processors, memory and accelerators; all others are Kubernetes options."""
+
+
+_ORIGIN = "Kubernetes options of the file"
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """The part of this machine, and of the run, that a step's container may use.
+
+    `objects` are the Secrets and ConfigMaps that the user has given; `work` is the working directory of the launch,
+    None before it is launched; `facts` are the values of fields of a pod.
+    """
+
+    objects: ObjectData = {}
+    work: Path | None = None
+    facts: Mapping[str, str] = {}
+
+
+def known_settings(settings: Mapping[str, Any]) -> Options:
+    """Return the settings that are known by now."""
+    return {name: setting for name, setting in settings.items() if not isinstance(setting, Value)}
+
+
+def check_settings(where: str, settings: Mapping[str, Any]) -> None:
+    """Raise ComponentError for a setting that makes no sense. Values are not checked."""
+    plain = known_settings(settings)
+    if resources := plain.pop(RESOURCES, None):
+        resources_of(f"{where}: resources", resources)
+    pod_options.layer_of(f"{where}: Kubernetes options", plain)
+
+
+def config_with(
+    where: str,
+    settings: Mapping[str, Any],
+    config: PlatformConfig | None,
+    launcher: type[BaseComponentLauncher],
+    spec: ExecutorSpec,
+    machine: Machine,
+) -> PlatformConfig | None:
+    """Return the config of a step's container with its settings below it. Raises ComponentError."""
+    options = known_settings(settings)
+    resources = options.pop(RESOURCES, None)
+    if options:
+        for layer in _layers(f"{where}: Kubernetes options", options, config, launcher, spec, machine):
+            named = layer.named(_ORIGIN)
+            config = named if config is None else _merged(named, config)
+    if resources is not None:
+        fitting = with_resources(f"{where}: resources", resources, config)
+        config = next((fit for fit in fitting if launcher.can_launch(spec, fit)), config)
+    return config
+
+
+def without_effect(settings: Mapping[str, Any], launcher: type[BaseComponentLauncher], spec: ExecutorSpec) -> list[str]:
+    """Return the Kubernetes options that the launcher ignores, because they have a meaning only in a cluster."""
+    for config, docker in ((DockerPlatformConfig(), True), (ProcessPlatformConfig(), False)):
+        if launcher.can_launch(spec, config):
+            return ignored(settings, docker=docker)
+    return []
+
+
+def _layers(
+    where: str,
+    options: Options,
+    config: PlatformConfig | None,
+    launcher: type[BaseComponentLauncher],
+    spec: ExecutorSpec,
+    machine: Machine,
+) -> Sequence[PlatformConfig]:
+    """Return the options as a config of the type that the launcher accepts; none if it accepts another type."""
+    pod = pod_options.layer_of(where, options)  # which checks all of them
+    if isinstance(config, KubernetesPodPlatformConfig):
+        _check_parts(where, options, config.pod_spec)
+    if _accepts(launcher, spec, config, KubernetesPodPlatformConfig):
+        found = dict(pod.spec, **({"activeDeadlineSeconds": pod.deadline} if pod.deadline else {}))
+        return [KubernetesPodPlatformConfig(found, labels=pod.labels, annotations=pod.annotations)]
+    if _accepts(launcher, spec, config, TFJobPlatformConfig):
+        policy = {"runPolicy": {"activeDeadlineSeconds": pod.deadline}} if pod.deadline else {}
+        return [TFJobPlatformConfig(spec=policy, pod_spec=pod.spec, labels=pod.labels, annotations=pod.annotations)]
+    if _accepts(launcher, spec, config, DockerPlatformConfig):
+        local = layer_of(where, options, machine.objects, machine.work, machine.facts)
+        mounts = [
+            {"Type": "bind", "Source": mount.source, "Target": mount.path, "ReadOnly": mount.read_only}
+            for mount in local.mounts
+        ]
+        more = {"mounts": mounts} if mounts else {}
+        return [DockerPlatformConfig(environment=local.variables, **more, **docker_arguments(where, options))]
+    if _accepts(launcher, spec, config, ProcessPlatformConfig):
+        local = layer_of(where, options, machine.objects, machine.work, machine.facts)
+        return [ProcessPlatformConfig({**local.places, **local.variables}, local.mounts)]
+    return []
+
+
+def _check_parts(where: str, options: Options, spec: Mapping[str, Any]) -> None:
+    """Raise ComponentError if the file mounts a claim of which the user's config mounts only a part.
+
+    The other parts of it may hold the records of runs, which decide what is used again.
+    """
+    mounts = [mount for container in spec.get("containers") or () for mount in container.get("volumeMounts") or ()]
+    parted = {mount.get("name") for mount in mounts if mount.get("subPath") or mount.get("subPathExpr")}
+    claims = {
+        volume.get("persistentVolumeClaim", {}).get("claimName")
+        for volume in spec.get("volumes") or ()
+        if volume.get("name") in parted
+    }
+    if taken := sorted(claims.intersection(item["name"] for item in pod_options.named(options, "pvcMount"))):
+        raise ComponentError(
+            f"{where}.pvcMount: your config mounts only a part of claim {taken[0]}, and the file mounts this claim, "
+            "too: let it mount another claim"
+        )
+
+
+def _merged(layer: PlatformConfig, config: PlatformConfig) -> PlatformConfig:
+    """Return the config over the layer. Docker's merge would replace the layer's mounts by the config's."""
+    merged = layer.merge(config)
+    if isinstance(layer, DockerPlatformConfig) and isinstance(config, DockerPlatformConfig):
+        both = [*layer.run_kwargs.get("mounts", ()), *config.run_kwargs.get("mounts", ())]
+        return merged.merge(DockerPlatformConfig(mounts=both)) if both else merged
+    return merged
+
+
+def _accepts(
+    launcher: type[BaseComponentLauncher],
+    spec: ExecutorSpec,
+    config: PlatformConfig | None,
+    kind: type[PlatformConfig],
+) -> bool:
+    return type(config) is kind if config is not None else launcher.can_launch(spec, kind())
