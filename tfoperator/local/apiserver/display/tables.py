@@ -217,6 +217,13 @@ _BUILTIN: Mapping[str, TableFormat] = {
         _AGE,
     ),
     "ServiceAccount": TableFormat(_NAME, (Column("Secrets"), lambda obj, _now: len(obj.get("secrets") or ())), _AGE),
+    "PriorityClass": TableFormat(
+        _NAME,
+        (Column("Value"), _at("value")),
+        (Column("Global-Default"), _at("globalDefault", default=False)),
+        _AGE,
+        (Column("PreemptionPolicy"), _at("preemptionPolicy")),
+    ),
     "Lease": TableFormat(_NAME, (Column("Holder"), _at("spec", "holderIdentity")), _AGE),
 }
 _PLAIN_FORMAT = TableFormat(_NAME, (Column("Created At"), _at("metadata", "creationTimestamp")))

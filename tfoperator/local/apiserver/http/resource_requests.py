@@ -111,6 +111,8 @@ class ResourceRequests:
         if resource is None or not scoped or (resource.namespaced and path.name and not path.namespace):
             raise no_such_path()
         call = _Call(request, resource, path)
+        if resource.read_only and request.method not in ("GET", "HEAD"):
+            raise call.unsupported
         if path.subresource:
             return await self._subresource(call)
         return self._object(call) if path.name else self._collection(call)
