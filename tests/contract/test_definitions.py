@@ -41,8 +41,11 @@ def test_definitions_are_listed_watched_shown_as_a_table_and_discovered(space: S
         "CustomResourceDefinitionList", ["tfjobs.kubeflow.org"],
     )  # fmt: skip
     table = space.http("GET", CRDS, accept=TABLE).body
-    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Created At"]
-    assert table["rows"][0]["cells"] == ["tfjobs.kubeflow.org", listed["items"][0]["metadata"]["creationTimestamp"]]
+    created, names = listed["items"][0]["metadata"]["creationTimestamp"], ("Name", "Scope", "Versions", "Created At")
+    more = ("Group", "Kind", "ShortNames", "Established")
+    assert [column["name"] for column in table["columnDefinitions"]] == [*names, *more]
+    cells = ["tfjobs.kubeflow.org", "Namespaced", "v1(storage),v1alpha2", created, "kubeflow.org", "TFJob", "tfj", True]
+    assert table["rows"][0]["cells"] == cells
     watched = space.http("GET", f"{CRDS}?watch=true&timeoutSeconds=1&fieldSelector={SELECTOR}").body
     lines = watched.splitlines() if isinstance(watched, bytes) else [json.dumps(watched)]
     first: Json = json.loads(lines[0])

@@ -11,7 +11,6 @@ import msgspec
 
 from tfoperator.kube.protocol.resources import Resource
 
-
 _READING = frozenset({"get", "list", "watch"})
 
 

@@ -196,6 +196,16 @@ def _node_status(node: Json, _now: datetime) -> str:
     return f"{word},SchedulingDisabled" if node["spec"].get("unschedulable") else word
 
 
+def _served_versions(crd: Json, _now: datetime) -> str:
+    versions = [one for one in crd["spec"]["versions"] if one.get("served")]
+    return ",".join(one["name"] + ("(storage)" if one.get("storage") else "") for one in versions)
+
+
+def _is_established(crd: Json, _now: datetime) -> bool:
+    conditions = (crd.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+
+
 _BUILTIN: Mapping[str, TableFormat] = {
     "Pod": _POD,
     "Service": _SERVICE,
@@ -219,10 +229,20 @@ _BUILTIN: Mapping[str, TableFormat] = {
     "ServiceAccount": TableFormat(_NAME, (Column("Secrets"), lambda obj, _now: len(obj.get("secrets") or ())), _AGE),
     "PriorityClass": TableFormat(
         _NAME,
-        (Column("Value"), _at("value")),
-        (Column("Global-Default"), _at("globalDefault", default=False)),
+        (Column("Value", type="integer"), _at("value")),
+        (Column("Global-Default", type="boolean"), _at("globalDefault", default=False)),
         _AGE,
         (Column("PreemptionPolicy"), _at("preemptionPolicy")),
+    ),
+    "CustomResourceDefinition": TableFormat(
+        _NAME,
+        (Column("Scope"), _at("spec", "scope")),
+        (Column("Versions"), _served_versions),
+        (Column("Created At", type="date"), _at("metadata", "creationTimestamp")),
+        (Column("Group", priority=1), _at("spec", "group")),
+        (Column("Kind", priority=1), _at("spec", "names", "kind")),
+        (Column("ShortNames", priority=1), lambda obj, _now: ",".join(obj["spec"]["names"].get("shortNames") or ())),
+        (Column("Established", type="boolean", priority=1), _is_established),
     ),
     "Lease": TableFormat(_NAME, (Column("Holder"), _at("spec", "holderIdentity")), _AGE),
 }

@@ -198,9 +198,9 @@ class _SecretStrategy(Strategy):
         _encode_string_data(obj)
         obj["type"] = obj.get("type") or "Opaque"
 
-    def prepare_update(self, new: Json, old: Json) -> None:
+    def prepare_update(self, new: Json, old: Json) -> None:  # noqa: ARG002 - the hook's signature
         _encode_string_data(new)
-        new["type"] = new.get("type") or old["type"]
+        new["type"] = new.get("type") or "Opaque"
 
     def validate(self, obj: Json, old: Json | None) -> Iterable[FieldProblem]:
         if old is not None:

@@ -53,7 +53,10 @@ def patcher(resource: ResourceType, content_type: str, body: bytes) -> Patcher:
     """
     accepted = (_JSON_PATCH, _MERGE_PATCH) if resource.custom else (_JSON_PATCH, _MERGE_PATCH, _STRATEGIC_PATCH)
     if content_type not in accepted:
-        raise unsupported_media_type((*accepted, APPLY))
+        refusal = unsupported_media_type((*accepted, APPLY))
+        if not resource.custom:
+            refusal.details = {}  # as kube-apiserver, which refuses it before it knows the resource
+        raise refusal
     try:
         patch = msgspec.json.decode(body)
     except UNDECODABLE as error:
@@ -91,8 +94,6 @@ def json_patch(obj: Json, operations: list[Any]) -> Json:
                         f"the accumulated size increase of copy is {copied}, exceeding the limit {_MAX_COPIED}"
                     )
             result = jsonpatch.JsonPatch([operation]).apply(result, in_place=True)
-    except jsonpatch.InvalidJsonPatch as error:
-        raise bad_request(f"error decoding patch: {error}") from error
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, RecursionError) as error:
         # TypeError: the library's error for a path through a string or a number. RecursionError: the operations have
         # nested values too deeply to be copied.
@@ -119,8 +120,7 @@ def apply_configuration(
     `options.manager`; and the errors of a create or an update.
     """
     if not options.manager:
-        problem = errors.required("fieldManager", "is required for apply patch")
-        raise StatusError(422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: {problem}')
+        raise errors.invalid_options("PatchOptions", errors.required("fieldManager", "is required for apply patch"))
     check_types(resource, wanted)
     if (wanted.get("metadata") or {}).get("managedFields"):
         raise errors.bad_request("metadata.managedFields must be nil")

@@ -292,8 +292,7 @@ class Registry:
         revision, name = new["metadata"].get("resourceVersion"), current.metadata["name"]
         if not revision or revision == "0":
             if not resource.unconditional_update:
-                problem = errors.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-                raise errors.invalid(resource, name, [problem])
+                raise errors.without_version(resource, name)
         elif revision != current.metadata["resourceVersion"]:
             raise errors.conflict(resource, name)
 
