@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tfoperator.api.replicas.names import EMBEDDED_VERSION
+from tfoperator.api.replicas.names import EMBEDDED_RELEASE
 from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.resource_types import ResourceType
 
@@ -37,7 +37,7 @@ _SUBRESOURCE_KINDS = {
 VERSION = {
     "major": "1",
     "minor": "37",
-    "gitVersion": f"v1.37.2{EMBEDDED_VERSION}",
+    "gitVersion": EMBEDDED_RELEASE,
     "gitCommit": "",
     "gitTreeState": "clean",
     "buildDate": "2026-01-01T00:00:00Z",

@@ -196,9 +196,21 @@ def _node_status(node: Json, _now: datetime) -> str:
     return f"{word},SchedulingDisabled" if node["spec"].get("unschedulable") else word
 
 
+def _address(kind: str) -> Cell:
+    def cell(node: Json, _now: datetime) -> str:
+        addresses = (node.get("status") or {}).get("addresses") or ()
+        return next((str(one["address"]) for one in addresses if one["type"] == kind), "<none>")
+
+    return cell
+
+
 def _served_versions(crd: Json, _now: datetime) -> str:
-    versions = [one for one in crd["spec"]["versions"] if one.get("served")]
+    versions = [one for one in crd["spec"].get("versions") or () if one.get("served")]
     return ",".join(one["name"] + ("(storage)" if one.get("storage") else "") for one in versions)
+
+
+def _short_names(crd: Json, _now: datetime) -> str:
+    return ",".join(member_at(crd, ("spec", "names", "shortNames")) or ())
 
 
 def _is_established(crd: Json, _now: datetime) -> bool:
@@ -218,6 +230,14 @@ _BUILTIN: Mapping[str, TableFormat] = {
         (Column("Roles"), lambda _obj, _now: "<none>"),
         _AGE,
         (Column("Version"), _at("status", "nodeInfo", "kubeletVersion")),
+        (Column("Internal-IP", priority=1), _address("InternalIP")),
+        (Column("External-IP", priority=1), _address("ExternalIP")),
+        (Column("OS-Image", priority=1), _at("status", "nodeInfo", "osImage", default="<unknown>")),
+        (Column("Kernel-Version", priority=1), _at("status", "nodeInfo", "kernelVersion", default="<unknown>")),
+        (
+            Column("Container-Runtime", priority=1),
+            _at("status", "nodeInfo", "containerRuntimeVersion", default="<unknown>"),
+        ),
     ),
     "ConfigMap": TableFormat(_NAME, (Column("Data"), lambda obj, _now: len(obj.get("data") or {})), _AGE),
     "Secret": TableFormat(
@@ -241,7 +261,7 @@ _BUILTIN: Mapping[str, TableFormat] = {
         (Column("Created At", type="date"), _at("metadata", "creationTimestamp")),
         (Column("Group", priority=1), _at("spec", "group")),
         (Column("Kind", priority=1), _at("spec", "names", "kind")),
-        (Column("ShortNames", priority=1), lambda obj, _now: ",".join(obj["spec"]["names"].get("shortNames") or ())),
+        (Column("ShortNames", priority=1), _short_names),
         (Column("Established", type="boolean", priority=1), _is_established),
     ),
     "Lease": TableFormat(_NAME, (Column("Holder"), _at("spec", "holderIdentity")), _AGE),
