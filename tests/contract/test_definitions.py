@@ -47,8 +47,7 @@ def test_definitions_are_listed_watched_shown_as_a_table_and_discovered(space: S
     cells = ["tfjobs.kubeflow.org", "Namespaced", "v1(storage),v1alpha2", created, "kubeflow.org", "TFJob", "tfj", True]
     assert table["rows"][0]["cells"] == cells
     watched = space.http("GET", f"{CRDS}?watch=true&timeoutSeconds=1&fieldSelector={SELECTOR}").body
-    lines = watched.splitlines() if isinstance(watched, bytes) else [json.dumps(watched)]
-    first: Json = json.loads(lines[0])
+    first: Json = json.loads(watched.splitlines()[0])
     assert (first["type"], first["object"]["metadata"]["name"]) == ("ADDED", "tfjobs.kubeflow.org")
     resources = {one["name"]: one for one in space.http("GET", GROUP).body["resources"]}
     crds = resources["customresourcedefinitions"]

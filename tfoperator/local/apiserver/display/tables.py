@@ -204,6 +204,18 @@ def _address(kind: str) -> Cell:
     return cell
 
 
+_ACCESS_MODES = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+
+
+def _access_modes(claim: Json, _now: datetime) -> str:
+    return ",".join(_ACCESS_MODES.get(mode, mode) for mode in member_at(claim, ("status", "accessModes")) or ())
+
+
 def _served_versions(crd: Json, _now: datetime) -> str:
     versions = [one for one in crd["spec"].get("versions") or () if one.get("served")]
     return ",".join(one["name"] + ("(storage)" if one.get("storage") else "") for one in versions)
@@ -246,7 +258,18 @@ _BUILTIN: Mapping[str, TableFormat] = {
         (Column("Data", type="integer"), lambda obj, _now: len(obj.get("data") or {})),
         _AGE,
     ),
-    "ServiceAccount": TableFormat(_NAME, (Column("Secrets"), lambda obj, _now: len(obj.get("secrets") or ())), _AGE),
+    "ServiceAccount": TableFormat(_NAME, _AGE),
+    "PersistentVolumeClaim": TableFormat(
+        _NAME,
+        (Column("Status"), _at("status", "phase")),
+        (Column("Volume"), _at("spec", "volumeName")),
+        (Column("Capacity"), _at("status", "capacity", "storage")),
+        (Column("Access Modes"), _access_modes),
+        (Column("StorageClass"), _at("spec", "storageClassName")),
+        (Column("VolumeAttributesClass"), _at("spec", "volumeAttributesClassName", default="<unset>")),
+        _AGE,
+        (Column("VolumeMode", priority=1), _at("spec", "volumeMode", default="<unset>")),
+    ),
     "PriorityClass": TableFormat(
         _NAME,
         (Column("Value", type="integer"), _at("value")),
