@@ -103,7 +103,7 @@ def manifest(name: str) -> Json:
 
 
 def reached(get: Get, name: str) -> Json:
-    """The status of a pod when it has come as far as its row of the table says."""
+    """The status of a pod at the milestone of its case."""
 
     def far_enough() -> Json:
         status: Json = get(name)["status"]

@@ -1,3 +1,4 @@
+import json
 from contextlib import ExitStack
 from typing import Any
 

@@ -78,7 +78,7 @@ def _volume_mount(mount: VolumeMount) -> dict[str, Any]:
 
 
 def _resources(container: Container) -> dict[str, Any]:
-    """Return the resources that the container got: those of its spec."""
+    """Return the resources that the container got: it gets the resources of its spec."""
     given = container.resources
     if given is None:
         return {"resources": {}}

@@ -35,7 +35,7 @@ def pod_conditions(
 def _sandbox(*, has_address: bool, over: bool) -> Condition:
     if has_address and not over:
         return Condition("PodReadyToStartContainers", True)
-    message = "pod sandbox is not ready" if has_address else "no pod sandbox exists"
+    message = "pod sandbox is not ready" if has_address else "pod sandbox has no IP address"
     return Condition("PodReadyToStartContainers", False, "PodSandboxNotReady", message)
 
 

@@ -122,7 +122,7 @@ FAILED, DONE = ended(1, "Error", START), ended(0, "Completed", START)
 CONDITIONS = {
     "before the sandbox": (
         "Pending", None, WAITS, False,
-        {"PodReadyToStartContainers": "PodSandboxNotReady: no pod sandbox exists", "Initialized": True,
+        {"PodReadyToStartContainers": "PodSandboxNotReady: pod sandbox has no IP address", "Initialized": True,
          "Ready": "ContainersNotReady: containers with unready status: [c]"},
     ),
     "an init container": (
