@@ -302,6 +302,16 @@ def test_a_pod_with_several_containers_ends_when_all_have(bench: Bench) -> None:
     bench.until("Succeeded")
 
 
+def test_a_changed_spec_is_reported_by_its_generation(bench: Bench) -> None:
+    worker = bench.start()
+    bench.until("Running")
+    worker.messages.change_spec(2, None)
+    eventually(lambda: bench.api.reports[-1].get("observedGeneration") == 2, what="a report about the new spec")
+    assert bench.condition("Ready")["observedGeneration"] == 2
+    bench.process(0).exit(0)
+    bench.until("Succeeded")
+
+
 @pytest.mark.parametrize("deleted", [True, False], ids=["its object is deleted", "its time is over"])
 def test_a_stopped_pod_gets_its_grace_period_and_no_more(bench: Bench, deleted: bool) -> None:
     worker, process = bench.start_stubborn(terminationGracePeriodSeconds=7)
