@@ -3,7 +3,7 @@
 Server-side apply is also a PATCH: it has the desired fields of an object, which then belong to the writer.
 
 Every function takes a private copy of an object and returns the patched object; the caller validates the result like
-any other update. A malformed patch is a 400; a JSON patch that doesn't apply is a 422. JSON patches have
+any other update. A patch that can't be read is a 400; a JSON patch that can't be applied is a 422. JSON patches have
 kube-apiserver's limits, because each copy operation can double the size of the object.
 """
 
@@ -73,7 +73,13 @@ def patcher(resource: ResourceType, content_type: str, body: bytes) -> Patcher:
 
 
 def json_patch(obj: Json, operations: list[Any]) -> Json:
-    """Apply RFC 6902. Raises StatusError 413 for too many operations, 422 if the copies together are too large."""
+    """Apply RFC 6902.
+
+    Raises StatusError 400 for an operation that is no object, 413 for too many operations, and 422 for an operation
+    that can't be applied, or if the copies together are too large.
+    """
+    if not all(isinstance(operation, dict) for operation in operations):
+        raise bad_request("error decoding patch: each operation of a JSON patch is an object")
     if len(operations) > _MAX_OPERATIONS:
         raise StatusError(
             413,
