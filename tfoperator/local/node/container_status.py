@@ -95,4 +95,5 @@ def _user(identity: ContainerIdentity) -> dict[str, Any]:
     user = identity.user
     if user is None:
         return {}
-    return {"user": {"linux": {"uid": user.uid, "gid": user.gid, "supplementalGroups": list(user.groups)}}}
+    groups = {"supplementalGroups": list(user.groups)} if user.groups else {}
+    return {"user": {"linux": {"uid": user.uid, "gid": user.gid, **groups}}}
