@@ -161,7 +161,7 @@ def _requests() -> list[Decoder]:
         for read in (
             lambda: ListRequest.parse(PODS_OF_SERVER, values),
             lambda: decode_delete_options("", b"", values),
-            lambda: write_options(values),
+            lambda: write_options("POST", values),
         ):
             try:
                 read()

@@ -75,7 +75,8 @@ class Http:
             connection.request(method, path, data, headers)
             response = connection.getresponse()
             text = response.read()
-            is_json = response.headers.get_content_type() == "application/json"
+            is_watch = response.status == 200 and "watch=true" in path  # a line of JSON for each event
+            is_json = response.headers.get_content_type() == "application/json" and not is_watch
             return Answer(response.status, response.headers, json.loads(text) if is_json and text else text)
         finally:
             connection.close()

@@ -1,3 +1,4 @@
+import json
 from contextlib import ExitStack
 from typing import Any
 
@@ -181,8 +182,8 @@ def test_a_watch_has_the_form_that_was_asked_for(space: Space, form: str) -> Non
 
     def first() -> Json:
         """Return the first event of a watch, unless its time is over before."""
-        body = space.http("GET", path, accept=f"application/json;as={form};g=meta.k8s.io;v=v1").body
-        return body if isinstance(body, dict) else {}
+        lines = space.http("GET", path, accept=f"application/json;as={form};g=meta.k8s.io;v=v1").body.splitlines()
+        return dict(json.loads(lines[0])) if lines else {}
 
     event = eventually(first, what="a watch that begins in its time")
     assert (event["type"], event["object"]["kind"]) == ("ADDED", form)

@@ -67,6 +67,12 @@ ANNOTATION_PARAMETERS = LABEL_PREFIX + "parameters"
 EMBEDDED_VERSION = "+tfoperator.embedded"
 """The end of the version by which clients recognize the control plane of their own machine."""
 
+EMBEDDED_KUBERNETES = "v1.37.2"
+"""The release of Kubernetes that this control plane behaves like."""
+
+EMBEDDED_RELEASE = f"{EMBEDDED_KUBERNETES}{EMBEDDED_VERSION}"
+"""The version of its API server and of its node."""
+
 TENSORBOARD_SUFFIX = "-tensorboard"
 TENSORBOARD_CONTAINER = "tensorboard"
 TENSORBOARD_HOST_VARIABLE = "TENSORBOARD_HOST"

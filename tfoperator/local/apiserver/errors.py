@@ -76,12 +76,12 @@ class StatusError(Exception):
         details: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Add `headers` to the HTTP response, e.g. Retry-After."""
+        """Add `headers` to the HTTP response, e.g. Retry-After. Clients distinguish empty details from None."""
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.message = message
-        self.details = dict(details or {})
+        self.details = None if details is None else dict(details)
         self.headers = dict(headers or {})
 
     def body(self) -> dict[str, Any]:
@@ -95,17 +95,15 @@ class StatusError(Exception):
             "reason": self.reason,
             "code": self.code,
         }
-        if self.details:
+        if self.details is not None:
             status["details"] = self.details
         return status
 
 
 def details_of(resource: ResourceType, name: str, **more: Any) -> dict[str, Any]:
     """Return a Status' `details` about an object."""
-    details: dict[str, Any] = {"name": name, "kind": resource.plural, **more}
-    if resource.group:
-        details["group"] = resource.group
-    return details
+    details: dict[str, Any] = {"name": name, "group": resource.group, "kind": resource.plural, **more}
+    return {member: value for member, value in details.items() if value != ""}
 
 
 def not_found(resource: ResourceType, name: str) -> StatusError:
@@ -136,9 +134,21 @@ def invalid(resource: ResourceType, name: str, problems: Iterable[FieldProblem])
     return StatusError(422, "Invalid", f'{kind} "{name}" is invalid: {text}', details=details)
 
 
+def invalid_options(kind: str, *problems: FieldProblem) -> StatusError:
+    """Return a 422 for options of a request: `kind` is CreateOptions or ListOptions, for example."""
+    return invalid(_meta(kind), "", problems)
+
+
+def without_version(resource: ResourceType, name: str) -> StatusError:
+    """Return a 422 for a write that must name the version that it replaces."""
+    problem = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+    # kube-apiserver names the resource here, where it names the kind for all other problems of fields.
+    return invalid(msgspec.structs.replace(resource, kind=resource.plural), name, [problem])
+
+
 def unprocessable(message: str) -> StatusError:
     """Return a 422 without a field, as for a JSON patch that does not apply."""
-    return StatusError(422, "Invalid", message)
+    return StatusError(422, "Invalid", message, details={})
 
 
 def bad_request(message: str) -> StatusError:
@@ -151,9 +161,31 @@ def expired(message: str) -> StatusError:
     return StatusError(410, "Expired", message)
 
 
-def method_not_allowed(what: str) -> StatusError:
+def no_such_resource() -> StatusError:
+    """Return a 404 for a path of the API that names neither a resource nor a subresource."""
+    return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
+
+
+class NoSuchPage(StatusError):
+    """A 404 for a path outside of the API's groups: its body is a text, and not a Status."""
+
+    TEXT = "404 page not found\n"
+
+    def __init__(self) -> None:
+        """Take nothing: all these responses are equal."""
+        super().__init__(404, "NotFound", self.TEXT)
+
+
+def method_not_allowed() -> StatusError:
     """Return a 405."""
-    return StatusError(405, "MethodNotAllowed", f"{what} is not supported on resources of this kind")
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", message, details={})
+
+
+def verb_not_supported(resource: ResourceType, verb: str) -> StatusError:
+    """Return a 405 for a custom resource, whose kind and verb the server knows."""
+    message = f'{verb} is not supported on resources of kind "{resource.qualified}"'
+    return StatusError(405, "MethodNotAllowed", message, details=details_of(resource, ""))
 
 
 def unsupported_media_type(accepted: Sequence[str], detail: str = "") -> StatusError:
@@ -164,3 +196,13 @@ def unsupported_media_type(accepted: Sequence[str], detail: str = "") -> StatusE
         "UnsupportedMediaType",
         f"the body of the request was in an unknown format - accepted media types include: {listed}",
     )
+
+
+def not_acceptable() -> StatusError:
+    """Return a 406: the server has none of the media types that the client accepts."""
+    message = "only the following media types are accepted: application/json, application/json;stream=watch"
+    return StatusError(406, "NotAcceptable", message)
+
+
+def _meta(kind: str) -> ResourceType:
+    return ResourceType("meta.k8s.io", "v1", kind, kind)

@@ -11,6 +11,8 @@ import msgspec
 
 from tfoperator.kube.protocol.resources import Resource
 
+_READING = frozenset({"get", "list", "watch"})
+
 
 class ScalePaths(msgspec.Struct, frozen=True):
     """The paths of the scale subresource's values in an object; `selector` is empty if it has none.
@@ -30,7 +32,7 @@ class ResourceType(Resource, frozen=True):
     With `generation`, metadata.generation counts changes of all members but metadata and status.
     `unconditional_update` allows a PUT without resourceVersion. With `returns_deleted`, the server responds to a DELETE
     with the object instead of a Status. With `delete_collection`, one request can delete the whole collection, or a
-    selection of it. `verbs` are the verbs that discovery lists, if the type does not have all verbs.
+    selection of it. `verbs` are the verbs that clients may use, if the type does not have all verbs.
     """
 
     short_names: tuple[str, ...] = ()
@@ -54,6 +56,11 @@ class ResourceType(Resource, frozen=True):
     def qualified(self) -> str:
         """`plural.group`, as in messages; the plural alone in the core group."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def read_only(self) -> bool:
+        """Whether no client may write objects of this type."""
+        return bool(self.verbs) and set(self.verbs) <= _READING
 
     def key(self, namespace: str, name: str) -> str:
         """Return an object's key in the store."""
@@ -98,6 +105,16 @@ DEPLOYMENTS = ResourceType(
     subresources=("scale", "status"),
     scale=ScalePaths(("spec", "replicas"), ("status", "replicas"), ("spec", "selector")),
 )  # fmt: skip
+PRIORITY_CLASSES = ResourceType(
+    "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False, short_names=("pc",),
+    generation=True,
+)  # fmt: skip
+CRDS = ResourceType(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False,
+    short_names=("crd", "crds"), categories=("api-extensions",), generation=True,
+    verbs=("get", "list", "watch"), subresources=("status",),
+)  # fmt: skip
+"""The definitions of the custom types that the server has. Clients read from them which fields there are."""
 
 BUILTIN = (
     PODS,
@@ -111,6 +128,8 @@ BUILTIN = (
     CLAIMS,
     DEPLOYMENTS,
     LEASES,
+    PRIORITY_CLASSES,
+    CRDS,
 )
 """Every built-in type, in the order of discovery. Custom types come from CRDs (`custom_resources`)."""
 

@@ -29,12 +29,20 @@ from tfoperator.local.apiserver.http.pod_streams import NO_NODE, NodeStreams, Po
 from tfoperator.local.apiserver.http.resource_requests import ResourceRequests
 from tfoperator.local.apiserver.http.reviews import REVIEWS
 from tfoperator.local.apiserver.objects.custom_resources import CustomResource
-from tfoperator.local.apiserver.objects.strategies import builtin_strategies
+from tfoperator.local.apiserver.objects.definitions import definitions
+from tfoperator.local.apiserver.objects.strategies import builtin_strategies, system_priority_classes
 from tfoperator.local.apiserver.objects.tfjobs import tfjobs
 from tfoperator.local.apiserver.registry.garbage_collector import GarbageCollector
 from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions
 from tfoperator.local.apiserver.registry.service_account_tokens import TokenIssuer
-from tfoperator.local.apiserver.resource_types import BUILTIN, METRICS, NAMESPACES, ResourceType
+from tfoperator.local.apiserver.resource_types import (
+    BUILTIN,
+    CRDS,
+    METRICS,
+    NAMESPACES,
+    PRIORITY_CLASSES,
+    ResourceType,
+)
 from tfoperator.local.apiserver.storage.store import Store, encode
 from tfoperator.local.runtime.loopback_network import LOOPBACK
 from tfoperator.servers.http.limits import Limits
@@ -217,6 +225,10 @@ class EmbeddedApiServer(HttpServer):
         GarbageCollector(store, registry, asyncio.get_running_loop().call_soon)
         for name in _NAMESPACES:
             registry.create(NAMESPACES, "", {"metadata": {"name": name}}, WriteOptions())
+        for priority_class in system_priority_classes():
+            registry.create(PRIORITY_CLASSES, "", priority_class, WriteOptions())
+        for definition in definitions(self._custom, self._clock.now()):
+            registry.create(CRDS, "", definition, WriteOptions())
         self._kinds = {(resource.api_version, resource.kind): resource for resource in resources}
         self._put(store, self._objects)
         tokens = TokenIssuer()

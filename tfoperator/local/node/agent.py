@@ -180,7 +180,7 @@ class NodeAgent:
             self._give_notice(pod)
             return
         if worker is not None:
-            worker.messages.limit_time(pod.spec.active_deadline_seconds)
+            worker.messages.change_spec(pod.metadata.generation, pod.spec.active_deadline_seconds)
         # Only the node may remove a pod that is marked for deletion, even if the pod never ran here or has ended.
         if pod.metadata.deletion_timestamp is not None:
             seconds = pod.metadata.deletion_grace_period_seconds

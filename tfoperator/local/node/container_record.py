@@ -18,7 +18,7 @@ from tfoperator.base.private_files import private_folder
 from tfoperator.kube.views.objects import ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting
 from tfoperator.kube.views.pod_spec import Container
 from tfoperator.local.runtime.log_files import LogFile
-from tfoperator.local.runtime.protocol import ContainerProcess, Mount, real_path
+from tfoperator.local.runtime.protocol import ContainerIdentity, ContainerProcess, Mount, real_path
 
 BACKOFF_BASE = 1.0
 """Seconds before the second restart in a row, doubled for each later restart. The kubelet starts at 10; here a user
@@ -109,7 +109,8 @@ def restarts_after(container: Container, pod_policy: str, exit_code: int) -> boo
 
 State = ContainerStateWaiting | ContainerStateRunning | ContainerStateTerminated
 """Not started yet or between two attempts, started, or ended. A container that failed to start has no `started_at`."""
-_NOT_STARTED = ContainerStateWaiting("ContainerCreating")
+NOT_STARTED = ContainerStateWaiting("ContainerCreating")
+"""The state of a container before its first attempt to start."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +132,12 @@ class ContainerRecord:
     container: Container
     sidecar: bool = False
     """Whether it is a sidecar: an init container that runs until the others have ended."""
-    state: State = _NOT_STARTED
+    state: State = NOT_STARTED
     last: ContainerStateTerminated | None = None
+    identity: ContainerIdentity | None = None
+    """Of the last attempt that has started, until the next attempt begins."""
+    last_identity: ContainerIdentity | None = None
+    """Of the attempt whose end is `last`."""
     restarts: int = 0
     started_once: bool = False
     running: RunningContainer | None = None
@@ -178,12 +183,14 @@ class ContainerRecord:
             self.restarts += 1
         self.started_once = True
         self.next_start = None
+        self.identity = None
         self.log = log
 
     def run(self, process: ContainerProcess, now: datetime, monotonic: float) -> None:
         """Record that it has started."""
         assert self.log is not None, "an attempt has begun before it runs"
         self.running = RunningContainer(process, self.log)
+        self.identity = process.identity
         self.state = ContainerStateRunning(now)
         self.started_monotonic = monotonic
 
@@ -200,7 +207,7 @@ class ContainerRecord:
         if self.state.started_at is not None and monotonic - self.started_monotonic >= BACKOFF_RESET:
             self.failures = 0
         self.failures += 1
-        self.last = self.state
+        self.last, self.last_identity = self.state, self.identity
         delay = backoff(self.failures)
         self.next_start = monotonic + delay
         return delay

@@ -30,6 +30,7 @@ from tfoperator.kube.protocol.resources import CONFIG_MAPS, PODS, SECRETS, SERVI
 from tfoperator.kube.protocol.verbs import ApiClient, PatchType, decoder
 from tfoperator.kube.views.objects import HasMetadata, timestamp
 from tfoperator.local.node.expansion import ContainerConfigError, Data, Sources, Tokens
+from tfoperator.local.node.system_info import node_conditions, node_info, node_labels
 from tfoperator.local.runtime.protocol import LocalPod, StartLater
 
 logger = logging.getLogger(__name__)
@@ -92,22 +93,21 @@ class NodeApi:
         self._closed.set()
 
     def register(self, address: str, resources: Mapping[str, str]) -> None:
-        """Create this node's object. Only `kubectl get nodes` and `top nodes` need it.
+        """Create this node's object. Only clients that show nodes need it.
 
         `resources` are quantities by name; pods may use all of them.
         """
         node = {
             "apiVersion": "v1",
             "kind": "Node",
-            "metadata": {"name": self._node_name, "labels": {"kubernetes.io/hostname": self._node_name}},
+            "metadata": {"name": self._node_name, "labels": node_labels(self._node_name)},
         }
-        ready = {"type": "Ready", "status": "True", "reason": "AgentReady", "message": "the node agent runs"}
-        now = timestamp(self._clock.now())
         status = {
             "capacity": dict(resources),
             "allocatable": dict(resources),
             "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": self._node_name}],
-            "conditions": [{**ready, "lastHeartbeatTime": now, "lastTransitionTime": now}],
+            "conditions": node_conditions(timestamp(self._clock.now())),
+            "nodeInfo": node_info(),
         }
         try:
             self._client.create(NODES, "", node, _decode_metadata)

@@ -32,7 +32,7 @@ class PodMessages:
     Containers are stopped by SIGTERM, a grace period of by default `grace` seconds, and SIGKILL.
     """
 
-    def __init__(self, clock: Clock, time_limit: int | None, grace: float) -> None:
+    def __init__(self, clock: Clock, time_limit: int | None, grace: float, generation: int = 0) -> None:
         self._clock = clock
         self._grace = grace
         self._began = 0.0
@@ -41,6 +41,8 @@ class PodMessages:
         self._stop_at: float | None = None  # set by a stop: the end of the grace period
         self._remove_at = 0.0  # set by a stop: the pod's object stays until then
         self._time_limit = time_limit
+        self._generation = generation
+        self._new_spec = False  # since the worker read the generation
         self._abandoned = False
         self._done = False
 
@@ -62,14 +64,16 @@ class PodMessages:
                 self._changed.notify_all()
             return True
 
-    def limit_time(self, seconds: int | None) -> None:
-        """Stop the containers `seconds` after the pod's start, which may be at once, and keep its object.
+    def change_spec(self, generation: int, time_limit: int | None) -> None:
+        """Act on the pod's spec of this generation: stop the containers `time_limit` seconds after the pod's start.
 
-        API servers let a pod's `activeDeadlineSeconds` be set and lowered while it runs.
+        That may be at once, and the pod's object stays. API servers let a pod's `activeDeadlineSeconds` be set and
+        lowered while it runs. Changes of other fields, such as an image, have no effect here.
         """
         with self._changed:
-            if seconds != self._time_limit:
-                self._time_limit = seconds
+            if (generation, time_limit) != (self._generation, self._time_limit):
+                self._generation, self._time_limit = generation, time_limit
+                self._new_spec = True
                 self._changed.notify_all()
 
     def abandon(self) -> None:
@@ -114,6 +118,12 @@ class PodMessages:
             exits, self._exits = self._exits, []
         return exits
 
+    def take_generation(self) -> int:
+        """Return the generation of the spec that the worker acts on from now on."""
+        with self._changed:
+            self._new_spec = False
+            return self._generation
+
     @property
     def abandoned(self) -> bool:
         """Whether nothing must be reported any more."""
@@ -150,9 +160,9 @@ class PodMessages:
             return self._stop_at is not None
 
     def wait(self, due: Sequence[float]) -> None:
-        """Wait until a process ends, a stop is requested, or one of these times or the time limit is reached."""
+        """Wait for the end of a process, a stop, a change of the spec, one of these times, or the time limit."""
         with self._changed:
-            while not self._exits and self._stop_at is None:
+            while not self._exits and self._stop_at is None and not self._new_spec:
                 limit = self._limit()
                 times = due if limit is None else (*due, limit)
                 if not self._clock.wait_until(self._changed, min(times, default=None)):

@@ -10,17 +10,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from tfoperator.base.clock import Clock
-from tfoperator.kube.views.objects import (
-    ContainerStateRunning,
-    ContainerStateTerminated,
-    ContainerStateWaiting,
-    timestamp,
-)
-from tfoperator.local.node.container_record import ContainerRecord, State
+from tfoperator.kube.views.objects import timestamp
+from tfoperator.local.node.container_record import ContainerRecord
+from tfoperator.local.node.container_status import container_statuses, init_container_statuses
 from tfoperator.local.node.node_api import NodeApi
+from tfoperator.local.node.pod_conditions import Condition, pod_conditions
 from tfoperator.local.runtime.loopback_network import LOOPBACK
 from tfoperator.local.runtime.protocol import LocalPod
 
@@ -34,6 +29,8 @@ class PodReporter:
     def __init__(self, pod: LocalPod, api: NodeApi, clock: Clock) -> None:
         self.pod_ip = ""
         """The pod's address; empty until the pod has an address."""
+        self.generation = pod.metadata.generation
+        """The generation of the spec that the worker has acted on."""
         self._pod = pod
         self._api = api
         self._clock = clock
@@ -55,28 +52,20 @@ class PodReporter:
         # As with a kubelet, the start time is the time of the first report: while a pod waits for GPUs, it is not on
         # the node yet.
         self._started = self._started or now
-        initialised = all(record.initialised for record in init)
-        finished = phase in ("Succeeded", "Failed")
-        serving = [*main, *(record for record in init if record.sidecar)]
-        ready = not finished and bool(main) and all(isinstance(r.state, ContainerStateRunning) for r in serving)
-        why = "" if ready else ("PodCompleted" if phase == "Succeeded" else "ContainersNotReady")
+        conditions = pod_conditions(phase, init, main, has_address=bool(self.pod_ip))
         status: dict[str, Any] = {
             "phase": phase,
-            "conditions": [
-                self._condition("PodScheduled", True, now),
-                self._condition("Initialized", initialised, now, "" if initialised else "ContainersNotInitialized"),
-                self._condition("ContainersReady", ready, now, why),
-                self._condition("Ready", ready, now, why),
-            ],
+            **self._observed(),
+            "conditions": [self._condition(condition, now) for condition in conditions],
             "hostIP": LOOPBACK,
+            "hostIPs": [{"ip": LOOPBACK}],
             "startTime": timestamp(self._started),
-            "containerStatuses": [_container(record) for record in main],
-            "qosClass": "BestEffort",
+            "containerStatuses": container_statuses(main, has_init=bool(init)),
         }
         if self.pod_ip:
             status |= {"podIP": self.pod_ip, "podIPs": [{"ip": self.pod_ip}]}
         if init:
-            status["initContainerStatuses"] = [_container(record, init=True) for record in init]
+            status["initContainerStatuses"] = init_container_statuses(init)
         if reason:
             status["reason"] = reason
         if message:
@@ -85,8 +74,8 @@ class PodReporter:
 
     def unschedulable(self, message: str, details: str) -> None:
         """Report that the pod does not fit on the node, as a scheduler does."""
-        scheduled = self._condition("PodScheduled", False, self._clock.now(), "Unschedulable") | {"message": message}
-        self._report({"phase": "Pending", "conditions": [scheduled], "qosClass": "BestEffort"})
+        scheduled = Condition("PodScheduled", False, "Unschedulable", message)
+        self._report({"phase": "Pending", "conditions": [self._condition(scheduled, self._clock.now())]})
         self.warn_once("FailedScheduling", f"{message} ({details})")
 
     def warn_once(self, reason: str, message: str) -> None:
@@ -100,38 +89,15 @@ class PodReporter:
             self._reported = status
             self._api.report(self._pod, status)
 
-    def _condition(self, kind: str, value: bool, now: datetime, reason: str = "") -> dict[str, Any]:
-        status = "True" if value else "False"
-        since = self._since.get(kind)
+    def _observed(self) -> dict[str, int]:
+        return {"observedGeneration": self.generation} if self.generation else {}
+
+    def _condition(self, condition: Condition, now: datetime) -> dict[str, Any]:
+        status = "True" if condition.value else "False"
+        since = self._since.get(condition.kind)
         if since is None or since[0] != status:
-            since = self._since[kind] = (status, now)
-        condition = {"type": kind, "status": status, "lastTransitionTime": timestamp(since[1])}
-        if reason:
-            condition["reason"] = reason
-        return condition
-
-
-_STATES = {ContainerStateWaiting: "waiting", ContainerStateRunning: "running", ContainerStateTerminated: "terminated"}
-
-
-def _container(record: ContainerRecord, *, init: bool = False) -> dict[str, Any]:
-    running = isinstance(record.state, ContainerStateRunning)
-    return {
-        "name": record.container.name,
-        "image": record.container.image,
-        "imageID": "",
-        "ready": record.succeeded if init and not record.sidecar else running,
-        "started": running,
-        "restartCount": record.restarts,
-        "state": _state(record.state),
-        "lastState": _state(record.last) if record.last else {},
-    }
-
-
-def _state(state: State) -> dict[str, Any]:
-    if isinstance(state, ContainerStateTerminated):
-        # A container that failed to start gets both times, too: clients show a missing time as the year 1.
-        state = msgspec.structs.replace(state, started_at=state.started_at or state.finished_at)
-    members = msgspec.to_builtins(state, builtin_types=(datetime,)).items()
-    said = {name: timestamp(value) if isinstance(value, datetime) else value for name, value in members if value != ""}
-    return {_STATES[type(state)]: said}
+            since = self._since[condition.kind] = (status, now)
+        rendered = {"type": condition.kind, **self._observed(), "status": status}
+        rendered["lastTransitionTime"] = timestamp(since[1])
+        texts = {"reason": condition.reason, "message": condition.message}
+        return rendered | {name: text for name, text in texts.items() if text}

@@ -49,7 +49,7 @@ class PodWorker:
             for container in pod.spec.init_containers or ()
         ]
         self._main = [ContainerRecord(container) for container in pod.spec.containers]
-        self.messages = PodMessages(parts.clock, pod.spec.active_deadline_seconds, self._grace)
+        self.messages = PodMessages(parts.clock, pod.spec.active_deadline_seconds, self._grace, pod.metadata.generation)
         """The messages of other threads."""
         self._expired = False  # ended by its activeDeadlineSeconds
         self._terminating = False  # running containers are being stopped, and not started again
@@ -253,6 +253,7 @@ class PodWorker:
 
     def _report(self, phase: str, reason: str = "", message: str = "") -> None:
         if not self.messages.abandoned:
+            self._reporter.generation = self.messages.take_generation()
             self._reporter.status(phase, self._init, self._main, reason, message)
 
     def _clean_up(self) -> None:

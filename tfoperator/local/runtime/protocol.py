@@ -146,8 +146,29 @@ class Beside(msgspec.Struct, frozen=True):
     """Called with the ID when the process has ended."""
 
 
+class ContainerUser(msgspec.Struct, frozen=True):
+    """The IDs of the user that a container's first process has, and of its groups."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+
+
+class ContainerIdentity(msgspec.Struct, frozen=True):
+    """A container as a pod's status names it."""
+
+    container_id: str
+    """The runtime and the container's ID in it, as in `docker://ID`: unique for each attempt to run a container."""
+    image_id: str = ""
+    """The ID of its image; empty if it has no image."""
+    user: ContainerUser | None = None
+    """None if it isn't known."""
+
+
 class ContainerProcess(Protocol):
     """A started container. Thread-safe; once it has ended, calls have no effect, and there are no stacks."""
+
+    identity: ContainerIdentity
 
     def terminate(self) -> None:
         """Send SIGTERM to the container."""

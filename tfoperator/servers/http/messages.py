@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
@@ -133,13 +134,31 @@ def parse_head(head: bytes) -> Request:
         raise malformed(str(error)) from None
     if not parts.complete or version not in (b" HTTP/1.1", b" HTTP/1.0"):
         raise malformed("no such version")
-    path, _, query = parts.target.decode("latin-1").partition("?")
+    target, authority = _origin_form(parts.target.decode("latin-1"))
+    if authority:
+        parts.headers["host"] = authority
+    path, _, query = target.partition("?")
     old = version.endswith(b"0")
     if old and "transfer-encoding" in parts.headers:
         raise malformed("HTTP/1.0 has no transfer encodings")
     last = old or "close" in parts.headers.get("connection", "").lower()
     method = parser.get_method().decode("latin-1")
     return Request(method, path, parts.headers, query=query, last=last, takes_chunks=not old)
+
+
+_ABSOLUTE_FORM = re.compile("[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)", re.ASCII)
+
+
+def _origin_form(target: str) -> tuple[str, str]:
+    """Return (path and query, authority) of a target; the authority is empty if only the path was sent.
+
+    A server must accept a whole URL, and use its authority instead of the header `Host` (RFC 9112, 3.2.2).
+    """
+    whole = _ABSOLUTE_FORM.match(target)
+    if whole is None:
+        return target, ""
+    rest = target[whole.end() :]
+    return rest if rest.startswith("/") else f"/{rest}", whole[1]
 
 
 def malformed(problem: str) -> Refusal:

@@ -17,6 +17,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,7 +31,7 @@ var objects = []runtime.Object{
 	&corev1.Secret{}, &corev1.ServiceAccount{}, &corev1.PersistentVolumeClaim{}, &corev1.Binding{},
 	&appsv1.Deployment{}, &coordinationv1.Lease{}, &policyv1.Eviction{}, &autoscalingv1.Scale{},
 	&authorizationv1.SelfSubjectAccessReview{}, &authorizationv1.SelfSubjectRulesReview{},
-	&authenticationv1.SelfSubjectReview{}, &metav1.DeleteOptions{},
+	&authenticationv1.SelfSubjectReview{}, &schedulingv1.PriorityClass{}, &metav1.DeleteOptions{},
 }
 
 // scalars are the types that JSON shows otherwise than as an object with the message's fields.
@@ -168,7 +169,7 @@ func main() {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, appsv1.AddToScheme, coordinationv1.AddToScheme, policyv1.AddToScheme,
-		autoscalingv1.AddToScheme, authorizationv1.AddToScheme, authenticationv1.AddToScheme,
+		autoscalingv1.AddToScheme, authorizationv1.AddToScheme, authenticationv1.AddToScheme, schedulingv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			log.Fatal(err)

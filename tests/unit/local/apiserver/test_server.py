@@ -251,6 +251,21 @@ def test_other_custom_resources_can_be_served(tmp_path: Path) -> None:
     assert made["spec"] == {"size": 1, "maybe": "x"}
 
 
+def test_definitions_are_read_only(http: Http) -> None:
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    ours = f"{crds}/tfjobs.kubeflow.org"
+    before = http("GET", ours).body
+    for method, path in (
+        ("POST", crds), ("DELETE", crds), ("PUT", ours), ("PATCH", ours), ("DELETE", ours), ("PUT", f"{ours}/status"),
+        ("PATCH", f"{ours}/status"),
+    ):  # fmt: skip
+        answer = http(method, path, {"metadata": {"name": "tfjobs.kubeflow.org"}})
+        assert (answer.code, answer.body["reason"]) == (405, "MethodNotAllowed"), (method, path)
+    assert http("GET", ours).body == before
+    for resource in http("GET", "/apis/apiextensions.k8s.io/v1").body["resources"]:
+        assert set(resource["verbs"]) <= {"get", "list", "watch"}
+
+
 def test_no_answer_shows_a_traceback(
     server: EmbeddedApiServer, http: Http, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -296,8 +311,10 @@ def test_the_node_agent_reads_a_log_as_the_query_says(logs_of_pod: NodeLogs, htt
         answer = http("GET", f"{LOG}?{query}")
         assert (answer.code, answer.body, asked[-1]) == (200, body, LogRequest("default", "p", "main", **wanted))
     both = "sinceSeconds=1&sinceTime=2026-01-01T00:00:00Z"
-    for query in ("sinceSeconds=0", "sinceTime=yesterday", "sinceTime=2026-01-01T00:00:00", "limitBytes=0", both):
+    for query in ("sinceTime=yesterday", "sinceTime=2026-01-01T00:00:00", "sinceSeconds=soon"):
         assert http("GET", f"{LOG}?{query}").code == 400, query
+    for query in ("sinceSeconds=0", "limitBytes=0", both):
+        assert http("GET", f"{LOG}?{query}").code == 422, query
     assert http("GET", f"{LOG}?sinceSeconds=9223372036854775807").code == 200
 
 

@@ -19,7 +19,7 @@ from tfoperator.local.node.pod_messages import SHORTEST_TERMINATION
 from tfoperator.local.node.pod_worker import PodWorker
 from tfoperator.local.node.volumes import VolumeManager
 from tfoperator.local.runtime.log_files import LogRequest
-from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, LocalPod, StartLater
+from tfoperator.local.runtime.protocol import ContainerIdentity, ContainerStart, LaunchError, LocalPod, StartLater
 
 
 class FakeProcess:
@@ -28,6 +28,7 @@ class FakeProcess:
     def __init__(self, run: ContainerStart, on_exit: Any) -> None:
         self.name = run.container.name
         self.run = run
+        self.identity = ContainerIdentity(f"fake://{run.container.name}")
         self.signals: list[str] = []
         self.obedient = True
         self._on_exit = on_exit
@@ -144,6 +145,11 @@ class Bench:
     def terminated(self) -> dict[str, Any]:
         return self.state()["state"]["terminated"]
 
+    def condition(self, kind: str) -> dict[str, Any]:
+        """A condition that was reported last."""
+        conditions = self.api.reports[-1]["conditions"]
+        return next(condition for condition in conditions if condition["type"] == kind)
+
     def waits_for(self, reason: str) -> None:
         eventually(lambda: self.waiting().get("reason") == reason, what=reason)
 
@@ -237,7 +243,7 @@ def test_an_init_container_that_fails_under_never_fails_the_pod(bench: Bench) ->
     bench.start(initContainers=[container("first", command=["x"])])
     bench.process(0).exit(1)
     bench.until("Failed")
-    assert bench.waiting()["reason"] == "ContainerCreating"
+    assert bench.waiting()["reason"] == "PodInitializing"
     assert len(bench.runtime.processes) == 1
 
 
@@ -291,8 +297,18 @@ def test_a_pod_with_several_containers_ends_when_all_have(bench: Bench) -> None:
     bench.process(0).exit(0)
     eventually(lambda: "terminated" in bench.state(0).get("state", {}))
     assert bench.phase() == "Running"
-    assert bench.api.reports[-1]["conditions"][-1]["status"] == "False"
+    assert bench.condition("Ready")["status"] == "False"
     bench.process(1).exit(0)
+    bench.until("Succeeded")
+
+
+def test_a_changed_spec_is_reported_by_its_generation(bench: Bench) -> None:
+    worker = bench.start()
+    bench.until("Running")
+    worker.messages.change_spec(2, None)
+    eventually(lambda: bench.api.reports[-1].get("observedGeneration") == 2, what="a report about the new spec")
+    assert bench.condition("Ready")["observedGeneration"] == 2
+    bench.process(0).exit(0)
     bench.until("Succeeded")
 
 
@@ -303,7 +319,7 @@ def test_a_stopped_pod_gets_its_grace_period_and_no_more(bench: Bench, deleted: 
     if deleted:
         assert worker.messages.stop()
     else:
-        worker.messages.limit_time(1)
+        worker.messages.change_spec(2, 1)
     eventually(lambda: process.signals == ["TERM"])
     bench.clock.pass_time(6.9)
     bench.clock.wait_for_waiters()
@@ -417,9 +433,9 @@ def test_a_deadline_ends_a_pod_also_if_it_is_set_while_it_runs_and_keeps_object_
     bench.until("Running")
     bench.clock.pass_time(60, waiters=len(spec.keys() & {"activeDeadlineSeconds"}))
     if "activeDeadlineSeconds" not in spec:
-        worker.messages.limit_time(3600)
+        worker.messages.change_spec(2, 3600)
         bench.clock.wait_for_waiters()
-        worker.messages.limit_time(1)
+        worker.messages.change_spec(2, 1)
     bench.until("Failed")
     assert bench.api.reports[-1]["reason"] == "DeadlineExceeded"
     assert bench.terminated()["exitCode"] == 143
@@ -437,7 +453,7 @@ def test_a_deadline_ends_a_pod_that_waits_for_its_next_start(bench: Bench) -> No
         bench.process(attempt).exit(1)
     bench.waits_for("CrashLoopBackOff")
     bench.clock.pass_time(1)
-    worker.messages.limit_time(1)
+    worker.messages.change_spec(2, 1)
     bench.until("Failed")
     assert bench.api.reports[-1]["reason"] == "DeadlineExceeded"
 
@@ -487,8 +503,7 @@ def test_a_pod_waits_for_a_gpu_and_runs_when_one_is_free(bench: Bench, one_gpu: 
     bench.clock.pass_time(1.0)
     assert bench.process(1).run.gpus == first.run.gpus
     assert bench.state()["state"].keys() == {"running"}
-    scheduled = bench.api.reports[-1]["conditions"][0]
-    assert scheduled["type"] == "PodScheduled"
+    scheduled = bench.condition("PodScheduled")
     assert bench.api.reports[-1]["startTime"] == scheduled["lastTransitionTime"], "it starts when it has its GPU"
     bench.start()
     assert bench.process(2).run.gpus == (), "one that wants none"

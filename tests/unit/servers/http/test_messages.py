@@ -29,3 +29,21 @@ def test_the_last_request_of_a_connection_is_told(head: bytes) -> None:
 def test_spoilt_heads_are_refused(head: bytes) -> None:
     with contextlib.suppress(Refusal):
         assert parse_head(head + b"\r\n\r\n").body == b""
+
+
+@pytest.mark.parametrize(
+    ("target", "path", "query", "host"),
+    [
+        ("https://there.example:8/a/b?c=d", "/a/b", "c=d", "there.example:8"),
+        ("HTTP://there.example?c=http://x/y", "/", "c=http://x/y", "there.example"),
+        ("http://there.example", "/", "", "there.example"),
+        ("http:///a", "/a", "", "here"),
+        ("/a?b=http://x/y", "/a", "b=http://x/y", "here"),
+        ("//a", "//a", "", "here"),
+    ],
+)
+def test_a_target_may_be_a_whole_url_whose_host_replaces_the_header(
+    target: str, path: str, query: str, host: str
+) -> None:
+    request = parse_head(f"GET {target} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
+    assert (request.path, request.query, request.headers["host"]) == (path, query, host)

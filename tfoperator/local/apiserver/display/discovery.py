@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tfoperator.api.replicas.names import EMBEDDED_VERSION
+from tfoperator.api.replicas.names import EMBEDDED_RELEASE
 from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.resource_types import ResourceType
 
@@ -37,7 +37,7 @@ _SUBRESOURCE_KINDS = {
 VERSION = {
     "major": "1",
     "minor": "37",
-    "gitVersion": f"v1.37.2{EMBEDDED_VERSION}",
+    "gitVersion": EMBEDDED_RELEASE,
     "gitCommit": "",
     "gitTreeState": "clean",
     "buildDate": "2026-01-01T00:00:00Z",
@@ -102,7 +102,7 @@ class Discovery:
             for subresource in resource.subresources:
                 kind = _kind_of(resource, subresource)
                 names = {"name": f"{resource.plural}/{subresource}", "singularName": ""}
-                sub = {**names, **common, "kind": kind["kind"], "verbs": list(_SUBRESOURCE_VERBS[subresource])}
+                sub = {**names, **common, "kind": kind["kind"], "verbs": _subresource_verbs(resource, subresource)}
                 elsewhere = (kind["group"], kind["version"]) != (group, version)
                 listed.append({**sub, "group": kind["group"], "version": kind["version"]} if elsewhere else sub)
         group_version = f"{group}/{version}" if group else version
@@ -140,6 +140,10 @@ def _verbs(resource: ResourceType) -> list[str]:
     return [*resource.verbs] or [verb for verb in _VERBS if verb != "deletecollection" or resource.delete_collection]
 
 
+def _subresource_verbs(resource: ResourceType, subresource: str) -> list[str]:
+    return [verb for verb in _SUBRESOURCE_VERBS[subresource] if verb == "get" or not resource.read_only]
+
+
 def _other_names(resource: ResourceType) -> Json:
     named = {"shortNames": list(resource.short_names), "categories": list(resource.categories)}
     return {member: names for member, names in named.items() if names}
@@ -161,7 +165,7 @@ def _aggregated_resource(resource: ResourceType) -> Json:
             {
                 "subresource": subresource,
                 "responseKind": _kind_of(resource, subresource),
-                "verbs": list(_SUBRESOURCE_VERBS[subresource]),
+                "verbs": _subresource_verbs(resource, subresource),
             }
             for subresource in resource.subresources
         ],

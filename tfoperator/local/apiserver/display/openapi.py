@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.api.replicas.names import EMBEDDED_KUBERNETES
 from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.objects.custom_resources import CustomResource
 from tfoperator.local.apiserver.resource_types import BUILTIN, ResourceType
@@ -144,7 +145,7 @@ _BUILTIN_TEXT = (
     "A {} of Kubernetes, with the fields and types that it has there. What each field means is told by "
     "`kubectl explain` against a cluster, and by the Kubernetes API reference."
 )
-_INFO_OBJECT = {"title": "Kubernetes (tfoperator, embedded)", "version": "v1.37.2"}
+_INFO_OBJECT = {"title": "Kubernetes (tfoperator, embedded)", "version": EMBEDDED_KUBERNETES}
 
 
 def _content(schema: str) -> Json:

@@ -10,7 +10,7 @@ import msgspec
 
 from tfoperator.base.clock import Clock
 from tfoperator.local.apiserver.display.tables import TableFormat
-from tfoperator.local.apiserver.errors import StatusError
+from tfoperator.local.apiserver.errors import not_acceptable
 from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.resource_types import ResourceType
 from tfoperator.local.apiserver.storage.listing import StoredPage, list_metadata
@@ -45,11 +45,7 @@ def negotiate(accept: str) -> Wanted:
         known = form in _FORMS and parameters.get("g", "meta.k8s.io") == "meta.k8s.io"
         if known and version in ("v1", "v1beta1"):
             return Wanted(form, version)
-    raise StatusError(
-        406,
-        "NotAcceptable",
-        "only the following media types are accepted: application/json, application/json;stream=watch",
-    )
+    raise not_acceptable()
 
 
 class Representation:

@@ -196,6 +196,40 @@ def _node_status(node: Json, _now: datetime) -> str:
     return f"{word},SchedulingDisabled" if node["spec"].get("unschedulable") else word
 
 
+def _address(kind: str) -> Cell:
+    def cell(node: Json, _now: datetime) -> str:
+        addresses = (node.get("status") or {}).get("addresses") or ()
+        return next((str(one["address"]) for one in addresses if one["type"] == kind), "<none>")
+
+    return cell
+
+
+_ACCESS_MODES = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+
+
+def _access_modes(claim: Json, _now: datetime) -> str:
+    return ",".join(_ACCESS_MODES.get(mode, mode) for mode in member_at(claim, ("status", "accessModes")) or ())
+
+
+def _served_versions(crd: Json, _now: datetime) -> str:
+    versions = [one for one in crd["spec"].get("versions") or () if one.get("served")]
+    return ",".join(one["name"] + ("(storage)" if one.get("storage") else "") for one in versions)
+
+
+def _short_names(crd: Json, _now: datetime) -> str:
+    return ",".join(member_at(crd, ("spec", "names", "shortNames")) or ())
+
+
+def _is_established(crd: Json, _now: datetime) -> bool:
+    conditions = (crd.get("status") or {}).get("conditions") or ()
+    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+
+
 _BUILTIN: Mapping[str, TableFormat] = {
     "Pod": _POD,
     "Service": _SERVICE,
@@ -208,6 +242,14 @@ _BUILTIN: Mapping[str, TableFormat] = {
         (Column("Roles"), lambda _obj, _now: "<none>"),
         _AGE,
         (Column("Version"), _at("status", "nodeInfo", "kubeletVersion")),
+        (Column("Internal-IP", priority=1), _address("InternalIP")),
+        (Column("External-IP", priority=1), _address("ExternalIP")),
+        (Column("OS-Image", priority=1), _at("status", "nodeInfo", "osImage", default="<unknown>")),
+        (Column("Kernel-Version", priority=1), _at("status", "nodeInfo", "kernelVersion", default="<unknown>")),
+        (
+            Column("Container-Runtime", priority=1),
+            _at("status", "nodeInfo", "containerRuntimeVersion", default="<unknown>"),
+        ),
     ),
     "ConfigMap": TableFormat(_NAME, (Column("Data"), lambda obj, _now: len(obj.get("data") or {})), _AGE),
     "Secret": TableFormat(
@@ -216,7 +258,35 @@ _BUILTIN: Mapping[str, TableFormat] = {
         (Column("Data", type="integer"), lambda obj, _now: len(obj.get("data") or {})),
         _AGE,
     ),
-    "ServiceAccount": TableFormat(_NAME, (Column("Secrets"), lambda obj, _now: len(obj.get("secrets") or ())), _AGE),
+    "ServiceAccount": TableFormat(_NAME, _AGE),
+    "PersistentVolumeClaim": TableFormat(
+        _NAME,
+        (Column("Status"), _at("status", "phase")),
+        (Column("Volume"), _at("spec", "volumeName")),
+        (Column("Capacity"), _at("status", "capacity", "storage")),
+        (Column("Access Modes"), _access_modes),
+        (Column("StorageClass"), _at("spec", "storageClassName")),
+        (Column("VolumeAttributesClass"), _at("spec", "volumeAttributesClassName", default="<unset>")),
+        _AGE,
+        (Column("VolumeMode", priority=1), _at("spec", "volumeMode", default="<unset>")),
+    ),
+    "PriorityClass": TableFormat(
+        _NAME,
+        (Column("Value", type="integer"), _at("value")),
+        (Column("Global-Default", type="boolean"), _at("globalDefault", default=False)),
+        _AGE,
+        (Column("PreemptionPolicy"), _at("preemptionPolicy")),
+    ),
+    "CustomResourceDefinition": TableFormat(
+        _NAME,
+        (Column("Scope"), _at("spec", "scope")),
+        (Column("Versions"), _served_versions),
+        (Column("Created At", type="date"), _at("metadata", "creationTimestamp")),
+        (Column("Group", priority=1), _at("spec", "group")),
+        (Column("Kind", priority=1), _at("spec", "names", "kind")),
+        (Column("ShortNames", priority=1), _short_names),
+        (Column("Established", type="boolean", priority=1), _is_established),
+    ),
     "Lease": TableFormat(_NAME, (Column("Holder"), _at("spec", "holderIdentity")), _AGE),
 }
 _PLAIN_FORMAT = TableFormat(_NAME, (Column("Created At"), _at("metadata", "creationTimestamp")))

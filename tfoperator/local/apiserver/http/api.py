@@ -86,7 +86,8 @@ class Api:
 
     def _document(self, request: ApiRequest, path: str) -> Answer:
         if request.method not in ("GET", "HEAD"):
-            raise no_such_path()
+            known = path in ("/version", "/version/") or self._discovery.document(path, "") is not None
+            raise errors.method_not_allowed() if known else no_such_path(path)
         accept = request.headers.get("accept", "")
         if path in ("/version", "/version/"):  # generated clients request the second
             return json_answer(encode(VERSION))
@@ -105,5 +106,5 @@ class Api:
             return json_answer(encode(published), content_type=KEYS_TYPE if path == KEYS_PATH else JSON)
         described = self._discovery.document(path, accept)
         if described is None:
-            raise no_such_path()
+            raise no_such_path(path)
         return json_answer(encode(described[0]), content_type=described[1])

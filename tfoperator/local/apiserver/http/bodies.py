@@ -11,19 +11,31 @@ import msgspec
 
 from tfoperator.base.yamldata.reader import YamlError, read_value
 from tfoperator.kube.protocol.errors import UNDECODABLE
-from tfoperator.local.apiserver.errors import StatusError, bad_request, details_of, unsupported_media_type
+from tfoperator.local.apiserver.errors import (
+    FieldProblem,
+    NoSuchPage,
+    StatusError,
+    bad_request,
+    details_of,
+    invalid_options,
+    no_such_resource,
+    not_supported,
+    unsupported_media_type,
+)
 from tfoperator.local.apiserver.http import protobuf
 from tfoperator.local.apiserver.http.api_request import ApiRequest
 from tfoperator.local.apiserver.members import is_int64, parse_int64, query_flag
 from tfoperator.local.apiserver.registry.deletion import DeleteOptions
 from tfoperator.local.apiserver.registry.registry import WriteOptions
-from tfoperator.local.apiserver.resource_types import ResourceType
+from tfoperator.local.apiserver.resource_types import BUILTIN, METRICS, ResourceType
 from tfoperator.local.apiserver.storage.store import StoredObject, encode
 from tfoperator.servers.http.messages import Answer
 
 MAX_BODY = 3 * 1024 * 1024
 """Maximum bytes of a request body, as in kube-apiserver."""
 
+_REVIEW_GROUPS = ("authorization.k8s.io", "authentication.k8s.io")
+_OWN_GROUPS = frozenset({*(resource.group for resource in (*BUILTIN, *METRICS)), *_REVIEW_GROUPS})
 _MAX_MANAGER_LENGTH = 128  # as in kube-apiserver
 
 _decode_json = msgspec.json.Decoder().decode
@@ -49,7 +61,7 @@ def decode_object(content_type: str, body: bytes) -> dict[str, Any]:
     if content_type == protobuf.MEDIA_TYPE:
         return _decode_protobuf(body)
     if content_type not in (*_JSON_TYPES, *_YAML_TYPES):
-        raise unsupported_media_type(("application/json", "application/yaml"))
+        raise unsupported_media_type(("application/json", "application/yaml", protobuf.MEDIA_TYPE))
     try:
         obj = _decode_yaml(body) if content_type in _YAML_TYPES else _decode_json(body)
     except (*UNDECODABLE, YamlError) as error:
@@ -73,7 +85,7 @@ def _decode_protobuf(body: bytes) -> dict[str, Any]:
 
 def decode_delete_options(content_type: str, body: bytes, query: Mapping[str, str]) -> DeleteOptions:
     """Return the DeleteOptions from the body or, if it is empty, from the query; `dryRun` counts in both."""
-    dry_run = ["All"] if "dryRun" in query else None
+    dry_run = [query["dryRun"]] if "dryRun" in query else None
     if not body.strip():
         grace = query.get("gracePeriodSeconds")
         orphan = query_flag(query, "orphanDependents") if "orphanDependents" in query else None
@@ -105,18 +117,24 @@ def decode_configuration(body: bytes) -> dict[str, Any]:
     return decode_object(_YAML_TYPES[0], body)
 
 
-def write_options(query: Mapping[str, str], user_agent: str = "") -> WriteOptions:
-    """Return a query's write options; the default `fieldManager` is the program named in the User-Agent."""
+_OPTIONS_KINDS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
+
+
+def write_options(method: str, query: Mapping[str, str], user_agent: str = "") -> WriteOptions:
+    """Return a query's write options; the default `fieldManager` is the program named in the User-Agent.
+
+    Raises StatusError 422.
+    """
+    kind = _OPTIONS_KINDS.get(method, "CreateOptions")
     dry_run, validation = query.get("dryRun", ""), query.get("fieldValidation", "")
     if dry_run not in ("", "All"):
-        raise bad_request(f'dryRun: Unsupported value: "{dry_run}": supported values: "All"')
+        raise invalid_options(kind, not_supported("dryRun", [dry_run], ("All",)))
     if validation not in ("", "Ignore", "Warn", "Strict"):
-        raise bad_request(
-            f'fieldValidation: Unsupported value: "{validation}": supported values: "Ignore", "Warn", "Strict"'
-        )
+        raise invalid_options(kind, not_supported("fieldValidation", validation, ("", "Ignore", "Strict", "Warn")))
     manager = query.get("fieldManager", "")
     if len(manager) > _MAX_MANAGER_LENGTH:
-        raise bad_request(f"fieldManager: Too long: may not be more than {_MAX_MANAGER_LENGTH} bytes")
+        message = f"Too long: may not be more than {_MAX_MANAGER_LENGTH} bytes"
+        raise invalid_options(kind, FieldProblem("fieldManager", "FieldValueTooLong", message))
     return WriteOptions(
         dry_run=bool(dry_run),
         strict=validation == "Strict",
@@ -140,6 +158,8 @@ def _quoted(text: str) -> str:
 
 def status_answer(error: StatusError) -> Answer:
     """Return the response for an error."""
+    if isinstance(error, NoSuchPage):
+        return Answer(NoSuchPage.TEXT.encode(), HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8")
     headers = tuple((name, value) for name, value in error.headers.items() if name != "Connection")
     return Answer(encode(error.body()), HTTPStatus(error.code), JSON, headers, last=len(headers) < len(error.headers))
 
@@ -155,9 +175,11 @@ def deleted(resource: ResourceType, stored: StoredObject) -> Answer:
     return json_answer(encode(_success(details=details)))
 
 
-def no_such_path() -> StatusError:
-    """Return a 404 for a path that is not a resource's."""
-    return StatusError(404, "NotFound", "the server could not find the requested resource")
+def no_such_path(path: str) -> StatusError:
+    """Return a 404 for a path that is not a resource's: a Status below the groups that are part of Kubernetes."""
+    parts = path.strip("/").split("/")
+    below = parts[0] == "api" or (parts[0] == "apis" and len(parts) > 2 and parts[1] in _OWN_GROUPS)
+    return no_such_resource() if below and len(parts) > 1 else NoSuchPage()
 
 
 def _success(**more: Any) -> dict[str, Any]:

@@ -45,9 +45,9 @@ class MetricsRequests:
         """Answer one request. Raises StatusError."""
         resource = _RESOURCES.get(path.plural)
         if resource is None or path.subresource or not _well_placed(resource, path):
-            raise no_such_path()
+            raise no_such_path(request.path)
         if request.method not in ("GET", "HEAD") or request.query.get("watch") in ("true", "1"):
-            raise errors.method_not_allowed("watch" if request.method == "GET" else request.method.lower())
+            raise errors.method_not_allowed()
         query = request.query
         selector = parse_selector(resource, query.get("labelSelector", ""), query.get("fieldSelector", ""))
         usage = await asyncio.get_running_loop().run_in_executor(None, self._source)

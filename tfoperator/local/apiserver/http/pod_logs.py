@@ -16,9 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any
 
-from tfoperator.local.apiserver.errors import StatusError, bad_request
+from tfoperator.local.apiserver.errors import StatusError, bad_request, forbidden, invalid, invalid_value
 from tfoperator.local.apiserver.members import parse_int64, query_flag
-from tfoperator.local.apiserver.resource_types import PODS
+from tfoperator.local.apiserver.resource_types import PODS, ResourceType
 from tfoperator.local.apiserver.storage.store import StoredObject
 from tfoperator.local.runtime.log_files import LogRequest
 
@@ -27,34 +27,40 @@ logger = logging.getLogger(__name__)
 LogReader = Callable[[LogRequest], Iterator[bytes]]
 """Yields the chunks of a request. Raises LookupError if there is no such log (yet)."""
 
+_OPTIONS = ResourceType("", "v1", "PodLogOptions", "PodLogOptions")
 _LONG_AGO = 10 * 365 * 24 * 3600  # seconds: longer than any log of this server
 _MAX_THREADS = 64  # more logs that are followed at once take turns: a turn without news takes a tenth of a second
 
 
 def log_request(stored: StoredObject, query: Mapping[str, str], now: datetime) -> LogRequest:
-    """Read the query and select the container. Raises StatusError 400 if it is ambiguous or has not started."""
+    """Read the query and select the container.
+
+    Raises StatusError 400 if the container is ambiguous or has not started, and 422 for options that can't be.
+    """
     container = choose_container(stored.obj, query.get("container", ""))
-    previous = query_flag(query, "previous")
+    previous, name = query_flag(query, "previous"), stored.metadata["name"]
     if not previous:
         _check_started(stored.obj, container)
     return LogRequest(
         stored.metadata["namespace"],
-        stored.metadata["name"],
+        name,
         container,
         previous,
         query_flag(query, "follow"),
-        _number(query, "tailLines"),
-        _number(query, "limitBytes", least=1),
-        _since(query, now),
+        _number(name, query, "tailLines"),
+        _number(name, query, "limitBytes", least=1),
+        _since(name, query, now),
         query_flag(query, "timestamps"),
     )
 
 
-def _since(query: Mapping[str, str], now: datetime) -> datetime | None:
-    """Return the time of the first wanted lines. Raises StatusError 400 for an invalid time, or two."""
-    seconds, text = _number(query, "sinceSeconds", least=1), query.get("sinceTime", "")
+def _since(pod: str, query: Mapping[str, str], now: datetime) -> datetime | None:
+    """Return the time of the first wanted lines. Raises StatusError 400 for an invalid time, and 422 for two."""
+    seconds, text = _number(pod, query, "sinceSeconds", least=1), query.get("sinceTime", "")
     if seconds is not None and text:
-        raise bad_request("sinceSeconds: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified")
+        # kube-apiserver names no field here, but an empty list of fields.
+        problem = forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified")
+        raise invalid(_OPTIONS, pod, [problem])
     if seconds is not None:
         return now - timedelta(seconds=min(seconds, _LONG_AGO))
     if not text:
@@ -68,16 +74,16 @@ def _since(query: Mapping[str, str], now: datetime) -> datetime | None:
         raise bad_request(f'sinceTime: Invalid value: "{text[:64]}": must be a time in RFC 3339') from None
 
 
-def _number(query: Mapping[str, str], name: str, *, least: int = 0) -> int | None:
+def _number(pod: str, query: Mapping[str, str], name: str, *, least: int = 0) -> int | None:
     text = query.get(name)
     if text is None:
         return None
     try:
         number = parse_int64(text)
-    except ValueError:
-        number = -1
+    except ValueError as error:
+        raise bad_request(f'{name}: "{text[:64]}" is {error}') from None
     if number < least:
-        raise bad_request(f'{name}: Invalid value: "{text[:64]}": must be greater than or equal to {least}')
+        raise invalid(_OPTIONS, pod, [invalid_value(name, number, f"must be greater than or equal to {least}")])
     return number
 
 

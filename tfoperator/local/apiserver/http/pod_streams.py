@@ -85,6 +85,7 @@ class PodStreams:
     async def attach(self, request: ApiRequest, pod: StoredObject) -> WebSocketAnswer:
         """Send a container's output from now on. Raises StatusError."""
         container = choose_container(pod.obj, request.query.get("container", ""))
+        check_host(pod)
         reader = _served(self._node.logs, "no node agent serves logs")
         _check_upgrade(request)
         wanted = LogRequest(pod.metadata["namespace"], pod.metadata["name"], container, follow=True, tail_lines=0)
@@ -100,6 +101,7 @@ class PodStreams:
         """Run a command beside a container. Raises StatusError."""
         query, command = request.query, request.commands
         container = choose_container(pod.obj, query.get("container", ""))
+        check_host(pod)
         if not command:
             raise bad_request("you must specify at least one command for the container")
         run_beside = _served(self._node.beside, "no node agent runs commands")
@@ -117,6 +119,12 @@ def _served(part: T | None, otherwise: str) -> T:
     if part is None:
         raise StatusError(503, "ServiceUnavailable", otherwise)
     return part
+
+
+def check_host(pod: StoredObject) -> None:
+    """Raise StatusError 400 for a pod that is not on a node yet."""
+    if not pod.obj["spec"].get("nodeName"):
+        raise bad_request(f"pod {pod.metadata['name']} does not have a host assigned")
 
 
 def _check_upgrade(request: ApiRequest) -> None:

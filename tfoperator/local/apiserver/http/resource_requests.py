@@ -31,7 +31,7 @@ from tfoperator.local.apiserver.http.bodies import (
     object_in,
     write_options,
 )
-from tfoperator.local.apiserver.http.pod_streams import PodStreams, no_ports
+from tfoperator.local.apiserver.http.pod_streams import PodStreams, check_host, no_ports
 from tfoperator.local.apiserver.http.url_paths import ResourcePath
 from tfoperator.local.apiserver.http.watch_streams import Watcher, check_watch_options, lines_of
 from tfoperator.local.apiserver.members import query_flag
@@ -46,7 +46,12 @@ from tfoperator.servers.http.messages import Answer, StreamedAnswer, WebSocketAn
 
 _DEFAULT_WATCH_SECONDS = (1800, 3600)  # kube-apiserver draws from one to two times its --min-request-timeout
 
+_ONLY_FOR_APPLY = "may not be specified for non-apply patch"
+
 _NOT_CACHED = (("Cache-Control", "no-cache, private"),)
+
+
+_VERBS = {"DELETE": "delete", "GET": "get", "PATCH": "patch", "POST": "create", "PUT": "update"}
 
 
 class _Call(NamedTuple):
@@ -62,11 +67,14 @@ class _Call(NamedTuple):
 
     @property
     def options(self) -> WriteOptions:
-        return write_options(self.request.query, self.request.headers.get("user-agent", ""))
+        return write_options(self.request.method, self.request.query, self.request.headers.get("user-agent", ""))
 
     @property
     def unsupported(self) -> StatusError:
-        return errors.method_not_allowed(self.request.method.lower())
+        verb = _VERBS.get(self.request.method)
+        if self.resource.custom and self.path.name and verb is not None:
+            return errors.verb_not_supported(self.resource, verb)
+        return errors.method_not_allowed()
 
 
 class ResourceRequests:
@@ -109,8 +117,10 @@ class ResourceRequests:
         resource = self._by_path.get((path.group, path.version, path.plural))
         scoped = resource is not None and (resource.namespaced or not path.namespace)
         if resource is None or not scoped or (resource.namespaced and path.name and not path.namespace):
-            raise no_such_path()
+            raise no_such_path(request.path)
         call = _Call(request, resource, path)
+        if resource.read_only and request.method not in ("GET", "HEAD"):
+            raise call.unsupported
         if path.subresource:
             return await self._subresource(call)
         return self._object(call) if path.name else self._collection(call)
@@ -127,8 +137,12 @@ class ResourceRequests:
                 body = object_in(request)
                 written = self._registry.create(resource, path.namespace, body, call.options)
                 return self._written(call, written, 201)
-            case "DELETE":
+            case "DELETE" if path.namespace or not resource.namespaced:
                 return self._delete_collection(call)
+            case "POST" | "DELETE" if resource.custom:
+                raise no_such_path(request.path)
+            case "PUT" | "PATCH" if resource.custom:
+                raise errors.bad_request("name must be provided")
         raise call.unsupported
 
     def _object(self, call: _Call) -> Answer:
@@ -152,7 +166,7 @@ class ResourceRequests:
             # Our own addition, not in discovery: Kubernetes' API server has no such subresource.
             return await self._pod_streams.send(request, self._registry.get(*call.key), "stacks")
         if path.subresource not in resource.subresources:
-            raise no_such_path()
+            raise errors.not_found(resource, path.name) if resource.custom else errors.no_such_resource()
         match path.subresource, request.method:
             case "status", "GET":
                 return self._shown(call, self._registry.get(*call.key))
@@ -180,7 +194,7 @@ class ResourceRequests:
             case "attach", "GET" | "POST":
                 return await self._pod_streams.attach(request, self._registry.get(*call.key))
             case "portforward", "GET" | "POST":
-                self._registry.get(*call.key)
+                check_host(self._registry.get(*call.key))
                 raise no_ports()
             case "eviction", "POST":
                 evict(self._registry, path.namespace, path.name, object_in(request), self._clock.now())
@@ -191,6 +205,8 @@ class ResourceRequests:
         """Handle PUT or PATCH of an object, its status or its Scale."""
         request, resource, path = call
         body, media_type = request.body, request.media_type
+        if request.method == "PATCH" and media_type != APPLY and "force" in request.query:
+            raise errors.invalid_options("PatchOptions", errors.forbidden("force", _ONLY_FOR_APPLY))
         if request.method == "PATCH" and media_type == APPLY and not path.subresource:
             return self._apply(call, body)
         options = call.options
@@ -222,8 +238,8 @@ class ResourceRequests:
         request, resource, path = call
         options = ListRequest.parse(resource, request.query)
         deletion = decode_delete_options(request.media_type, request.body, request.query)
-        if not resource.delete_collection or (resource.namespaced and not path.namespace):
-            raise errors.method_not_allowed("delete")
+        if not resource.delete_collection:
+            raise call.unsupported
         page = list_page(self._store, resource, path.namespace, options)
         for stored in page.items:
             metadata = stored.metadata

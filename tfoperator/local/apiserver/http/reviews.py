@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Mapping
 
-from tfoperator.local.apiserver.errors import bad_request, method_not_allowed
+from tfoperator.local.apiserver.errors import bad_request, invalid, invalid_value, method_not_allowed
 from tfoperator.local.apiserver.http.url_paths import ResourcePath
 from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.resource_types import ResourceType
@@ -19,11 +19,14 @@ USER = "tfoperator-local"
 
 _USER_INFO = {"username": USER, "groups": ["system:masters", "system:authenticated"]}
 _ANY = ["*"]
+_UNNAMED = ResourceType("authorization.k8s.io", "v1", "", "")
+"""kube-apiserver names only the group when it refuses a review."""
 
 
 def _access(spec: Json, _: str) -> Json:
     if bool(spec.get("resourceAttributes")) == bool(spec.get("nonResourceAttributes")):
-        raise bad_request("exactly one of resourceAttributes and nonResourceAttributes must be specified")
+        problem = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        raise invalid(_UNNAMED, "", [invalid_value("spec", None, problem)])
     return {"allowed": True}
 
 
@@ -74,7 +77,7 @@ def review_at(path: ResourcePath) -> ResourceType | None:
 def reviewed(resource: ResourceType, method: str, body: Json, token: str) -> Json:
     """Return the completed review, on a server with this token. Raises StatusError 400 or 405."""
     if method != "POST":
-        raise method_not_allowed(method.lower())
+        raise method_not_allowed()
     spec = body.get("spec") or {}
     if not isinstance(spec, dict):
         raise bad_request("the spec of a review is an object")

@@ -11,11 +11,12 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 
 from tfoperator.local.apiserver.display.representation import Representation
-from tfoperator.local.apiserver.errors import StatusError, expired
+from tfoperator.local.apiserver.errors import StatusError, expired, not_supported
 from tfoperator.local.apiserver.resource_types import ResourceType
 from tfoperator.local.apiserver.storage.listing import ListRequest, match_forbidden, parse_revision, too_large
 from tfoperator.local.apiserver.storage.store import Compacted, Store, StoreChange, StoredObject, encode
 
+_MATCH = "resourceVersionMatch"
 BACKLOG_LIMIT = 10_000
 """Lines that a client may lag behind. The server ends the watch of a client that lags further behind, so that a client
 that doesn't read can't fill the memory. The client then resumes from the last version that it received, or relists."""
@@ -25,7 +26,9 @@ def check_watch_options(options: ListRequest) -> None:
     """Raise StatusError 422 for options that a watch can't combine."""
     if options.send_initial_events is None:
         if options.match:
-            raise match_forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+            supported = ("NotOlderThan",)
+            wrong = [] if options.match in supported else [not_supported(_MATCH, options.match, supported)]
+            raise match_forbidden(f"{_MATCH} is forbidden for watch unless sendInitialEvents is provided", *wrong)
     elif options.match != "NotOlderThan":
         raise match_forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
 

@@ -35,8 +35,12 @@ class Column(msgspec.Struct, frozen=True, rename={"json_path": "jsonPath"}):
 
 
 class CustomResource(msgspec.Struct, frozen=True):
-    """One version of a CRD, ready to be served. If it isn't the stored version, `view` converts from and to that."""
+    """One version of a CRD, ready to be served. If it isn't the stored version, `view` converts from and to that.
 
+    `definition` is the whole CRD.
+    """
+
+    definition: Mapping[str, Any]
     resource: ResourceType
     openapi: Mapping[str, Any]
     columns: tuple[Column, ...]
@@ -117,7 +121,7 @@ def _read_version(
     columns = tuple(msgspec.convert(c, Column) for c in version.get("additionalPrinterColumns") or ())
     strategy = CustomStrategy(StructuralSchema(openapi), status, resource.scale, validator, convertible)
     strategy.layout = custom_layout(openapi)
-    return CustomResource(resource, openapi, columns, strategy)
+    return CustomResource(crd, resource, openapi, columns, strategy)
 
 
 def _scale_paths(scale: Mapping[str, str]) -> ScalePaths:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from tfoperator.api.pods import name_rules
 from tfoperator.api.pods.types import drop_unknown
@@ -198,9 +198,9 @@ class _SecretStrategy(Strategy):
         _encode_string_data(obj)
         obj["type"] = obj.get("type") or "Opaque"
 
-    def prepare_update(self, new: Json, old: Json) -> None:
+    def prepare_update(self, new: Json, old: Json) -> None:  # noqa: ARG002 - the hook's signature
         _encode_string_data(new)
-        new["type"] = new.get("type") or old["type"]
+        new["type"] = new.get("type") or "Opaque"
 
     def validate(self, obj: Json, old: Json | None) -> Iterable[FieldProblem]:
         if old is not None:
@@ -237,6 +237,38 @@ class _EventStrategy(Strategy):
             yield invalid_value("involvedObject.namespace", regarding, "does not match event.namespace")
 
 
+_USUAL_PREEMPTION = "PreemptLowerPriority"
+
+
+class _PriorityClassStrategy(Strategy):
+    """Pods may name any class, also a class that does not exist: the node of this machine preempts no pod."""
+
+    def prepare_create(self, obj: Json) -> None:
+        obj["value"] = obj.get("value") or 0
+        obj["preemptionPolicy"] = obj.get("preemptionPolicy") or _USUAL_PREEMPTION
+
+    def prepare_update(self, new: Json, old: Json) -> None:  # noqa: ARG002 - the hook's signature
+        self.prepare_create(new)
+
+    def validate(self, obj: Json, old: Json | None) -> Iterable[FieldProblem]:
+        if old is not None:
+            if obj["value"] != old["value"]:
+                yield forbidden("value", "may not be changed in an update.")
+            if obj["preemptionPolicy"] != old["preemptionPolicy"]:
+                yield invalid_value("preemptionPolicy", obj["preemptionPolicy"], "field is immutable")
+
+
+def system_priority_classes() -> Iterator[Json]:
+    """Yield the two classes that each cluster has."""
+    yield _priority_class("system-cluster-critical", 2_000_000_000, "run in the cluster")
+    yield _priority_class("system-node-critical", 2_000_001_000, "not be moved from their node")
+
+
+def _priority_class(name: str, value: int, rule: str) -> Json:
+    description = f"Used for system critical pods that must {rule}."
+    return {"metadata": {"name": name}, "value": value, "description": description}
+
+
 def builtin_strategies(rng: random.Random) -> dict[ResourceType, Strategy]:
     """Return a strategy for each built-in resource type; a kind that isn't listed has no special rules."""
     by_kind: dict[str, Strategy] = {
@@ -249,6 +281,7 @@ def builtin_strategies(rng: random.Random) -> dict[ResourceType, Strategy]:
         "Secret": _SecretStrategy(),
         "ConfigMap": _ConfigMapStrategy(),
         "Event": _EventStrategy(),
+        "PriorityClass": _PriorityClassStrategy(),
     }
     plain = Strategy()
     return {resource: by_kind.get(resource.kind, plain) for resource in BUILTIN}

@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from tfoperator.kube.views.objects import timestamp
-from tfoperator.local.apiserver.errors import bad_request, conflict, invalid, not_supported
+from tfoperator.local.apiserver.errors import conflict, invalid_options, invalid_value, not_supported
 from tfoperator.local.apiserver.members import Json, put_list
 from tfoperator.local.apiserver.resource_types import NAMESPACES, ResourceType
 from tfoperator.local.apiserver.storage.store import StoredObject
 
 FOREGROUND_FINALIZER = "foregroundDeletion"
 ORPHAN_FINALIZER = "orphan"
+_KIND = "DeleteOptions"
 _MAX_GRACE = 2**31 - 1
 """Seconds; with more, a date could not be represented."""
 _FINALIZER_OF = {"Foreground": FOREGROUND_FINALIZER, "Orphan": ORPHAN_FINALIZER, "Background": None}
@@ -47,22 +48,26 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
     def check(self, resource: ResourceType, current: StoredObject) -> None:
         """Raise StatusError for options that contradict each other or the object."""
         if self.propagation_policy and self.orphan_dependents is not None:
-            raise bad_request("orphanDependents and deletionPropagation cannot be both set")
+            both = "orphanDependents and deletionPropagation cannot be both set"
+            raise invalid_options(_KIND, invalid_value("propagationPolicy", self.propagation_policy, both))
+        if self.dry_run not in (None, [], ["All"]):
+            raise invalid_options(_KIND, not_supported("dryRun", self.dry_run, ("All",)))
         name = current.metadata["name"]
         if self.policy not in ("", *_FINALIZER_OF):
             problem = not_supported("propagationPolicy", self.policy, ("Foreground", "Background", "Orphan", "nil"))
-            raise invalid(resource, name, [problem])
+            raise invalid_options(_KIND, problem)
         wanted = self.preconditions or Preconditions()
-        for what, field, value in (
-            ("UID", "uid", wanted.uid),
-            ("ResourceVersion", "resourceVersion", wanted.resource_version),
+        for what, field, value, happened in (
+            ("UID", "uid", wanted.uid, "deleted and then recreated"),
+            ("ResourceVersion", "resourceVersion", wanted.resource_version, "modified"),
         ):
             if value is not None and value != current.metadata[field]:
+                # kube-apiserver names the kind here, where it names the resource in all other conflicts.
                 raise conflict(
-                    resource,
+                    msgspec.structs.replace(resource, plural=resource.kind),
                     name,
-                    f"Precondition failed: {what} in precondition: {value}, "
-                    f"{what} in object meta: {current.metadata[field]}",
+                    f"the {what} in the precondition ({value}) does not match the {what} in record "
+                    f"({current.metadata[field]}). The object might have been {happened}",
                 )
 
 

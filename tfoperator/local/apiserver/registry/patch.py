@@ -3,7 +3,7 @@
 Server-side apply is also a PATCH: it has the desired fields of an object, which then belong to the writer.
 
 Every function takes a private copy of an object and returns the patched object; the caller validates the result like
-any other update. A malformed patch is a 400; a JSON patch that doesn't apply is a 422. JSON patches have
+any other update. A patch that can't be read is a 400; a JSON patch that can't be applied is a 422. JSON patches have
 kube-apiserver's limits, because each copy operation can double the size of the object.
 """
 
@@ -53,7 +53,10 @@ def patcher(resource: ResourceType, content_type: str, body: bytes) -> Patcher:
     """
     accepted = (_JSON_PATCH, _MERGE_PATCH) if resource.custom else (_JSON_PATCH, _MERGE_PATCH, _STRATEGIC_PATCH)
     if content_type not in accepted:
-        raise unsupported_media_type((*accepted, APPLY))
+        refusal = unsupported_media_type((*accepted, APPLY))
+        if not resource.custom:
+            refusal.details = {}  # as kube-apiserver, which refuses it before it knows the resource
+        raise refusal
     try:
         patch = msgspec.json.decode(body)
     except UNDECODABLE as error:
@@ -70,7 +73,13 @@ def patcher(resource: ResourceType, content_type: str, body: bytes) -> Patcher:
 
 
 def json_patch(obj: Json, operations: list[Any]) -> Json:
-    """Apply RFC 6902. Raises StatusError 413 for too many operations, 422 if the copies together are too large."""
+    """Apply RFC 6902.
+
+    Raises StatusError 400 for an operation that is no object, 413 for too many operations, and 422 for an operation
+    that can't be applied, or if the copies together are too large.
+    """
+    if not all(isinstance(operation, dict) for operation in operations):
+        raise bad_request("error decoding patch: each operation of a JSON patch is an object")
     if len(operations) > _MAX_OPERATIONS:
         raise StatusError(
             413,
@@ -91,8 +100,6 @@ def json_patch(obj: Json, operations: list[Any]) -> Json:
                         f"the accumulated size increase of copy is {copied}, exceeding the limit {_MAX_COPIED}"
                     )
             result = jsonpatch.JsonPatch([operation]).apply(result, in_place=True)
-    except jsonpatch.InvalidJsonPatch as error:
-        raise bad_request(f"error decoding patch: {error}") from error
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, RecursionError) as error:
         # TypeError: the library's error for a path through a string or a number. RecursionError: the operations have
         # nested values too deeply to be copied.
@@ -119,8 +126,7 @@ def apply_configuration(
     `options.manager`; and the errors of a create or an update.
     """
     if not options.manager:
-        problem = errors.required("fieldManager", "is required for apply patch")
-        raise StatusError(422, "Invalid", f'PatchOptions.meta.k8s.io "" is invalid: {problem}')
+        raise errors.invalid_options("PatchOptions", errors.required("fieldManager", "is required for apply patch"))
     check_types(resource, wanted)
     if (wanted.get("metadata") or {}).get("managedFields"):
         raise errors.bad_request("metadata.managedFields must be nil")

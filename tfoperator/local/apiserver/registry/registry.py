@@ -250,7 +250,7 @@ class Registry:
                 "Forbidden",
                 f'{resource.qualified} "{name}" is forbidden: unable to create new content in namespace '
                 f"{namespace} because it is being terminated",
-                details={"name": name, "kind": resource.plural, "causes": [cause]},
+                details=errors.details_of(resource, name, causes=[cause]),
             )
 
     def _admit_account(self, resource: ResourceType, namespace: str, obj: Json) -> None:
@@ -268,7 +268,7 @@ class Registry:
                 "Forbidden",
                 f'pods "{name}" is forbidden: error looking up service account {namespace}/{account}: serviceaccount '
                 f'"{account}" not found',
-                details={"name": name, "kind": "pods"},
+                details=errors.details_of(PODS, name),
             )
 
     def _name(self, resource: ResourceType, namespace: str, metadata: Json) -> None:
@@ -292,8 +292,7 @@ class Registry:
         revision, name = new["metadata"].get("resourceVersion"), current.metadata["name"]
         if not revision or revision == "0":
             if not resource.unconditional_update:
-                problem = errors.invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-                raise errors.invalid(resource, name, [problem])
+                raise errors.without_version(resource, name)
         elif revision != current.metadata["resourceVersion"]:
             raise errors.conflict(resource, name)
 

@@ -14,7 +14,15 @@ from typing import Any
 import msgspec
 
 from tfoperator.kube.protocol.errors import UNDECODABLE
-from tfoperator.local.apiserver.errors import FieldProblem, StatusError, bad_request, expired, forbidden, not_supported
+from tfoperator.local.apiserver.errors import (
+    FieldProblem,
+    StatusError,
+    bad_request,
+    expired,
+    forbidden,
+    invalid_options,
+    not_supported,
+)
 from tfoperator.local.apiserver.members import parse_int64, query_flag
 from tfoperator.local.apiserver.resource_types import ResourceType
 from tfoperator.local.apiserver.storage.selectors import Selector, parse_selector
@@ -100,14 +108,9 @@ def too_large(revision: int, current: int) -> StatusError:
     )
 
 
-def match_forbidden(why: str) -> StatusError:
-    """Return a 422 for a `resourceVersionMatch` that contradicts other options."""
-    return _invalid_options(forbidden("resourceVersionMatch", why))
-
-
-def _invalid_options(problem: FieldProblem) -> StatusError:
-    details = {"group": "meta.k8s.io", "kind": "ListOptions", "causes": [problem.cause()]}
-    return StatusError(422, "Invalid", f'ListOptions.meta.k8s.io "" is invalid: {problem}', details=details)
+def match_forbidden(why: str, *more: FieldProblem) -> StatusError:
+    """Return a 422 for a `resourceVersionMatch` that contradicts other options, and for `more` problems."""
+    return invalid_options("ListOptions", forbidden("resourceVersionMatch", why), *more)
 
 
 def list_page(store: Store, resource: ResourceType, namespace: str, options: ListRequest) -> StoredPage:
@@ -133,6 +136,9 @@ def list_page(store: Store, resource: ResourceType, namespace: str, options: Lis
 
 def _check(options: ListRequest) -> _Token | None:
     match, version = options.match, options.resource_version
+    if options.send_initial_events is not None:
+        problem = forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
+        raise invalid_options("ListOptions", problem)
     if options.continue_token:
         if match:
             raise match_forbidden("forbidden when continue is provided")
@@ -145,7 +151,8 @@ def _check(options: ListRequest) -> _Token | None:
     if match and not version:
         raise match_forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided")
     if match not in ("", "Exact", "NotOlderThan"):
-        raise _invalid_options(not_supported("resourceVersionMatch", match, ("Exact", "NotOlderThan", "")))
+        problem = not_supported("resourceVersionMatch", match, ("Exact", "NotOlderThan", ""))
+        raise invalid_options("ListOptions", problem)
     if match == "Exact" and version == "0":
         raise match_forbidden('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
     return None

@@ -22,7 +22,7 @@ from tenacity import (
 
 from tfoperator.kube.protocol.retry import failure_of
 from tfoperator.local.runtime.docker.engine import ENGINE_ERRORS, explain, remove_container
-from tfoperator.local.runtime.protocol import OnExit
+from tfoperator.local.runtime.protocol import ContainerIdentity, OnExit
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +39,7 @@ class DockerContainer:
         api: Any,
         container_id: str,
         *,
+        image_id: str,
         label: str,
         log: Path,
         on_exit: OnExit,
@@ -47,6 +48,7 @@ class DockerContainer:
         self._api = api
         self.id = container_id
         """The engine's ID of the container."""
+        self.identity = ContainerIdentity(f"docker://{container_id}", image_id)
         self._label = label
         self._log = log
         self._on_exit = on_exit
@@ -142,6 +144,15 @@ class DockerContainer:
 
     def _tell(self, state: RetryCallState) -> None:
         logger.warning("waiting for the end of %s: %s", self._label, explain(failure_of(state)))
+
+
+def image_of(api: Any, container_id: str) -> str:
+    """Return the ID of a container's image; empty if the engine doesn't respond."""
+    try:
+        return str(api.inspect_container(container_id)["Image"])
+    except ENGINE_ERRORS as error:
+        logger.debug("the image of %s is not known: %s", container_id[:12], explain(error))
+        return ""
 
 
 _NANOSECONDS = 1e9

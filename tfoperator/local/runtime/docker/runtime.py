@@ -13,7 +13,7 @@ from docker.errors import APIError
 
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.views.pod_spec import Container
-from tfoperator.local.runtime.docker.container import DockerContainer
+from tfoperator.local.runtime.docker.container import DockerContainer, image_of
 from tfoperator.local.runtime.docker.engine import (
     ENGINE_ERRORS,
     Engine,
@@ -169,7 +169,10 @@ class DockerRuntime:
         except ENGINE_ERRORS as error:
             raise launch_error(run, error) from None
         ended = functools.partial(self._ended, name)
-        container = DockerContainer(api, created, label=name, log=run.log.path, on_exit=on_exit, on_ended=ended)
+        image_id = image_of(api, created)
+        container = DockerContainer(
+            api, created, image_id=image_id, label=name, log=run.log.path, on_exit=on_exit, on_ended=ended
+        )
         with self._lock:
             self._running[container] = run
         container.start_waiting()

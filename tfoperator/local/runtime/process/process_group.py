@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from tfoperator.local.runtime.log_files import LogFile
 from tfoperator.local.runtime.process.stacks import find_py_spy, stacks_folder, stacks_of_group
+from tfoperator.local.runtime.protocol import ContainerIdentity
 
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
 """Bytes per unit of `ru_maxrss`: getrusage(2)."""
@@ -23,6 +24,7 @@ class ProcessGroup:
     def __init__(
         self,
         popen: subprocess.Popen[bytes],
+        identity: ContainerIdentity,
         label: str,
         on_exit: Callable[[int], None],
         on_ended: Callable[[ProcessGroup], None],
@@ -30,6 +32,7 @@ class ProcessGroup:
     ) -> None:
         """`log` gets the process's ID; `on_exit` is called once with its exit code, or 128 + the signal's number."""
         self.pid = log.pid = popen.pid
+        self.identity = identity
         self.peak_memory = 0
         """After the end: the largest resident memory in bytes of one of its processes; 0 if that isn't known."""
         self._popen = popen

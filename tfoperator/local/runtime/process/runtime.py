@@ -10,10 +10,12 @@ process of a container ends, the rest of its group is killed, as the kernel does
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
 import logging
 import os
 import secrets
+import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -47,7 +49,17 @@ from tfoperator.local.runtime.process.records import (
     remove_records,
 )
 from tfoperator.local.runtime.process.starter import Starter
-from tfoperator.local.runtime.protocol import Beside, ContainerStart, HostService, LaunchError, LocalPod, Mount, OnExit
+from tfoperator.local.runtime.protocol import (
+    Beside,
+    ContainerIdentity,
+    ContainerStart,
+    ContainerUser,
+    HostService,
+    LaunchError,
+    LocalPod,
+    Mount,
+    OnExit,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -186,7 +198,9 @@ class ProcessRuntime:
             self.peaks.note(_name(run), peak)
             on_exit(code, reason)
 
-        process = ProcessGroup(popen, _label(run), exited, functools.partial(self._ended, mark), run.log)
+        process = ProcessGroup(
+            popen, _identity(mark), _label(run), exited, functools.partial(self._ended, mark), run.log
+        )
         with self._lock:
             self._running[process] = run
             self._places[run.pod.metadata.uid, run.container.name] = _Place(
@@ -279,6 +293,12 @@ def _limits(run: ContainerStart) -> GroupLimits:
 
 def _name(run: ContainerStart) -> ContainerName:
     return ContainerName(run.pod.metadata.namespace, run.pod.metadata.name, run.container.name)
+
+
+def _identity(mark: str) -> ContainerIdentity:
+    """Return the identity of the container with this mark. Its processes have this process's user and groups."""
+    user = ContainerUser(os.getuid(), os.getgid(), tuple(sorted(os.getgroups()))) if sys.platform == "linux" else None
+    return ContainerIdentity(f"process://{hashlib.sha256(mark.encode()).hexdigest()}", user=user)
 
 
 def _label(run: ContainerStart) -> str:

@@ -10,15 +10,15 @@ from tfoperator.local.apiserver.resource_types import PODS
 @pytest.mark.parametrize(
     ("operations", "code"),
     [
-        ([{"op": "jump", "path": "/a"}], 400),
-        ([{"path": "/a"}], 400),
+        ([{"op": "jump", "path": "/a"}], 422),
+        ([{"path": "/a"}], 422),
         (["nonsense"], 400),
         ([{"op": "test", "path": "/a", "value": 2}], 422),
         ([{"op": "remove", "path": "/b"}], 422),
         ([{"op": "add", "path": "/a/b", "value": 1}], 422),
         ([{"op": "add", "path": "no-slash", "value": 1}], 422),
         ([{"op": "replace", "path": "", "value": []}], 422),
-        ([{"op": "copy", "path": "/b"}], 400),
+        ([{"op": "copy", "path": "/b"}], 422),
         ([{"op": "copy", "from": "/x/-", "path": "/b"}], 422),
     ],
 )

@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from tfoperator.local.runtime.docker.container import container_usage
+from tfoperator.local.runtime.docker.container import container_usage, image_of
+from tfoperator.local.runtime.docker.engine import ENGINE_ERRORS
 
 CPU = {"cpu_usage": {"total_usage": 2_500_000_000}}
 
@@ -23,3 +24,20 @@ def test_cache_that_can_be_dropped_is_not_counted(memory: dict[str, Any], used: 
 @pytest.mark.parametrize("stats", [{}, {"cpu_stats": CPU, "memory_stats": {}}, {"memory_stats": None}])
 def test_a_container_that_has_ended_uses_nothing(stats: dict[str, Any]) -> None:
     assert container_usage(stats) is None
+
+
+class Engine:
+    """An engine that inspects a container, or fails."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        self._error = error
+
+    def inspect_container(self, name: str) -> dict[str, str]:
+        if self._error is not None:
+            raise self._error
+        return {"Id": name, "Image": "sha256:abc"}
+
+
+def test_a_container_has_the_id_of_its_image_if_the_engine_responds() -> None:
+    assert image_of(Engine(), "c") == "sha256:abc"
+    assert image_of(Engine(ENGINE_ERRORS[0]("gone")), "c") == ""

@@ -59,7 +59,8 @@ class SmallEngine(PlainSettings):
         return [{"Id": name, "HostConfig": {}, "Names": [f"/{name}"]} for name in self.made]
 
     def inspect_container(self, _: str) -> dict[str, Any]:
-        return {"State": {"ExitCode": 0, "Running": True}, "NetworkSettings": {"Networks": {}}}
+        state = {"ExitCode": 0, "Running": True}
+        return {"Image": "sha256:abc", "State": state, "NetworkSettings": {"Networks": {}}}
 
     def inspect_network(self, name: str) -> dict[str, Any]:
         options = {"com.docker.network.bridge.name": self.interface}
