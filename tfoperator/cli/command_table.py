@@ -69,6 +69,11 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "migrate": Command(
         "migrate", "migrate", "Say what would change for the TFJobs of the Go operator if this one took over."
     ),
+    "mcp": Command(
+        "agents.serving",
+        "mcp",
+        "Answer agents over stdin and stdout, by the Model Context Protocol: why a job failed, logs, progress, fields.",
+    ),
     "crd": Command("crd", "print_crd", "Print the TFJob CustomResourceDefinition."),
 }
 """Commands by name, in the order of the help."""

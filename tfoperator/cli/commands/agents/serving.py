@@ -1,0 +1,65 @@
+"""`tfoperator mcp [FILE ...]`: answers for agents, by the Model Context Protocol over stdin and stdout."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tfoperator.cli.cluster import ArchiveDir, ClusterOptions
+from tfoperator.cli.page import DEFAULT_HOME
+from tfoperator.cli.terminal.errors import CliError
+
+
+def mcp(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILE ...]", help="Programs and manifests that agents may run and submit."),
+    ] = None,
+    allow_changes: Annotated[
+        bool, typer.Option("--allow-changes", help="Let agents change jobs: each change shows its effect first.")
+    ] = False,
+    directory: Annotated[
+        Path | None,
+        typer.Option("--directory", help="The folder whose runs agents may read; by default this one.", metavar="DIR"),
+    ] = None,
+    pipelines: Annotated[
+        str, typer.Option("--pipelines", help="Where the records of pipelines are.", metavar="DIR|URL")
+    ] = str(DEFAULT_HOME),
+    archive_dir: ArchiveDir = None,
+    cluster: ClusterOptions = ClusterOptions(),
+) -> None:
+    """Answer agents over stdin and stdout, by the Model Context Protocol: why a job failed, logs, progress, fields.
+
+    It needs no cluster: it also reads what tfoperator run has run in a folder. It uses your own rights in the cluster;
+    --namespace limits it to one namespace. It changes nothing without --allow-changes.
+    """
+    if find_spec("mcp") is None:
+        raise CliError("answers for agents need the package mcp: pip install 'tfoperator[mcp]'")
+    if files and not allow_changes:
+        raise CliError("files are for the tools run and submit, which need --allow-changes")
+    named = {word: Path(word).absolute() for word in files or ()}
+    missing = [word for word, path in named.items() if not path.is_file()]
+    if missing:
+        raise CliError(f"{missing[0]}: there is no such file")
+    # Imported late: a message about the extra needs none of it.
+    from tfoperator.cli.commands.agents.changes import Changes
+    from tfoperator.cli.commands.agents.scope import Scope
+    from tfoperator.cli.commands.agents.server import serve
+    from tfoperator.cli.commands.agents.tool_table import READING, changing
+
+    if directory is not None:
+        os.chdir(directory)
+    scope = Scope(cluster, archive_dir=archive_dir, pipelines=pipelines, files=named)
+    changes = Changes()
+    try:
+        code = serve(scope, (*READING, *(changing(changes) if allow_changes else ())))
+    finally:
+        changes.close()
+        scope.close()
+    if code:
+        # A thread waits for a line on stdin, for as long as the client lives: the interpreter would wait with it.
+        os._exit(code)
