@@ -256,5 +256,20 @@ def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the JSON Schema of an answer or of arguments: an object at its root, as the protocol demands."""
     (root,), parts = msgspec.json.schema_components((kind,), ref_template="#/$defs/{name}")
     name = str(root["$ref"]).rpartition("/")[2]
-    others = {part: schema for part, schema in parts.items() if part != name}
-    return {**parts[name], **({"$defs": others} if others else {})}
+    others = {part: _untitled(schema) for part, schema in parts.items() if part != name}
+    return {**_untitled(parts[name]), **({"$defs": others} if others else {})}
+
+
+def _untitled(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a struct without its name and its docstring, which are for programmers."""
+    return {key: value for key, value in schema.items() if key not in ("title", "description")}
+
+
+def bare(schema: Any) -> Any:
+    """Return a schema without defaults: an agent has every schema before it all the time."""
+    match schema:
+        case dict():
+            return {key: bare(value) for key, value in schema.items() if key != "default" or isinstance(value, dict)}
+        case list():
+            return [bare(item) for item in schema]
+    return schema

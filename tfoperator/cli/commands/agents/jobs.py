@@ -13,6 +13,7 @@ from tfoperator.base.clock import SystemClock
 from tfoperator.base.controlchars import shown_line
 from tfoperator.cli.commands.agents import answers, arguments, log_lines
 from tfoperator.cli.commands.agents.scope import JobOf, Scope, Step
+from tfoperator.cli.commands.jobs.diagnosing import nothing_runs, run_without_stacks
 from tfoperator.cli.commands.jobs.logs import selection_of
 from tfoperator.cli.commands.runs import curves_of
 from tfoperator.cli.recorded import kept_runs
@@ -258,8 +259,12 @@ def stacks(scope: Scope, asked: arguments.TakeStacks, step: Step) -> answers.Sta
     """Return where the Python threads of a job's replicas are at this moment."""
     which = selection_of(asked.replica, all_replicas=asked.replica is None)
     with scope.job(asked) as job:
+        if job.run is not None:
+            raise run_without_stacks(asked.job, job.run)
         step("taking stacks: a program that does not answer takes some seconds")
         found = job.client.get_job_stacks(job.name, replica_type=which.replica_type, replica_index=which.replica_index)
+    if not found:
+        raise nothing_runs(job.name, asked.replica)
     return answers.Stacks(
         job=asked.job,
         replicas=tuple(

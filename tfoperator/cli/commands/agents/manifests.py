@@ -106,7 +106,7 @@ def field_meaning(path: str) -> answers.FieldMeaning:
         description=schema.get("description", ""),
         required=is_required,
         default=schema.get("default"),
-        choices=tuple(map(str, schema.get("enum", ()))),
+        choices=tuple(str(choice) for choice in schema.get("enum", ()) if choice != ""),
         members=tuple(
             answers.FieldMember(name, type_words(member), member.get("description", ""))
             for name, member in schema.get("items", schema).get("properties", {}).items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -15,7 +15,7 @@ from tfoperator.cli.recorded import client_of, of_run
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.protocol.errors import UnauthorizedError
+from tfoperator.kube.protocol.errors import ConfigError, UnauthorizedError
 from tfoperator.local.run.kept import KeptRun
 from tfoperator.sdk import TFJobClient
 
@@ -94,7 +94,12 @@ class Scope:
         if run is None:
             if "/" in asked.job:
                 raise CliError(f"{asked.job}: there is no such run", "list_jobs has the runs.", exit_code=EXIT_FAILED)
-            with self.cluster_client(self.namespace(asked.namespace)) as client:
+            with ExitStack() as closing:
+                try:
+                    client = closing.enter_context(self.cluster_client(self.namespace(asked.namespace)))
+                except ConfigError as error:
+                    problem = f"{asked.job}: no run of this machine has this name, and no cluster can be read: {error}"
+                    raise CliError(problem, "list_jobs has the runs.", exit_code=EXIT_FAILED) from None
                 yield JobOf(client, asked.job)
             return
         _, _, job = asked.job.partition("/")  # no part of the word is `..`: see the pattern of `JobWord`

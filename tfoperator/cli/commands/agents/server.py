@@ -24,7 +24,7 @@ from mcp.server.stdio import stdio_server
 
 import tfoperator
 from tfoperator.cli.commands.agents import resources
-from tfoperator.cli.commands.agents.answers import Answer, as_data, schema_of
+from tfoperator.cli.commands.agents.answers import Answer, as_data, bare, schema_of
 from tfoperator.cli.commands.agents.arguments import Asked
 from tfoperator.cli.commands.agents.bounded import DEFAULT_CHARACTERS, bounded, text_of
 from tfoperator.cli.commands.agents.harmless import harmless, harmless_text
@@ -74,20 +74,21 @@ class _Gate:
         if self._calls >= PARALLEL_CALLS + WAITING_CALLS:
             raise _Refused(f"{self._calls} calls are under way: wait for their answers, and call again")
         steps = ["waiting for other calls"]
+        outcome: Callable[[], T] | None = None
         self._calls += 1
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_report_progress, context, steps)
                 with anyio.move_on_after(CALL_SECONDS):
-                    done = await anyio.to_thread.run_sync(
+                    outcome = await anyio.to_thread.run_sync(
                         _outcome, work, steps.append, limiter=self._limiter, abandon_on_cancel=True
                     )
-                    tasks.cancel_scope.cancel()
-                    return done()
                 tasks.cancel_scope.cancel()
         finally:
             self._calls -= 1
-        raise _Refused(f"the call did not end in {CALL_SECONDS:.0f} s; its last step: {steps[-1]}")
+        if outcome is None:
+            raise _Refused(f"the call did not end in {CALL_SECONDS:.0f} s; its last step: {steps[-1]}")
+        return outcome()
 
 
 def _outcome(work: Callable[[Callable[[str], None]], T], step: Callable[[str], None]) -> Callable[[], T]:
@@ -143,8 +144,10 @@ class AgentServer:
         try:
             asked = msgspec.convert(params.arguments or {}, tool.arguments)
             answer = await self._gate.run(context, lambda step: _answer(tool, self._scope, asked, step))
-        except (_Refused, msgspec.ValidationError) as error:
+        except _Refused as error:
             return _failed(str(error))
+        except msgspec.ValidationError as error:
+            return _failed(_about_argument(str(error), schema_of(tool.arguments)))
         except Exception as error:  # noqa: BLE001 - the agent gets the message of every error
             return _failed(_explained(error))
         return types.CallToolResult(
@@ -225,7 +228,7 @@ def _described(tool: Tool) -> types.Tool:
         title=tool.title,
         description=tool.description,
         input_schema=schema_of(tool.arguments),
-        output_schema=schema_of(tool.answer),
+        output_schema=bare(schema_of(tool.answer)),
         annotations=types.ToolAnnotations(
             title=tool.title,
             read_only_hint=not tool.changes,
@@ -252,15 +255,23 @@ def _failed(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=short)], is_error=True)
 
 
+def _about_argument(problem: str, schema: dict[str, Any]) -> str:
+    """Return the message about a wrong argument, with the meaning of the argument."""
+    name = problem.rpartition("`$.")[2].partition("`")[0].partition("[")[0]
+    meaning = schema["properties"].get(name, {}).get("description", "")
+    names = f"The arguments are {', '.join(schema['properties'])}."
+    return f"{problem}\n{f'{name}: {meaning}' if meaning else names}"
+
+
 def _explained(error: Exception) -> str:
     """Return the message of an error, and the next step. An error that nobody expects goes to the log, too."""
     from tfoperator.cli.terminal.complaints import explained
 
-    known = CliError(str(error)) if isinstance(error, ValueError) else explained(error)
-    if known is None:
+    problem = CliError(str(error)) if isinstance(error, ValueError) else explained(error)
+    if problem is None:
         logger.error("a call has failed", exc_info=error)
-        known = CliError(f"internal error: {type(error).__name__}: {error}", "This is a bug in tfoperator.")
-    return harmless_text("\n".join(filter(None, (known.message, known.hint))), DEFAULT_CHARACTERS // 2)
+        problem = CliError(f"internal error: {type(error).__name__}: {error}", "This is a bug in tfoperator.")
+    return harmless_text("\n".join(filter(None, (problem.message, problem.hint))), DEFAULT_CHARACTERS // 2)
 
 
 def serve(scope: Scope, tools: tuple[Tool, ...]) -> int:
