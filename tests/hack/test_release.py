@@ -62,7 +62,7 @@ def test_the_wheel_holds_the_package_and_the_source_all_that_builds_it(dist: Pat
 
 
 def requirement(dist: Path) -> str:
-    return f"tfoperator[docker,pipeline,postgres,objects,gpu,mlflow] @ file://{named(dist, '-py3-none-any.whl')}"
+    return f"tfoperator[docker,pipeline,postgres,objects,gpu,mlflow,mcp] @ file://{named(dist, '-py3-none-any.whl')}"
 
 
 @pytest.fixture(scope="module")

@@ -228,7 +228,7 @@ class PipelineRuns(StrangersAnswer, frozen=True, kw_only=True):
 
 
 class LineageAnswer(StrangersAnswer, frozen=True, kw_only=True):
-    """What an artifact was made from, or what was made from it, as of `tfoperator pipeline lineage -o json`."""
+    """The origin of an artifact, or what was made from it, as of `tfoperator pipeline lineage -o json`."""
 
     lineage: dict[str, Any]
 

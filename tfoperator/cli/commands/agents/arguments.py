@@ -151,7 +151,7 @@ class LineageAsked(Asked, frozen=True, kw_only=True):
     """The arguments of lineage."""
 
     artifact: Annotated[str, Meta(min_length=1, max_length=2000, description="The URI or the id of an artifact.")]
-    downstream: Annotated[bool, Meta(description="What was made from it, not what it was made from.")] = False
+    downstream: Annotated[bool, Meta(description="Return what was made from the artifact, not its origin.")] = False
 
 
 class ChangeJob(AboutJob, frozen=True, kw_only=True):

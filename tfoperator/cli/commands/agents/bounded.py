@@ -21,7 +21,7 @@ LEFT_OUT = "leftOut"
 _KEPT_TEXT = 160
 """Characters of a text that are always kept."""
 _LARGE_MAP = 20
-"""Members of an object from which on it is a map, of which members can be left out: no answer has so many fields."""
+"""An object with more members is a map, of which members can be left out: the types of answers have fewer fields."""
 _NEWEST_LAST = frozenset(("lines", "events", "points"))
 """Lists in order of time: of these the oldest items are left out."""
 _MAX_STEPS = 400

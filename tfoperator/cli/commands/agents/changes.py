@@ -36,11 +36,14 @@ _MOST_JOBS = 20
 """The maximum number of TFJobs of one submission."""
 
 
+_UNCHANGED = "The cluster is unchanged."
+
+
 class Changes:
     """The changing tools of one server, with their tokens and the runs that they have started. Thread-safe."""
 
     def __init__(self, *, key: bytes | None = None) -> None:
-        """Sign tokens with this key (default: a new one)."""
+        """Sign tokens with this key (default: a new key)."""
         self._effects = Effects(key or secrets.token_bytes(32), SystemClock())
         self._lock = threading.Lock()  # guards _effects
         self.runs = StartedRuns()
@@ -253,11 +256,9 @@ def _checked(manifests: Sequence[Manifest]) -> tuple[list[Manifest], list[str]]:
                 f"{manifest.place(problem.field)}: {problem.severity}: {problem}"
             )
     if bad:
-        raise CliError("\n".join(["the manifest is not valid:", *bad]), "Nothing was submitted.", exit_code=EXIT_FAILED)
+        raise CliError("\n".join(["the manifest is not valid:", *bad]), _UNCHANGED, exit_code=EXIT_FAILED)
     if not jobs or len(jobs) > _MOST_JOBS:
-        raise CliError(
-            f"there are {len(jobs)} TFJobs in there: submit takes 1 to {_MOST_JOBS}", "Nothing was submitted."
-        )
+        raise CliError(f"there are {len(jobs)} TFJobs in there: submit takes 1 to {_MOST_JOBS}", _UNCHANGED)
     return jobs, lines
 
 

@@ -23,7 +23,7 @@ from tfoperator.cli.views.runs import run_row
 from tfoperator.kube.protocol.errors import ConfigError, KubeError
 from tfoperator.local.run.kept import KeptRun
 from tfoperator.report.facts import FinalState
-from tfoperator.report.report import Failure, Report
+from tfoperator.report.report import Failure, Others, Report
 from tfoperator.report.text import headline, names_in_short, report_lines
 from tfoperator.sdk import ReplicaLog, TFJobError
 from tfoperator.sdk.states import ready_text, restart_count
@@ -101,6 +101,7 @@ def explained_by(report: Report, word: str, *, whole: bool = False) -> answers.E
     """Return a report as an answer. Pure."""
     failure = report.culprit
     lines = [line for line in report_lines(report) if line]
+    steps = (_waiting(others)[1] for others in report.others)
     return answers.Explanation(
         job=word,
         namespace=report.namespace,
@@ -109,7 +110,7 @@ def explained_by(report: Report, word: str, *, whole: bool = False) -> answers.E
         first_failure=None if failure is None else _first_failure(failure),
         # The report's text ends with its advice.
         evidence=tuple(lines[: len(lines) - len(report.advice)]),
-        next_steps=report.advice,
+        next_steps=(*report.advice, *(f"{step[0].upper()}{step[1:]}." for step in dict.fromkeys(steps) if step)),
         report=report if whole else None,
     )
 
@@ -122,13 +123,17 @@ def cause_of(report: Report) -> str:
         return f"{failure.replica} failed first, with exit code {failure.exit_code}{failure.meaning}: {why}"
     if report.outcome == "Succeeded":
         return "The job has succeeded."
-    waits = [
-        f"{names_in_short(others.replicas)}: {others.detail}"
-        for others in report.others
-        if others.detail and others.state in (FinalState.WAITING, FinalState.RUNNING)
-    ]
+    waits = [f"{names_in_short(others.replicas)}: {why}" for others in report.others if (why := _waiting(others)[0])]
     reasons = [reason for reason in (report.stalled, report.no_number, report.message, "; ".join(waits)) if reason]
     return " ".join(dict.fromkeys(reasons)) or headline(report)
+
+
+def _waiting(others: Others) -> tuple[str, str]:
+    """Return why replicas wait, and the next step; empty texts for replicas that do not wait."""
+    if others.state not in (FinalState.WAITING, FinalState.RUNNING):
+        return "", ""
+    why, _, step = others.detail.partition(". Next: ")
+    return why, step.rstrip(".")
 
 
 def _first_failure(failure: Failure) -> answers.FirstFailure:
@@ -177,7 +182,7 @@ def _log_part(log: ReplicaLog, asked: arguments.ReadLogs) -> answers.LogPart:
         context = max(asked.context, asked.lines // 2) if asked.pattern is None else asked.context
     elif asked.pattern is not None:
         places, context = log_lines.matching(lines, asked.pattern), asked.context
-        problem = "" if places else "no line contains this text"
+        problem = "" if places else "this text is in no line"
     else:
         places, context, problem = [*range(max(len(lines) - asked.lines, 0), len(lines))], 0, ""
     if asked.around is not None and asked.pattern is not None:

@@ -1,4 +1,4 @@
-"""Selects lines of a log: around a time, around a text, or the last ones. Pure."""
+"""Selects lines of a log: around a time, around a text, or at the end. Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def nearest(times: Sequence[datetime | None], around: datetime) -> list[int]:
 
 
 def around(lines: Sequence[str], places: Iterable[int], context: int, limit: int) -> list[str]:
-    """Return the lines at these places with `context` lines before and after them, `limit` at most: the last ones."""
+    """Return the lines at these places with `context` lines before and after them: the last `limit` of them at most."""
     wanted: list[int] = []
     for place in places:
         first = max(place - context, wanted[-1] + 1 if wanted else 0)

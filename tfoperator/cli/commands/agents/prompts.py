@@ -65,7 +65,7 @@ PROMPTS = {
             "why_did_my_job_fail",
             "Why did my job fail?",
             "Explain why a job failed or does not go on.",
-            (Argument("job", "The job, or the run of this machine. Default: the newest one in trouble.", False),),
+            (Argument("job", "The job, or the run of this machine. Default: the newest job in trouble.", False),),
             _why,
         ),
         Prompt(

@@ -98,11 +98,11 @@ class Scope:
                 try:
                     client = closing.enter_context(self.cluster_client(self.namespace(asked.namespace)))
                 except ConfigError as error:
-                    problem = f"{asked.job}: no run of this machine has this name, and no cluster can be read: {error}"
+                    problem = f"{asked.job}: this is the name of no run here, and a cluster can't be read: {error}"
                     raise CliError(problem, "list_jobs has the runs.", exit_code=EXIT_FAILED) from None
                 yield JobOf(client, asked.job)
             return
-        _, _, job = asked.job.partition("/")  # no part of the word is `..`: see the pattern of `JobWord`
+        _, _, job = asked.job.partition("/")  # the pattern of `JobWord` excludes parts like `..`
         with client_of(f"{run.name}/{job}" if job else run.name, ClusterOptions()) as (client, name):
             yield JobOf(client, name, run)
 

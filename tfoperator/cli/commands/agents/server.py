@@ -245,7 +245,7 @@ def _answer(tool: Tool, scope: Scope, asked: Asked, step: Callable[[str], None])
     step("shortening the answer")
     plain = as_data(answer)
     safe = {name: value if name in tool.own_texts else harmless(value) for name, value in plain.items()}
-    # Whatever the types of the values are: the answer is what its JSON has.
+    # The client gets JSON: the structured answer has exactly the same values.
     data: dict[str, Any] = json.loads(text_of(safe))
     return bounded(data, asked.max_characters)
 

@@ -24,7 +24,9 @@ def mcp(
     ] = False,
     directory: Annotated[
         Path | None,
-        typer.Option("--directory", help="The folder whose runs agents may read; by default this one.", metavar="DIR"),
+        typer.Option(
+            "--directory", help="The folder whose runs agents may read; by default the current folder.", metavar="DIR"
+        ),
     ] = None,
     pipelines: Annotated[
         str, typer.Option("--pipelines", help="Where the records of pipelines are.", metavar="DIR|URL")
