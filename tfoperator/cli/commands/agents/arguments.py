@@ -1,6 +1,7 @@
 """The arguments of the tools, as types: their JSON Schemas are the input schemas of the tools.
 
-Words that become parts of URLs and paths have patterns: a job can't be named like an option or like a folder.
+Words that become parts of URLs and paths have patterns: a job can't be named like an option or like a folder. A `$` of
+Python also matches before a line end at the end of the text, so a pattern ends with `$(?!\\n)`.
 """
 
 from __future__ import annotations
@@ -18,19 +19,22 @@ _MAX_MANIFEST = 1 << 20
 JobWord = Annotated[
     str,
     Meta(
-        pattern=r"^[0-9A-Za-z][-0-9A-Za-z._]{0,252}(/[a-z0-9][-a-z0-9.]{0,252})?$",
+        pattern=r"^[0-9A-Za-z][-0-9A-Za-z._]{0,252}(/[a-z0-9][-a-z0-9.]{0,252})?$(?!\n)",
         description="A job of the cluster by its name, or a run of this machine: RUN, RUN/JOB, or latest.",
     ),
 ]
 Namespace = Annotated[
     str,
     Meta(
-        pattern="^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
+        pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$(?!\n)",
         description="The namespace of a job of the cluster. Default: the namespace of the kubeconfig's context.",
     ),
 ]
 ReplicaWord = Annotated[
-    str, Meta(pattern="^[A-Za-z]{1,12}(-[0-9]{1,6})?$", description="A replica (worker-1), or all of a type (worker).")
+    str,
+    Meta(
+        pattern=r"^[A-Za-z]{1,12}(-[0-9]{1,6})?$(?!\n)", description="A replica (worker-1), or all of a type (worker)."
+    ),
 ]
 Manifest = Annotated[
     str, Meta(min_length=1, max_length=_MAX_MANIFEST, description="The text of a manifest, in YAML or JSON.")
@@ -38,17 +42,17 @@ Manifest = Annotated[
 FieldPath = Annotated[
     str,
     Meta(
-        pattern=r"^[A-Za-z][-0-9A-Za-z._\[\]*]{0,300}$",
+        pattern=r"^[A-Za-z][-0-9A-Za-z._\[\]*]{0,300}$(?!\n)",
         description="The path of a field, such as spec.tfReplicaSpecs.Worker.restartPolicy.",
     ),
 ]
 RunId = Annotated[
-    str, Meta(pattern="^[0-9A-Za-z][-0-9A-Za-z._]{0,200}$", description="The id of a pipeline's run, or last.")
+    str, Meta(pattern=r"^[0-9A-Za-z][-0-9A-Za-z._]{0,200}$(?!\n)", description="The id of a pipeline's run, or last.")
 ]
 Token = Annotated[
     str,
     Meta(
-        pattern=r"^[-0-9a-z.]{1,80}$",
+        pattern=r"^[-0-9a-z.]{1,80}$(?!\n)",
         description="The token of the first call, which has shown the effect. Without it nothing is changed.",
     ),
 ]

@@ -179,7 +179,7 @@ def _log_part(log: ReplicaLog, asked: arguments.ReadLogs) -> answers.LogPart:
     if asked.around is not None:
         places = log_lines.nearest([when for when, _ in timed], asked.around)
         problem = "" if places else "its lines have no times"
-        context = max(asked.context, asked.lines // 2) if asked.pattern is None else asked.context
+        context = (asked.lines - 1) // 2 if asked.pattern is None else asked.context
     elif asked.pattern is not None:
         places, context = log_lines.matching(lines, asked.pattern), asked.context
         problem = "" if places else "this text is in no line"
