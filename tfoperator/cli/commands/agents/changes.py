@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import shlex
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -155,7 +156,7 @@ class Changes:
         """Run a file that the user named, on this machine."""
         path = scope.file(asked.file)
         command = run_command(path, asked)
-        effect = [f"These words start processes on this machine: tfoperator {' '.join(command)}"]
+        effect = [f"These words start processes on this machine: tfoperator {shlex.join(command)}"]
         effect.append("The run ends with this server. delete stops it before.")
         made: list[str] = []
 
