@@ -5,6 +5,7 @@ Texts in them are as their authors wrote them: `server` makes all of them harmle
 
 from __future__ import annotations
 
+import functools
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -252,6 +253,7 @@ def as_data(answer: Answer) -> dict[str, Any]:
     return {"notice": NOTICE, **plain} if isinstance(answer, StrangersAnswer) else plain
 
 
+@functools.cache
 def schema_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the JSON Schema of an answer or of arguments: an object at its root, as the protocol demands."""
     (root,), parts = msgspec.json.schema_components((kind,), ref_template="#/$defs/{name}")

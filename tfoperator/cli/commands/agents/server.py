@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -274,26 +275,29 @@ def _explained(error: Exception) -> str:
     return harmless_text("\n".join(filter(None, (problem.message, problem.hint))), DEFAULT_CHARACTERS // 2)
 
 
-def serve(scope: Scope, tools: tuple[Tool, ...]) -> int:
-    """Serve one client over stdin and stdout until it closes stdin, or a signal comes; return the exit code."""
+def serve(scope: Scope, tools: tuple[Tool, ...], finish: Callable[[], None]) -> None:
+    """Serve one client over stdin and stdout until it closes stdin; then call `finish`.
+
+    After SIGINT or SIGTERM it calls `finish` and ends the process at once, since a thread waits for a line on stdin for
+    as long as the client lives, and the interpreter would wait for that thread.
+    """
     # Standard output belongs to the protocol, and standard error to people.
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    return anyio.run(_serve, AgentServer(scope, tools).server)
+    try:
+        anyio.run(_serve, AgentServer(scope, tools).server, finish)
+    finally:
+        finish()
 
 
-async def _serve(server: Server[Any]) -> int:
-    code = 0
-
-    async def stop_by_signal(scope: anyio.CancelScope) -> None:
-        nonlocal code
+async def _serve(server: Server[Any], finish: Callable[[], None]) -> None:
+    async def end_by_signal() -> None:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async for number in signals:
-                code = 128 + number
-                scope.cancel()
+                await anyio.to_thread.run_sync(finish)
+                os._exit(128 + number)
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(stop_by_signal, tasks.cancel_scope)
+        tasks.start_soon(end_by_signal)
         async with stdio_server() as (read, write):
             await server.run(read, write, server.create_initialization_options())
         tasks.cancel_scope.cancel()
-    return code

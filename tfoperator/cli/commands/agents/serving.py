@@ -57,11 +57,9 @@ def mcp(
         os.chdir(directory)
     scope = Scope(cluster, archive_dir=archive_dir, pipelines=pipelines, files=named)
     changes = Changes()
-    try:
-        code = serve(scope, (*READING, *(changing(changes) if allow_changes else ())))
-    finally:
+
+    def finish() -> None:
         changes.close()
         scope.close()
-    if code:
-        # A thread waits for a line on stdin, for as long as the client lives: the interpreter would wait with it.
-        os._exit(code)
+
+    serve(scope, (*READING, *(changing(changes) if allow_changes else ())), finish)
