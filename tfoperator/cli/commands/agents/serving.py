@@ -7,10 +7,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from tfoperator.cli.cluster import ArchiveDir, ClusterOptions
-from tfoperator.cli.page import DEFAULT_HOME
+from tfoperator.cli.page import DEFAULT_HOME, checked_home
 from tfoperator.cli.terminal.errors import CliError
 
 
@@ -29,8 +30,9 @@ def mcp(
         ),
     ] = None,
     pipelines: Annotated[
-        str, typer.Option("--pipelines", help="Where the records of pipelines are.", metavar="DIR|URL")
-    ] = str(DEFAULT_HOME),
+        str | None,
+        typer.Option("--pipelines", help="Where the records of pipelines are. Default: kept here.", metavar="DIR|URL"),
+    ] = None,
     archive_dir: ArchiveDir = None,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
@@ -47,15 +49,20 @@ def mcp(
     missing = [word for word, path in named.items() if not path.is_file()]
     if missing:
         raise CliError(f"{missing[0]}: there is no such file")
+    home = DEFAULT_HOME if pipelines is None else _place_of_pipelines(pipelines)
     # Imported late: a message about the extra needs none of it.
     from tfoperator.cli.commands.agents.changes import Changes
     from tfoperator.cli.commands.agents.scope import Scope
     from tfoperator.cli.commands.agents.server import serve
     from tfoperator.cli.commands.agents.tool_table import READING, changing
 
+    kubeconfig = cluster.kubeconfig and str(Path(cluster.kubeconfig).absolute())
+    archive = archive_dir if archive_dir is None or "://" in archive_dir else str(Path(archive_dir).absolute())
     if directory is not None:
-        os.chdir(directory)
-    scope = Scope(cluster, archive_dir=archive_dir, pipelines=pipelines, files=named)
+        os.chdir(directory)  # the paths above are relative to the folder where the user typed them
+    scope = Scope(
+        msgspec.structs.replace(cluster, kubeconfig=kubeconfig), archive_dir=archive, pipelines=str(home), files=named
+    )
     changes = Changes()
 
     def finish() -> None:
@@ -63,3 +70,13 @@ def mcp(
         scope.close()
 
     serve(scope, (*READING, *(changing(changes) if allow_changes else ())), finish)
+
+
+def _place_of_pipelines(place: str) -> Path | str:
+    """Return the absolute path, or the URL. Raises CliError for a URL that can't be used."""
+    if "://" not in place:
+        return Path(place).absolute()
+    from tfoperator.cli.commands.pipeline.opening import in_words
+
+    with in_words(""):
+        return checked_home(place)

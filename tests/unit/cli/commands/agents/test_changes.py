@@ -1,4 +1,4 @@
-"""Changes: the first call shows the effect, the second call with its token makes it, and no other call does."""
+"""Changes: the first call shows the effect, and only a second call with its token makes the change."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -109,7 +109,7 @@ def test_a_named_file_is_submitted_after_a_dry_run(ask: Ask, scope: Scope, world
 def test_a_text_starts_no_program_of_this_machine(
     ask: Ask, world: ServedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The test's API server is the embedded one, whose pods are processes."""
+    """The test uses the embedded API server, whose pods are processes."""
     text = submitted_manifest("mnist", Worker=2)
     with pytest.raises(CliError, match="only a file that the user named"):
         ask("submit", manifest=text)
