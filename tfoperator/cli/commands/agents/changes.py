@@ -61,7 +61,7 @@ class Changes:
             asked,
             step,
             lambda job: [f"The operator deletes the pods of {_words(job)}, until the job is resumed."],
-            lambda client, name: client.suspend_job(name),
+            lambda client, job: client.suspend_job(job.metadata.name),
         )
 
     def resume(self, scope: Scope, asked: arguments.ChangeJob, step: Step) -> answers.Change:
@@ -72,7 +72,7 @@ class Changes:
             asked,
             step,
             lambda job: [f"The operator starts the pods of {_words(job)}: {replicas_text(job)}."],
-            lambda client, name: client.resume_job(name),
+            lambda client, job: client.resume_job(job.metadata.name),
         )
 
     def scale(self, scope: Scope, asked: arguments.Scale, step: Step) -> answers.Change:
@@ -92,7 +92,12 @@ class Changes:
             return lines
 
         return self._change_job(
-            scope, "scale", asked, step, effect, lambda client, name: client.scale_job(name, dict(asked.replicas))
+            scope,
+            "scale",
+            asked,
+            step,
+            effect,
+            lambda client, job: client.scale_job(job.metadata.name, dict(asked.replicas)),
         )
 
     def delete(self, scope: Scope, asked: arguments.ChangeJob, step: Step) -> answers.Change:
@@ -113,7 +118,7 @@ class Changes:
                 f"{_words(job)} ({job.state.word}, {ready_text(job)} ready) is deleted, with its pods and services.",
                 "The logs of its pods go, too, unless the operator has a log archive.",
             ],
-            lambda client, name: client.delete_job(name),
+            lambda client, job: client.delete_job(job.metadata.name, uid=job.metadata.uid),
         )
 
     def submit(self, scope: Scope, asked: arguments.Submit, step: Step) -> answers.Change:
@@ -174,7 +179,7 @@ class Changes:
         asked: arguments.ChangeJob,
         step: Step,
         effect: Callable[[TFJob], list[str]],
-        change: Callable[[TFJobClient, str], object],
+        change: Callable[[TFJobClient, TFJob], object],
     ) -> answers.Change:
         step("reading the job")
         with scope.job(asked) as found:
@@ -186,7 +191,7 @@ class Changes:
                 asked,
                 state,
                 effect(job),
-                lambda: change(found.client, found.name),
+                lambda: change(found.client, job),
                 job=found.name,
                 namespace=job.metadata.namespace,
                 step=step,

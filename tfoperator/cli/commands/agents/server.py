@@ -120,6 +120,7 @@ class AgentServer:
     def __init__(self, scope: Scope, tools: tuple[Tool, ...]) -> None:
         self._scope = scope
         self._tools = {tool.name: tool for tool in tools}
+        self._listed = [_described(tool) for tool in tools]
         self._gate = _Gate()
         self.server: Server[Any] = Server(
             "tfoperator",
@@ -136,7 +137,7 @@ class AgentServer:
         )
 
     async def _list_tools(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_described(tool) for tool in self._tools.values()])
+        return types.ListToolsResult(tools=self._listed)
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = self._tools.get(params.name)
@@ -245,6 +246,7 @@ def _answer(tool: Tool, scope: Scope, asked: Asked, step: Callable[[str], None])
     answer: Answer = tool.call(scope, asked, step)
     step("shortening the answer")
     plain = as_data(answer)
+    # The names of an answer's own members are not names of secrets: `token` is for the agent.
     safe = {name: value if name in tool.own_texts else harmless(value) for name, value in plain.items()}
     # The client gets JSON: the structured answer has exactly the same values.
     data: dict[str, Any] = json.loads(text_of(safe))

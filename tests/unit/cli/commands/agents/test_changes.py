@@ -16,6 +16,7 @@ from tfoperator.cli.commands.agents.runs import run_command
 from tfoperator.cli.commands.agents.scope import Scope
 from tfoperator.cli.commands.agents.tool_table import Tool
 from tfoperator.cli.terminal.errors import CliError
+from tfoperator.kube.protocol.errors import ConflictError
 from tfoperator.sdk import JobNotFound
 
 Ask = Callable[..., answers.Change]
@@ -75,6 +76,13 @@ def test_a_token_is_void_when_the_job_has_changed_or_is_another_job_of_that_name
     world.submit("mnist", Worker=3)
     with pytest.raises(TokenRefused, match="has changed"):
         ask("delete", job="mnist", token=shown.token)
+    assert world.sdk.get_job("mnist")
+
+
+def test_a_job_that_took_the_name_meanwhile_is_not_deleted(world: ServedWorld) -> None:
+    world.submit("mnist", Worker=2)
+    with pytest.raises(ConflictError):
+        world.sdk.delete_job("mnist", uid="the-uid-of-the-job-that-was-shown")
     assert world.sdk.get_job("mnist")
 
 
