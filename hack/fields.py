@@ -12,7 +12,7 @@ from tfoperator.api.defaults import default
 from tfoperator.api.fields.field import FIRST_RELEASE, GO_OPERATOR, declared, written_by_others
 from tfoperator.api.fields.structure import members
 from tfoperator.api.schema.crd import openapi_schema
-from tfoperator.api.schema.structs import Schema
+from tfoperator.api.schema.structs import Schema, type_words
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import TFJobSpec, decode_tfjob
 
@@ -94,7 +94,7 @@ def _rows(schema: Schema, path: str, filled: Mapping[str, Any], ages: Mapping[st
         below = f"{path}.{name}"
         since = ages.get(below, FIRST_RELEASE)  # A member of Kubernetes' own types is as old as this API.
         yield FieldRow(
-            below, _type(child), _default(child, below, name in required, filled), since, child["description"]
+            below, type_words(child), _default(child, below, name in required, filled), since, child["description"]
         )
         if child.get("x-kubernetes-preserve-unknown-fields"):
             continue  # Kubernetes' own, of which the CRD names only a part.
@@ -102,16 +102,6 @@ def _rows(schema: Schema, path: str, filled: Mapping[str, Any], ages: Mapping[st
         for key in ("items", "additionalProperties"):
             if isinstance(child.get(key), dict):
                 yield from _rows(child[key], f"{below}[*]", filled, ages)
-
-
-def _type(schema: Schema) -> str:
-    if "items" in schema:
-        return f"list of {_type(schema['items'])}"
-    if isinstance(schema.get("additionalProperties"), dict):
-        return f"map of {_type(schema['additionalProperties'])}"
-    if schema.get("x-kubernetes-int-or-string"):
-        return "integer or string"
-    return "time" if schema.get("format") == "date-time" else str(schema["type"])
 
 
 def _default(schema: Schema, path: str, required: bool, filled: Mapping[str, Any]) -> str:

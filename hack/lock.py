@@ -64,6 +64,7 @@ LOCKS = (
             "pipeline",
             "postgres",
             "objects",
+            "mcp",
             "test",
             "lint",
             "bench",

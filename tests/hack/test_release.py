@@ -53,6 +53,8 @@ def test_the_wheel_holds_the_package_and_the_source_all_that_builds_it(dist: Pat
         cwd=ROOT, capture_output=True, text=True, check=True,
     ).stdout.split()  # fmt: skip
     assert set(expected) <= names
+    pages = {f"tfoperator/cli/commands/agents/pages/{page.name}" for page in (ROOT / "docs").glob("*.md")}
+    assert pages <= names, "the pages of the documentation, which `tfoperator mcp` serves, are a link to docs/"
     assert not [name for name in names if name.startswith(("tests/", "hack/"))]
     with tarfile.open(named(dist, ".tar.gz")) as source:
         paths = {member.name.partition("/")[2] for member in source}
@@ -62,7 +64,7 @@ def test_the_wheel_holds_the_package_and_the_source_all_that_builds_it(dist: Pat
 
 
 def requirement(dist: Path) -> str:
-    return f"tfoperator[docker,pipeline,postgres,objects,gpu,mlflow] @ file://{named(dist, '-py3-none-any.whl')}"
+    return f"tfoperator[docker,pipeline,postgres,objects,gpu,mlflow,mcp] @ file://{named(dist, '-py3-none-any.whl')}"
 
 
 @pytest.fixture(scope="module")

@@ -73,6 +73,11 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "migrate": Command(
         "migrate", "migrate", "List the changes for TFJobs of the Go operator if tfoperator takes over."
     ),
+    "mcp": Command(
+        "agents.serving",
+        "mcp",
+        "Answer agents over stdin and stdout, by the Model Context Protocol: why a job failed, logs, progress, fields.",
+    ),
     "crd": Command("crd", "print_crd", "Print the TFJob CustomResourceDefinition."),
 }
 """Commands by name, in the order of the help."""

@@ -180,11 +180,16 @@ class TFJobClient(JobReader):
         with job_errors(where, name):
             return self._client.patch(TFJOBS, where, name, patch, decode_tfjob)
 
-    def delete_job(self, name: str, namespace: str | None = None, *, propagation_policy: str = "Background") -> None:
-        """Delete the job, then its pods and services. Raises JobNotFound. See `wait_for_job_deletion`."""
+    def delete_job(
+        self, name: str, namespace: str | None = None, *, propagation_policy: str = "Background", uid: str = ""
+    ) -> None:
+        """Delete the job, then its pods and services. Raises JobNotFound. See `wait_for_job_deletion`.
+
+        With `uid`, another job of this name stays: then it raises `tfoperator.kube.protocol.errors.ConflictError`.
+        """
         where = self._where(namespace)
         with job_errors(where, name):
-            self._client.delete(TFJOBS, where, name, propagation_policy=propagation_policy)
+            self._client.delete(TFJOBS, where, name, uid=uid, propagation_policy=propagation_policy)
         with suppress(OSError, KubeError):  # of the store: the next one sweeps
             sweep(self._client, where)
 

@@ -176,6 +176,7 @@ class JobAccess:
         tail_lines: int | None = None,
         since_seconds: int | None = None,
         timestamps: bool = False,
+        tail_bytes: int | None = None,
     ) -> list[ReplicaLog]:
         """Return the logs as `get_job_logs` without `follow` does: a `ReplicaLog` per replica, with its pod and origin.
 
@@ -184,10 +185,10 @@ class JobAccess:
         In the archive, a deleted job is found by its name alone. Raises JobNotFound, which names the available
         logs if the requested logs don't exist, JobElsewhere if MultiKueue runs the job on another cluster, OSError if
         the archive can't be read. It keeps no times of lines: with `since_seconds` it returns the whole log of a pod
-        archived since then.
+        archived since then. With `tail_bytes` only so many bytes at the end of each pod's log are kept.
         """
         which = ReplicaFilter.or_master(is_master, replica_type, replica_index)
-        wanted = LogOptions(container, previous, tail_lines, since_seconds, timestamps)
+        wanted = LogOptions(container, previous, tail_lines, since_seconds, timestamps, tail_bytes)
         return self._logs(name, namespace, which, wanted)
 
     def stream_job_logs(

@@ -170,3 +170,14 @@ def _summary(struct: type) -> str:
     """Return the first paragraph of a struct's docstring, on one line."""
     doc = python_inspect.getdoc(struct) or ""
     return " ".join(doc.partition("\n\n")[0].split())
+
+
+def type_words(schema: Schema) -> str:
+    """Return the type of a field in words: `list of string`, `map of object`, `time`."""
+    if "items" in schema:
+        return f"list of {type_words(schema['items'])}"
+    if isinstance(schema.get("additionalProperties"), dict):
+        return f"map of {type_words(schema['additionalProperties'])}"
+    if schema.get("x-kubernetes-int-or-string"):
+        return "integer or string"
+    return "time" if schema.get("format") == "date-time" else str(schema.get("type", "any value"))

@@ -54,13 +54,15 @@ def convert(
             continue
         for manifest in manifests:
             try:
-                obj, good = _convert(manifest, strict=strict)
+                result = converted(manifest)
             except ConversionError as error:
                 note(f"{manifest.place(error.problem.field)}: error: {error}")
                 failed = True
                 continue
-            objects.append(obj)
-            bad |= not good
+            for line in (*result.notes, *result.errors):
+                note(line)
+            objects.append(result.obj)
+            bad |= bool(result.errors) or (strict and not result.is_lossless)
         if any(older_version(manifest.obj) for manifest in manifests):
             note(f"{manifests[0].source}: note: comments in the file, if any, are lost")
     if failed:
@@ -70,11 +72,20 @@ def convert(
         raise typer.Exit(EXIT_FAILED)
 
 
-def _convert(manifest: Manifest, *, strict: bool) -> tuple[dict[str, Any], bool]:
-    """Return the object to print, and whether it is valid, and with `strict` lossless. Report the rest on stderr."""
+class ConvertedManifest(msgspec.Struct, frozen=True):
+    """A manifest as v1. `notes` and `errors` are lines with the fields' places; errors keep a job from running."""
+
+    obj: dict[str, Any]
+    notes: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    is_lossless: bool = True
+
+
+def converted(manifest: Manifest) -> ConvertedManifest:
+    """Return the object to print; another object than a TFJob stays as it is. Raises ConversionError."""
     obj = manifest.obj
     if not is_tfjob_kind(obj):
-        return obj, True
+        return ConvertedManifest(obj)
     if older_version(obj) is None and obj.get("apiVersion") != TFJOBS.api_version:
         raise ConversionError(
             "apiVersion", f"{shown(obj.get('apiVersion'))} is not a version of TFJob that this release knows"
@@ -82,14 +93,13 @@ def _convert(manifest: Manifest, *, strict: bool) -> tuple[dict[str, Any], bool]
     conversion = to_v1(obj)
     moved = move_policies(conversion.obj)
     plain = without_server_fields(moved.obj)
-    for line in (*conversion_lines(manifest, conversion), *note_lines(manifest, (*moved.notes, *plain.notes))):
-        note(line)
-    wrong = errors(validate_manifest(plain.obj))
-    for problem in wrong:
+    lines = (*conversion_lines(manifest, conversion), *note_lines(manifest, (*moved.notes, *plain.notes)))
+    wrong = []
+    for problem in errors(validate_manifest(plain.obj)):
         written = msgspec.structs.replace(problem, field=conversion.origin(moved.origin(problem.field)))
-        note(f"{manifest.place(written.field)}: error: {written}")
+        wrong.append(f"{manifest.place(written.field)}: error: {written}")
     is_lossless = not any(said.lost for said in (*conversion.notes, *moved.notes))
-    return plain.obj, not wrong and (is_lossless or not strict)
+    return ConvertedManifest(plain.obj, lines, tuple(wrong), is_lossless)
 
 
 def _printed(objects: list[dict[str, Any]], output: ManifestFormat) -> str:

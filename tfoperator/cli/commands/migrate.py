@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from tfoperator.api.loading import load_manifests
-from tfoperator.api.migration.cluster import cluster_findings
+from tfoperator.api.loading import Manifest, load_manifests
+from tfoperator.api.migration.cluster import ClusterFacts, cluster_findings
 from tfoperator.api.migration.findings import Effort, Finding
 from tfoperator.api.migration.jobs import job_findings, owned
 from tfoperator.api.migration.reading import read_cluster
@@ -21,7 +21,7 @@ from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 
 
-class _Subject(msgspec.Struct, frozen=True):
+class Subject(msgspec.Struct, frozen=True):
     """The subject of findings: a job, or the cluster. A job with `generateName` has the name "" until it is created."""
 
     title: str
@@ -53,50 +53,58 @@ def migrate(
     else:
         subjects = _of_cluster(cluster, all_namespaces=all_namespaces)
     if output is ReportFormat.JSON:
-        typer.echo(json.dumps(_report(subjects), indent=2))
+        typer.echo(json.dumps(migration_report(subjects), indent=2))
     else:
         _print(subjects)
     if _actions(subjects):
         raise typer.Exit(EXIT_FAILED)
 
 
-def _of_files(files: list[str]) -> list[_Subject]:
-    now = SystemClock().now()
-    manifests = []
-    for manifest in (manifest for file in files for manifest in load_manifests(file)):
-        if is_tfjob(manifest.obj):
-            manifests.append(manifest)
-        else:
+def _of_files(files: list[str]) -> list[Subject]:
+    manifests = [manifest for file in files for manifest in load_manifests(file)]
+    for manifest in manifests:
+        if not is_tfjob(manifest.obj):
             note(f"{manifest.place()}: skipped: {title(manifest)} is not a TFJob")
-    if not manifests:
-        raise CliError(f"{', '.join(files)}: the file has no TFJob")
-    return [_job(manifest.obj, job_findings(manifest.obj, None, now), manifest.place()) for manifest in manifests]
+    return subjects_of_manifests(manifests, ", ".join(files))
 
 
-def _of_cluster(cluster: ClusterOptions, *, all_namespaces: bool) -> list[_Subject]:
+def subjects_of_manifests(manifests: Iterable[Manifest], source: str) -> list[Subject]:
+    """Return the findings about the TFJobs of manifests. Raises CliError if there is no TFJob."""
+    now = SystemClock().now()
+    jobs = [manifest for manifest in manifests if is_tfjob(manifest.obj)]
+    if not jobs:
+        raise CliError(f"{source}: the file has no TFJob")
+    return [_job(manifest.obj, job_findings(manifest.obj, None, now), manifest.place()) for manifest in jobs]
+
+
+def _of_cluster(cluster: ClusterOptions, *, all_namespaces: bool) -> list[Subject]:
     with cluster.connect() as client:
-        facts = read_cluster(client.api, "" if all_namespaces else client.namespace)
+        return subjects_of_cluster(read_cluster(client.api, "" if all_namespaces else client.namespace))
+
+
+def subjects_of_cluster(facts: ClusterFacts) -> list[Subject]:
+    """Return the findings about a cluster and its TFJobs."""
     now = SystemClock().now()
     pods = None if facts.pods is None else owned(facts.pods)
-    subjects = [_Subject("the cluster", "", "", cluster_findings(facts), is_job=False)]
+    subjects = [Subject("the cluster", "", "", cluster_findings(facts), is_job=False)]
     for obj in facts.jobs:
         uid = metadata_text(obj, "uid")
         subjects.append(_job(obj, job_findings(obj, None if pods is None else pods.get(uid, []), now)))
     return subjects
 
 
-def _job(obj: dict[str, Any], findings: tuple[Finding, ...], place: str = "") -> _Subject:
+def _job(obj: dict[str, Any], findings: tuple[Finding, ...], place: str = "") -> Subject:
     namespace, name = metadata_text(obj, "namespace"), metadata_text(obj, "name")
     shown = name or f"{metadata_text(obj, 'generateName')}*"
     job = f"TFJob {namespace}/{shown}" if namespace else f"TFJob {shown}"
-    return _Subject(f"{place}: {job}" if place else job, namespace, name, findings)
+    return Subject(f"{place}: {job}" if place else job, namespace, name, findings)
 
 
-def _actions(subjects: Iterable[_Subject]) -> int:
+def _actions(subjects: Iterable[Subject]) -> int:
     return sum(finding.effort is Effort.ACTION for subject in subjects for finding in subject.findings)
 
 
-def _print(subjects: list[_Subject]) -> None:
+def _print(subjects: list[Subject]) -> None:
     for subject in subjects:
         say(subject.title)
         for finding in subject.findings:
@@ -111,7 +119,8 @@ def _print(subjects: list[_Subject]) -> None:
     note(f"{jobs} TFJobs were checked: {need}. docs/migrate.md explains each step")
 
 
-def _report(subjects: list[_Subject]) -> dict[str, Any]:
+def migration_report(subjects: list[Subject]) -> dict[str, Any]:
+    """Return all data of the findings, for programs."""
     return {
         "actions": _actions(subjects),
         "cluster": [

@@ -50,7 +50,7 @@ def compare(
 ) -> None:
     """Compare two runs: their ends, parameters, last metrics, and curves by step."""
     both = [find_run(word) for word in (left, right)]
-    curves = [_curves(run.directory) for run in both]
+    curves = [curves_of(run.directory) for run in both]
     if output is ReportFormat.JSON:
         print_object([_plain(run) | {"curves": of_run} for run, of_run in zip(both, curves, strict=True)], output)
         return
@@ -69,7 +69,7 @@ def _plain(run: KeptRun) -> dict[str, object]:
     return {"name": run.name, "state": run.state, "runDirectory": str(run.directory), **plain, **times}
 
 
-def _curves(directory: Path) -> dict[str, list[tuple[int, float]]]:
+def curves_of(directory: Path) -> dict[str, list[tuple[int, float]]]:
     """Return the points of each metric, by step or else by number."""
     from tfoperator.local.run.records import read_records
 

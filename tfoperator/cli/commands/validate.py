@@ -18,7 +18,7 @@ from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_USAGE
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 
 
-class _Finding(msgspec.Struct, frozen=True):
+class Finding(msgspec.Struct, frozen=True):
     """An object and its errors; `problems` is None for an object that isn't a TFJob.
 
     A TFJob of an older version was checked as v1. Its problems name the original fields.
@@ -38,11 +38,11 @@ def validate(
 
     Exit code 0: all TFJobs are valid (there may be warnings). 1: problems. 2: a file can't be read or has no TFJob.
     """
-    findings: list[_Finding] = []
+    findings: list[Finding] = []
     failures: list[ManifestError] = []
     for file in files:
         try:
-            found = [_judge(manifest) for manifest in load_manifests(file)]
+            found = [judged(manifest) for manifest in load_manifests(file)]
         except ManifestError as error:
             failures.append(error)
             continue
@@ -50,7 +50,7 @@ def validate(
         if all(finding.problems is None for finding in found):
             failures.append(ManifestError(found[0].manifest.source, "holds no TFJob"))
     if output is ReportFormat.JSON:
-        typer.echo(json.dumps(_report(findings, failures, strict=strict), indent=2))
+        typer.echo(json.dumps(validation_report(findings, failures, strict=strict), indent=2))
     else:
         _print(findings, failures, strict=strict)
     if failures:
@@ -59,20 +59,21 @@ def validate(
         raise typer.Exit(EXIT_FAILED)
 
 
-def _judge(manifest: Manifest) -> _Finding:
+def judged(manifest: Manifest) -> Finding:
+    """Return the problems of an object, if it is a TFJob."""
     if not is_tfjob(manifest.obj):
-        return _Finding(manifest, None, Conversion(manifest.obj))
+        return Finding(manifest, None, Conversion(manifest.obj))
     conversion, problems = check(manifest.obj)
-    return _Finding(manifest, problems, conversion)
+    return Finding(manifest, problems, conversion)
 
 
-def _is_good(finding: _Finding, *, strict: bool) -> bool:
+def _is_good(finding: Finding, *, strict: bool) -> bool:
     if strict and any(note.lost for note in finding.conversion.notes):
         return False
     return not any(strict or problem.severity is Severity.ERROR for problem in finding.problems or ())
 
 
-def _print(findings: list[_Finding], failures: list[ManifestError], *, strict: bool) -> None:
+def _print(findings: list[Finding], failures: list[ManifestError], *, strict: bool) -> None:
     for finding in findings:
         for line in _lines(finding, strict=strict):
             say(line)
@@ -80,7 +81,7 @@ def _print(findings: list[_Finding], failures: list[ManifestError], *, strict: b
         note(str(error))
 
 
-def _lines(finding: _Finding, *, strict: bool) -> Iterator[str]:
+def _lines(finding: Finding, *, strict: bool) -> Iterator[str]:
     manifest = finding.manifest
     if finding.problems is None:
         yield f"{manifest.place()}: skipped: {title(manifest)} is not a TFJob"
@@ -96,7 +97,8 @@ def _plain(manifest: Manifest, said: Problem | Note) -> dict[str, Any]:
     return {**msgspec.to_builtins(said), "line": manifest.line_of(said.field)}
 
 
-def _report(findings: list[_Finding], failures: list[ManifestError], *, strict: bool) -> dict[str, Any]:
+def validation_report(findings: list[Finding], failures: list[ManifestError], *, strict: bool) -> dict[str, Any]:
+    """Return all data of the findings, for programs. With `strict`, warnings count as errors."""
     return {
         "valid": not failures and all(_is_good(finding, strict=strict) for finding in findings),
         "objects": [

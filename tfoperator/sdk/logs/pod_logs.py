@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
@@ -26,6 +27,7 @@ class LogOptions(msgspec.Struct, frozen=True):
     tail_lines: int | None = None
     since_seconds: int | None = None
     timestamps: bool = False
+    tail_bytes: int | None = None
 
 
 class LogLine(msgspec.Struct, frozen=True):
@@ -56,7 +58,7 @@ def read_logs(client: Client, pods: Sequence[Pod], wanted: LogOptions) -> dict[s
                 since=wanted.since_seconds,
                 timestamps=wanted.timestamps,
             ) as stream:
-                return b"".join(stream).decode(errors="replace")
+                return end_of(stream, wanted.tail_bytes).decode(errors="replace")
         except (NotFoundError, BadRequestError) as error:  # deleted, or not started; no previous run
             logger.debug("no log of %s: %s", meta.name, error)
             return None
@@ -64,3 +66,16 @@ def read_logs(client: Client, pods: Sequence[Pod], wanted: LogOptions) -> dict[s
     with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="read-log") as pool:
         texts = list(pool.map(read, pods))
     return {pod.metadata.name: text for pod, text in zip(pods, texts, strict=True) if text is not None}
+
+
+def end_of(pieces: Iterable[bytes], most: int | None) -> bytes:
+    """Return the last `most` bytes of a stream, which may be larger than the memory of this machine; None: all."""
+    kept: deque[bytes] = deque()
+    size = 0
+    for piece in pieces:
+        kept.append(piece)
+        size += len(piece)
+        while most is not None and size - len(kept[0]) > most:
+            size -= len(kept.popleft())
+    joined = b"".join(kept)
+    return joined if most is None else joined[-most:]

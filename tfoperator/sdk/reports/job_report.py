@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import signal
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -46,6 +45,7 @@ from tfoperator.report.facts import (
 from tfoperator.report.job import facts_of_job, facts_of_replica, is_held, taken_replicas
 from tfoperator.report.log_lines import plain_lines
 from tfoperator.sdk.events import JobEvent
+from tfoperator.sdk.logs.pod_logs import end_of
 from tfoperator.sdk.states import (
     container_status,
     pod_order,
@@ -265,18 +265,13 @@ def _run(
 def _tail(client: Client, pod: Pod, container: str, lines: int, *, previous: bool) -> tuple[str, ...]:
     """Return the last lines of a container's run; none if they are not available. One request."""
     meta = pod.metadata
-    pieces: deque[bytes] = deque()
-    size = 0
+    end = b""
     try:
         with client.pod_log(meta.namespace, meta.name, container, previous=previous, tail_lines=lines) as stream:
-            for piece in stream:
-                pieces.append(piece)
-                size += len(piece)
-                while size - len(pieces[0]) > TAIL_BYTES:
-                    size -= len(pieces.popleft())
+            end = end_of(stream, TAIL_BYTES)
     except KubeError as error:
         logger.debug("no log of %s: %s", meta.name, error)
-    return plain_lines(shown_lines(b"".join(pieces).decode(errors="replace")))
+    return plain_lines(shown_lines(end.decode(errors="replace")))
 
 
 def _archived_tail(record: ArchivedPod, run: ArchivedContainer) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from tfoperator.cli.recorded import client_of, of_run
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, print_object
 from tfoperator.cli.terminal.progress import StatusLine
+from tfoperator.local.run.kept import KeptRun
 from tfoperator.report.report import Report
 from tfoperator.sdk import ReplicaStacks
 
@@ -33,27 +34,31 @@ def stacks(
     """
     kept = of_run(name, cluster)[0]
     if kept is not None:
-        problem = "goes on in a separate control plane" if kept.state == "Running" else "is over"
-        hint = (
-            "while its program runs, type py-spy dump --pid PID; this command works for jobs under tfoperator local up"
-        )
-        raise CliError(
-            f"{name}: this run {problem}, so this command can't read its stacks", hint, exit_code=EXIT_FAILED
-        )
+        raise run_without_stacks(name, kept)
     which = selection_of(replica, all_replicas=replica is None)
     with cluster.connect() as client, StatusLine(f"taking stacks of {name}"):
         found = client.get_job_stacks(name, replica_type=which.replica_type, replica_index=which.replica_index)
     if not found:
-        which_one = "pod" if replica is None else "such pod"
-        raise CliError(
-            f"TFJob {name} has no {which_one} that runs", f"See tfoperator describe {name}", exit_code=EXIT_FAILED
-        )
+        raise nothing_runs(name, replica)
     if output is ReportFormat.JSON:
         print_object({stacks.replica: {"stacks": stacks.text, "problem": stacks.problem} for stacks in found}, output)
     else:
         _show(found)
     if all(stacks.problem for stacks in found):
         raise typer.Exit(EXIT_FAILED)
+
+
+def run_without_stacks(name: str, kept: KeptRun) -> CliError:
+    """Return the error that a run of this machine can't be asked for stacks."""
+    problem = "goes on in a separate control plane" if kept.state == "Running" else "is over"
+    hint = "while its program runs, type py-spy dump --pid PID; this command works for jobs under tfoperator local up"
+    return CliError(f"{name}: this run {problem}, so this command can't read its stacks", hint, exit_code=EXIT_FAILED)
+
+
+def nothing_runs(name: str, replica: str | None) -> CliError:
+    """Return the error that a job has no pod that runs."""
+    which = "pod" if replica is None else "such pod"
+    return CliError(f"TFJob {name} has no {which} that runs", f"See tfoperator describe {name}", exit_code=EXIT_FAILED)
 
 
 def _show(found: Sequence[ReplicaStacks]) -> None:

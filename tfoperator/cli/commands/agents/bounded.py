@@ -1,0 +1,117 @@
+"""Makes an answer as short as an agent wants it, and lists what it left out. Pure.
+
+The size of an answer is the number of characters of its JSON, as the agent receives it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+DEFAULT_CHARACTERS = 8000
+"""The maximum size of an answer, unless the call asks for more: about 2,000 tokens of a model."""
+
+MAX_CHARACTERS = 100_000
+"""The maximum size that a call can ask for."""
+
+LEFT_OUT = "leftOut"
+"""The member of an answer that lists what the answer lacks."""
+
+_KEPT_TEXT = 160
+"""Characters of a text that are always kept."""
+_LARGE_MAP = 20
+"""An object with more members is a map, of which members can be left out: the types of answers have fewer fields."""
+_NEWEST_LAST = frozenset(("lines", "events", "points"))
+"""Lists in order of time: of these the oldest items are left out."""
+_MAX_STEPS = 400
+
+Path = tuple[str | int, ...]
+
+
+class TooSmall(ValueError):
+    """An answer can't be so short."""
+
+
+def text_of(answer: Any) -> str:
+    """Return the JSON of an answer, on one line and with readable Unicode."""
+    return json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+
+
+def bounded(answer: dict[str, Any], limit: int) -> dict[str, Any]:
+    """Return the answer, which is plain data, in at most `limit` characters of JSON.
+
+    The largest texts and lists are cut first. `leftOut` has a sentence for each of them. Raises TooSmall if the answer
+    stays larger.
+    """
+    size = len(text_of(answer))
+    if size <= limit:
+        return answer
+    cut: dict[str, Any] = json.loads(text_of(answer))
+    totals: dict[Path, int] = {}
+    for _ in range(_MAX_STEPS):
+        noted = {**cut, LEFT_OUT: [*cut.get(LEFT_OUT, ()), *_sentences(cut, totals)]}
+        excess = len(text_of(noted)) - limit
+        if excess <= 0:
+            return noted
+        largest = max(_parts(cut, ()), key=lambda part: part[0], default=None)
+        if largest is None:
+            break
+        weight, path = largest
+        totals.setdefault(path, len(_at(cut, path)))
+        _shorten(cut, path, excess, weight)
+        for inner in [inner for inner in totals if len(inner) > len(path) and inner[: len(path)] == path]:
+            del totals[inner]  # its place may have changed, or it is gone
+    raise TooSmall(f"this answer needs more than {limit} characters: raise maxCharacters")
+
+
+def _parts(value: Any, path: Path) -> Iterator[tuple[int, Path]]:
+    """Yield the weight and the place of each text, list and map that can be shorter."""
+    if isinstance(value, str):
+        if len(value) > _KEPT_TEXT + 1:
+            yield len(value) * 2, path  # a text is cut before a list of equal size
+        return
+    if not isinstance(value, (dict, list)) or path == (LEFT_OUT,):
+        return
+    if len(value) > (1 if isinstance(value, list) else _LARGE_MAP):
+        yield len(text_of(value)), path
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from _parts(inner, (*path, key))
+
+
+def _at(value: Any, path: Path) -> Any:
+    for key in path:
+        value = value[key]
+    return value
+
+
+def _shorten(answer: Any, path: Path, excess: int, weight: int) -> None:
+    """Make the text, list or map at a place shorter by about `excess` characters, and by half of it at most."""
+    holder, key = _at(answer, path[:-1]), path[-1]
+    value = holder[key]
+    if isinstance(value, str):
+        keep = max(_KEPT_TEXT, len(value) // 2, len(value) - excess - 1)
+        holder[key] = value[:keep].removesuffix("…") + "…"
+        return
+    share = excess / max(weight, 1)
+    keep = max(1, len(value) // 2, min(len(value) - 1, int(len(value) * (1 - share))))
+    if isinstance(value, dict):
+        holder[key] = dict(list(value.items())[:keep])
+    else:
+        holder[key] = value[-keep:] if path[-1] in _NEWEST_LAST else value[:keep]
+
+
+def _sentences(answer: Any, totals: dict[Path, int]) -> list[str]:
+    """Return a sentence for each part that was left out; of many parts the first ten."""
+    found = []
+    for path, total in totals.items():
+        value = _at(answer, path)
+        name = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).lstrip(".")
+        if isinstance(value, str):
+            found.append(f"{name}: the first {len(value) - 1} of {total} characters")
+        else:
+            which = "last" if path[-1] in _NEWEST_LAST else "first"
+            found.append(f"{name}: the {which} {len(value)} of {total}")
+    if len(found) > 10:
+        found = [*found[:10], f"{len(found) - 10} other texts and lists are shorter, too"]
+    return [*found, "maxCharacters asks for a longer answer"] if found else []

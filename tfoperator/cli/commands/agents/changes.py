@@ -1,0 +1,286 @@
+"""The tools that change jobs. They exist only with `--allow-changes`, and show their effect before a change.
+
+`_changed` is the one way of a change: it makes the effect, and either returns it with a token, or redeems the token and
+makes the change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import shlex
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.fields.problems import Severity
+from tfoperator.api.loading import Manifest, load_manifests, parse_manifests
+from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
+from tfoperator.base.clock import SystemClock
+from tfoperator.cli.commands.agents import answers, arguments
+from tfoperator.cli.commands.agents.effects import Effects
+from tfoperator.cli.commands.agents.runs import StartedRuns, run_command
+from tfoperator.cli.commands.agents.scope import JobOf, Scope, Step
+from tfoperator.cli.commands.validate import judged
+from tfoperator.cli.manifests import in_namespace, title
+from tfoperator.cli.page import is_local
+from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
+from tfoperator.cli.views.jobs import replicas_text
+from tfoperator.kube.protocol.verbs import decode_plain
+from tfoperator.sdk import TFJobClient
+from tfoperator.sdk.errors import job_errors
+from tfoperator.sdk.states import ready_text, replica_key, wanted_replicas
+
+_MOST_JOBS = 20
+"""The maximum number of TFJobs of one submission."""
+
+
+_UNCHANGED = "The cluster is unchanged."
+
+
+class Changes:
+    """The changing tools of one server, with their tokens and the runs that they have started. Thread-safe."""
+
+    def __init__(self, *, key: bytes | None = None) -> None:
+        """Sign tokens with this key (default: a new key)."""
+        self._effects = Effects(key or secrets.token_bytes(32), SystemClock())
+        self._lock = threading.Lock()  # guards _effects
+        self.runs = StartedRuns()
+
+    def close(self) -> None:
+        """Stop the runs that were started here: they end with this server."""
+        self.runs.stop_all()
+
+    def suspend(self, scope: Scope, asked: arguments.ChangeJob, step: Step) -> answers.Change:
+        """Stop the job's pods until it is resumed."""
+        return self._change_job(
+            scope,
+            "suspend",
+            asked,
+            step,
+            lambda job: [f"The operator deletes the pods of {_words(job)}, until the job is resumed."],
+            lambda client, job: client.suspend_job(job.metadata.name),
+        )
+
+    def resume(self, scope: Scope, asked: arguments.ChangeJob, step: Step) -> answers.Change:
+        """Have a suspended job run."""
+        return self._change_job(
+            scope,
+            "resume",
+            asked,
+            step,
+            lambda job: [f"The operator starts the pods of {_words(job)}: {replicas_text(job)}."],
+            lambda client, job: client.resume_job(job.metadata.name),
+        )
+
+    def scale(self, scope: Scope, asked: arguments.Scale, step: Step) -> answers.Change:
+        """Change the job's number of replicas."""
+
+        def effect(job: TFJob) -> list[str]:
+            counts = {kind.lower(): count for kind, count in wanted_replicas(job).items()}
+            lines = []
+            for kind, count in asked.replicas.items():
+                if replica_key(job.spec.tf_replica_specs, kind) is None:
+                    raise CliError(
+                        f"{_words(job)} has no {kind} replicas", f"It has: {replicas_text(job)}.", exit_code=EXIT_FAILED
+                    )
+                lines.append(f"{_words(job)}: {counts.get(kind.lower(), 0)} -> {count} {kind} replicas.")
+            if not job.spec.enable_dynamic_worker and job.status.start_time is not None:
+                lines.append("The job lacks enableDynamicWorker: its running replicas won't learn of the change.")
+            return lines
+
+        return self._change_job(
+            scope,
+            "scale",
+            asked,
+            step,
+            effect,
+            lambda client, job: client.scale_job(job.metadata.name, dict(asked.replicas)),
+        )
+
+    def delete(self, scope: Scope, asked: arguments.ChangeJob, step: Step) -> answers.Change:
+        """Delete a job of the cluster; stop a run that this server has started."""
+        run = scope.run_of(asked.job)
+        if run is not None:
+            effect = [f"The run {run.name} is stopped in order, as by Ctrl-C. Its records and logs stay."]
+            self.runs.check(run.name)
+            return self._changed(
+                "delete", asked, run.name, effect, lambda: self.runs.stop(run.name), job=run.name, step=step
+            )
+        return self._change_job(
+            scope,
+            "delete",
+            asked,
+            step,
+            lambda job: [
+                f"{_words(job)} ({job.state.word}, {ready_text(job)} ready) is deleted, with its pods and services.",
+                "The logs of its pods go, too, unless the operator has a log archive.",
+            ],
+            lambda client, job: client.delete_job(job.metadata.name, uid=job.metadata.uid),
+        )
+
+    def submit(self, scope: Scope, asked: arguments.Submit, step: Step) -> answers.Change:
+        """Create TFJobs in the cluster."""
+        manifests, source = _submitted(scope, asked)
+        step("checking the manifest")
+        jobs, lines = _checked(manifests)
+        with scope.cluster_client(scope.namespace(asked.namespace)) as client:
+            if asked.file is None and is_local(client.api):
+                raise CliError(
+                    "pods of this cluster are processes of this machine, so only a file that the user named when the "
+                    "server was started can be submitted",
+                    "Give `file`, not `manifest`.",
+                )
+            places = [in_namespace(job, scope.namespace(asked.namespace), client.namespace) for job in jobs]
+            step("asking the API server for a dry run")
+            made = [_create(client, job, place, dry_run=True) for job, place in zip(jobs, places, strict=True)]
+            lines = [
+                *(f"{_words(job)} is created: {replicas_text(job)}; images {', '.join(_images(job))}." for job in made),
+                *lines,
+            ]
+
+            def create() -> None:
+                for job, place in zip(jobs, places, strict=True):
+                    _create(client, job, place, dry_run=False)
+
+            state = _digest(source)
+            return self._changed(
+                "submit",
+                asked,
+                state,
+                lines,
+                create,
+                job=made[0].metadata.name,
+                namespace=made[0].metadata.namespace,
+                step=step,
+            )
+
+    def run(self, scope: Scope, asked: arguments.Run, step: Step) -> answers.Change:
+        """Run a file that the user named, on this machine."""
+        path = scope.file(asked.file)
+        command = run_command(path, asked)
+        effect = [f"These words start processes on this machine: tfoperator {shlex.join(command)}"]
+        effect.append("The run ends with this server. delete stops it before.")
+        made: list[str] = []
+
+        def start() -> None:
+            step("starting the run")
+            made.append(self.runs.start(path, command))
+
+        answer = self._changed("run", asked, _digest(path.read_bytes()), effect, start, step=step)
+        return msgspec.structs.replace(answer, job=made[0]) if made else answer
+
+    def _change_job(
+        self,
+        scope: Scope,
+        tool: str,
+        asked: arguments.ChangeJob,
+        step: Step,
+        effect: Callable[[TFJob], list[str]],
+        change: Callable[[TFJobClient, TFJob], object],
+    ) -> answers.Change:
+        step("reading the job")
+        with scope.job(asked) as found:
+            _refuse_runs(found, tool)
+            job = found.client.get_job(found.name)
+            state = _digest(msgspec.json.encode([job.metadata.uid, job.spec], order="deterministic"))
+            return self._changed(
+                tool,
+                asked,
+                state,
+                effect(job),
+                lambda: change(found.client, job),
+                job=found.name,
+                namespace=job.metadata.namespace,
+                step=step,
+            )
+
+    def _changed(
+        self,
+        tool: str,
+        asked: Any,
+        state: str,
+        effect: Sequence[str],
+        change: Callable[[], object],
+        *,
+        step: Step,
+        job: str = "",
+        namespace: str = "",
+    ) -> answers.Change:
+        """Show the effect; with the token of this effect, make the change. Raises TokenRefused."""
+        plain = msgspec.to_builtins(asked)
+        token = plain.pop("token")
+        del plain["maxCharacters"]  # the length of an answer changes nothing
+        answer = answers.Change(made=False, effect=tuple(effect), job=job, namespace=namespace)
+        with self._lock:
+            if token is None:
+                return msgspec.structs.replace(answer, token=self._effects.token(tool, plain, state))
+            self._effects.redeem(token, tool, plain, state)
+        step("making the change")
+        change()
+        return msgspec.structs.replace(answer, made=True)
+
+
+def _submitted(scope: Scope, asked: arguments.Submit) -> tuple[list[Manifest], bytes]:
+    """Return the objects to submit, and their source. Raises CliError, ManifestError, OSError."""
+    if (asked.manifest is None) == (asked.file is None):
+        raise CliError("give either `manifest` or `file`")
+    if asked.manifest is not None:
+        return parse_manifests(asked.manifest), asked.manifest.encode()
+    path = scope.file(asked.file or "")
+    return load_manifests(path), path.read_bytes()
+
+
+def _words(job: TFJob) -> str:
+    return f"TFJob {job.metadata.namespace}/{job.metadata.name}"
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _refuse_runs(found: JobOf, tool: str) -> None:
+    if found.run is not None:
+        raise CliError(f"{tool} is for jobs of the cluster: {found.run.name} is a run of this machine")
+
+
+def _checked(manifests: Sequence[Manifest]) -> tuple[list[Manifest], list[str]]:
+    """Return the TFJobs as v1, and lines about the rest. Raises CliError for a job that is not valid."""
+    jobs: list[Manifest] = []
+    lines: list[str] = []
+    bad: list[str] = []
+    for manifest in manifests:
+        finding = judged(manifest)
+        if finding.problems is None:
+            lines.append(f"{title(manifest)} is left out: this tool creates TFJobs only.")
+            continue
+        jobs.append(msgspec.structs.replace(manifest, obj=finding.conversion.obj))
+        for problem in finding.problems:
+            (bad if problem.severity is Severity.ERROR else lines).append(
+                f"{manifest.place(problem.field)}: {problem.severity}: {problem}"
+            )
+    if bad:
+        raise CliError("\n".join(["the manifest is not valid:", *bad]), _UNCHANGED, exit_code=EXIT_FAILED)
+    if not jobs or len(jobs) > _MOST_JOBS:
+        raise CliError(f"there are {len(jobs)} TFJobs in there: submit takes 1 to {_MOST_JOBS}", _UNCHANGED)
+    return jobs, lines
+
+
+def _create(client: TFJobClient, manifest: Manifest, place: str, *, dry_run: bool) -> TFJob:
+    metadata = manifest.obj.get("metadata") or {}
+    with job_errors(place, str(metadata.get("name") or metadata.get("generateName"))):
+        body = {**manifest.obj, "metadata": {**metadata, "namespace": place}}
+        made = client.api.create(TFJOBS, place, body, decode_plain, dry_run=dry_run)
+    return decode_tfjob(msgspec.json.encode(made))
+
+
+def _images(job: TFJob) -> list[str]:
+    """Return the images of a job's containers, each once."""
+    found: dict[str, None] = {}
+    for spec in job.spec.tf_replica_specs.values():
+        template: Any = msgspec.json.decode(spec.template) if spec is not None and spec.template else {}
+        for container in ((template or {}).get("spec") or {}).get("containers") or ():
+            found[str(container.get("image", "-"))] = None
+    return list(found)

@@ -1,0 +1,66 @@
+"""Tokens of changes: a change is made only if its effect, at this state of the job, was shown before. No I/O.
+
+The first call of a changing tool shows the effect and returns a token. The second call brings the token, and makes the
+change. A token is for one call with the same arguments, while the changed object is in the same state.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from typing import Any
+
+import msgspec
+
+from tfoperator.base.clock import Clock
+
+LIFETIME = 600.0
+"""Seconds in which a token is valid: a person has to read the effect."""
+
+_DIGITS = 32
+_STAMP = re.compile(r"[0-9]{1,12}\.[0-9]{1,12}", re.ASCII)
+"""The second at which a token's validity ends, and the token's number."""
+
+
+class TokenRefused(ValueError):
+    """A token is not for this change; the message is the reason, with the next step."""
+
+
+class Effects:
+    """Makes and checks the tokens of one server. Not thread-safe: the caller holds a lock."""
+
+    def __init__(self, key: bytes, clock: Clock) -> None:
+        """Use this key, which nothing else has."""
+        self._key = key
+        self._clock = clock
+        self._used: dict[str, float] = {}  # until when a used token would be valid
+        self._made = 0
+
+    def token(self, tool: str, arguments: dict[str, Any], state: str) -> str:
+        """Return a new token for a change: a tool with its arguments, at a state of the changed object."""
+        self._made += 1
+        return self._signed(tool, arguments, state, f"{int(self._clock.monotonic() + LIFETIME)}.{self._made}")
+
+    def redeem(self, token: str, tool: str, arguments: dict[str, Any], state: str) -> None:
+        """Use the token for this change. Raises TokenRefused."""
+        now = self._clock.monotonic()
+        self._used = {used: end for used, end in self._used.items() if end > now}
+        stamp, _, _ = token.partition("-")
+        if not _STAMP.fullmatch(stamp):
+            raise TokenRefused("this is no token of this server: call the tool without a token first")
+        ends = int(stamp.partition(".")[0])
+        if not hmac.compare_digest(token.encode(), self._signed(tool, arguments, state, stamp).encode()):
+            raise TokenRefused(
+                "this token is for other arguments, or the job has changed since its effect was shown: call the tool "
+                "without a token, and look at the effect again"
+            )
+        if ends <= now:
+            raise TokenRefused(f"this token was valid for {LIFETIME:.0f} s: call the tool without a token again")
+        if token in self._used:
+            raise TokenRefused("this token was used already: call the tool without a token for another change")
+        self._used[token] = float(ends)
+
+    def _signed(self, tool: str, arguments: dict[str, Any], state: str, stamp: str) -> str:
+        words = msgspec.json.encode([tool, arguments, state, stamp], order="deterministic")
+        return f"{stamp}-{hmac.new(self._key, words, hashlib.sha256).hexdigest()[:_DIGITS]}"

@@ -1,0 +1,97 @@
+"""The resources: the manifest of a job, the fields of a TFJob, and the pages of the documentation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from tfoperator.api.conversion import without_server_fields
+from tfoperator.api.loading import to_yaml
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.cli.commands.agents.answers import NOTICE
+from tfoperator.cli.commands.agents.arguments import AboutJob
+from tfoperator.cli.commands.agents.bounded import DEFAULT_CHARACTERS
+from tfoperator.cli.commands.agents.harmless import harmless
+from tfoperator.cli.commands.agents.scope import Scope
+from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
+from tfoperator.kube.protocol.verbs import decode_plain
+
+SCHEME = "tfoperator"
+FIELDS = f"{SCHEME}://fields"
+JOB_MANIFEST = f"{SCHEME}://jobs/{{namespace}}/{{job}}/manifest"
+RUN_MANIFEST = f"{SCHEME}://runs/{{run}}/{{job}}/manifest"
+PAGES = Path(__file__).with_name("pages")
+"""The documentation: a link to docs/ in the repository, and a copy of its pages in an installed package."""
+
+_MANIFEST = re.compile(r"(?P<kind>jobs|runs)/(?P<place>[^/]+)/(?P<job>[^/]+)/manifest")
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A page of the documentation."""
+
+    uri: str
+    title: str
+    path: Path
+
+
+def pages() -> Iterator[Page]:
+    """Yield the pages of the documentation; the pages of tasks come first."""
+    for path in (*sorted((PAGES / "tasks").glob("*.md")), *sorted(PAGES.glob("*.md"))):
+        name = path.relative_to(PAGES).with_suffix("").as_posix()
+        with path.open(encoding="utf-8") as lines:
+            title = next((line[2:].strip() for line in lines if line.startswith("# ")), name)
+        yield Page(FIELDS if name == "fields" else f"{SCHEME}://docs/{name}", title, path)
+
+
+def read(scope: Scope, uri: str) -> tuple[str, str]:
+    """Return the type and the text of a resource: 8,000 characters at most, from the place that `?from=` names.
+
+    The last line of a text that goes on names the URI of its next part. Raises CliError for another URI.
+    """
+    parts = urlsplit(uri)
+    plain = parts._replace(query="", fragment="").geturl()
+    start = _start(parts.query)
+    page = next((page for page in pages() if page.uri == plain), None)
+    if page is not None:
+        return "text/markdown", _part(page.path.read_text(encoding="utf-8"), plain, start)
+    match = _MANIFEST.fullmatch(plain.removeprefix(f"{SCHEME}://"))
+    if match is None or parts.scheme != SCHEME:
+        raise CliError(f"there is no resource {uri}", "resources/list has the pages.", exit_code=EXIT_FAILED)
+    return "application/yaml", _part(_manifest(scope, match), plain, start)
+
+
+def _start(query: str) -> int:
+    word = parse_qs(query).get("from", ["0"])[0]
+    if not (word.isascii() and word.isdigit() and len(word) < 10):
+        raise CliError(f"?from={word}: must be a number of characters")
+    return int(word)
+
+
+def _part(text: str, uri: str, start: int) -> str:
+    left = len(text) - start - DEFAULT_CHARACTERS
+    more = f"\n... ({left} more characters: {uri}?from={start + DEFAULT_CHARACTERS})\n" if left > 0 else ""
+    return text[start : start + DEFAULT_CHARACTERS] + more
+
+
+def _manifest(scope: Scope, match: re.Match[str]) -> str:
+    """Return the manifest of a job, without what API servers add, and with masked secrets."""
+    in_run = match["kind"] == "runs"
+    words = (
+        {"job": f"{match['place']}/{match['job']}"} if in_run else {"job": match["job"], "namespace": match["place"]}
+    )
+    try:
+        asked = msgspec.convert(words, AboutJob)
+    except msgspec.ValidationError as error:
+        raise CliError(str(error)) from None
+    if not in_run and scope.run_of(asked.job) is not None:
+        raise CliError(f"{asked.job} is a run of this machine", f"Its manifest: {RUN_MANIFEST}")
+    with scope.job(asked) as found:
+        where = found.client.get_job(found.name).metadata.namespace
+        stored: dict[str, Any] = found.client.api.get(TFJOBS, where, found.name, decode_plain)
+    obj = without_server_fields({"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind, **stored}).obj
+    return f"# {NOTICE}\n{to_yaml([harmless(obj)])}"

@@ -1,0 +1,112 @@
+"""Runs that an agent has started on this machine: each is a process of `tfoperator run`, and ends with the server."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from tfoperator.cli.commands.agents.arguments import Run
+from tfoperator.cli.program_job import is_program
+from tfoperator.cli.run_directory import make_run_dir
+from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
+from tfoperator.local.run.kept import is_run
+
+_START_SECONDS = 20.0
+"""Seconds in which a run has to begin, or to be refused: it takes one or two."""
+_LOOK_SECONDS = 0.05
+_GRACE_SECONDS = 40.0
+"""Seconds in which a run that was interrupted has to end: the default grace period of pods is 30 s."""
+_MAX_MESSAGE = 4000
+
+
+def run_command(path: Path, asked: Run) -> list[str]:
+    """Return the words of the command behind `tfoperator`. Raises CliError for a manifest with options of programs."""
+    words = ["run", str(path)]
+    of_program = [
+        *(("--workers", str(asked.workers)) if asked.workers is not None else ()),
+        *(("--ps", str(asked.ps)) if asked.ps is not None else ()),
+        *(("--chief",) if asked.chief else ()),
+    ]
+    if not is_program(str(path)) and (of_program or asked.arguments):
+        raise CliError(f"{path.name} is a manifest, so it takes no numbers of replicas and no arguments")
+    words += of_program
+    if asked.timeout_seconds is not None:
+        words += ["--timeout", f"{asked.timeout_seconds}s"]
+    return [*words, "--", *asked.arguments] if asked.arguments else words
+
+
+class StartedRuns:
+    """The processes of the runs, by the names of the runs. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._lock = threading.Lock()  # guards _processes
+
+    def start(self, path: Path, command: list[str]) -> str:
+        """Start a run; return its name when it has begun. Raises CliError if it is refused."""
+        directory = make_run_dir(None, path.stem)
+        words = [sys.executable, "-m", "tfoperator.cli", *command[:2], "--logs-dir", str(directory), *command[2:]]
+        with tempfile.TemporaryFile() as errors:
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,  # Ctrl-C in the terminal of an agent is for the agent
+            )
+            with self._lock:
+                self._processes[directory.name] = process
+            deadline = time.monotonic() + _START_SECONDS
+            while not is_run(directory):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    self._end(process)
+                    with suppress(OSError):
+                        directory.rmdir()  # it stays if the run has written something
+                    errors.seek(0)
+                    said = errors.read(_MAX_MESSAGE).decode(errors="replace").strip()
+                    raise CliError(said or f"{path.name} was not started", exit_code=EXIT_FAILED)
+                time.sleep(_LOOK_SECONDS)
+        return directory.name
+
+    def check(self, name: str) -> None:
+        """Raise CliError for a run that was not started here, or is over."""
+        with self._lock:
+            process = self._processes.get(name)
+        if process is None:
+            raise CliError(
+                f"{name} was not started by this server, so it can't stop it",
+                "Its own terminal stops it, by Ctrl-C.",
+                exit_code=EXIT_FAILED,
+            )
+        if process.poll() is not None:
+            raise CliError(f"{name} is over", exit_code=EXIT_FAILED)
+
+    def stop(self, name: str) -> None:
+        """Interrupt a run, and return at once: it stops its processes in order. Raises CliError."""
+        self.check(name)
+        with self._lock:
+            self._processes[name].send_signal(signal.SIGINT)
+
+    def stop_all(self) -> None:
+        """Interrupt every run that goes on, and wait for its end."""
+        with self._lock:
+            running = [process for process in self._processes.values() if process.poll() is None]
+        for process in running:
+            process.send_signal(signal.SIGINT)
+        for process in running:
+            self._end(process)
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        try:
+            process.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()  # its guardian ends what it has started
+            process.wait()

@@ -1,0 +1,117 @@
+"""Everything that a tool may read or start: what the user named when the server was started."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from tfoperator.cli.cluster import ClusterOptions
+from tfoperator.cli.commands.agents.arguments import AboutJob
+from tfoperator.cli.recorded import client_of, of_run
+from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
+from tfoperator.kube.client import Client
+from tfoperator.kube.config.loading import load_config
+from tfoperator.kube.protocol.errors import ConfigError, UnauthorizedError
+from tfoperator.local.run.kept import KeptRun
+from tfoperator.sdk import TFJobClient
+
+Step = Callable[[str], None]
+"""Reports the present step of a call."""
+
+
+class JobOf(msgspec.Struct, frozen=True):
+    """A job that a call is about, with its client. `run` is the run of this machine that has it; None in a cluster."""
+
+    client: TFJobClient
+    name: str
+    run: KeptRun | None = None
+
+
+class Scope:
+    """The cluster, the folder of runs (the current directory), the pipelines and the files of one server. Thread-safe.
+
+    With `cluster.namespace` the cluster's other namespaces can't be read or changed. `files` are the absolute paths of
+    the files that `run` and `submit` may use, by the words that the user typed.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterOptions,
+        *,
+        archive_dir: str | None = None,
+        pipelines: str = "",
+        files: dict[str, Path] | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.archive_dir = archive_dir
+        self.pipelines = pipelines
+        self.files = files or {}
+        self._api: Client | None = None
+        self._lock = threading.Lock()  # guards _api
+
+    def close(self) -> None:
+        """End every request that is under way, and close the connections."""
+        with self._lock:
+            api, self._api = self._api, None
+        if api is not None:
+            api.close()
+
+    def namespace(self, asked: str | None, *, everywhere: bool = False) -> str | None:
+        """Return the namespace to use: "" for all, None for the context's. Raises CliError outside of the limit."""
+        limit = self.cluster.namespace
+        if limit is not None and (everywhere or asked not in (None, limit)):
+            raise CliError(f"this server is limited to namespace {limit}", f"Leave out the namespace, or name {limit}.")
+        return limit if limit is not None else "" if everywhere else asked
+
+    @contextmanager
+    def cluster_client(self, namespace: str | None = None) -> Iterator[TFJobClient]:
+        """Return a client of the cluster's jobs. Raises ConfigError.
+
+        One connection serves all calls. The kubeconfig is read again after the API server has refused its credentials.
+        """
+        with self._lock:
+            if self._api is None:
+                self._api = Client(load_config(self.cluster.kubeconfig, self.cluster.context))
+            api = self._api
+        try:
+            yield TFJobClient(client=api, namespace=namespace or self.cluster.namespace, archive_dir=self.archive_dir)
+        except UnauthorizedError:
+            self.close()
+            raise
+
+    def run_of(self, word: str) -> KeptRun | None:
+        """Return the run of this machine that a word names: RUN, RUN/JOB or latest; else None. Raises CliError."""
+        return of_run(word.partition("/")[0], ClusterOptions())[0]
+
+    @contextmanager
+    def job(self, asked: AboutJob) -> Iterator[JobOf]:
+        """Return the job that a call is about. Raises CliError, ConfigError."""
+        run = self.run_of(asked.job)
+        if run is None:
+            if "/" in asked.job:
+                raise CliError(f"{asked.job}: there is no such run", "list_jobs has the runs.", exit_code=EXIT_FAILED)
+            with ExitStack() as closing:
+                try:
+                    client = closing.enter_context(self.cluster_client(self.namespace(asked.namespace)))
+                except ConfigError as error:
+                    problem = f"{asked.job}: this is the name of no run here, and a cluster can't be read: {error}"
+                    raise CliError(problem, "list_jobs has the runs.", exit_code=EXIT_FAILED) from None
+                yield JobOf(client, asked.job)
+            return
+        _, _, job = asked.job.partition("/")  # the pattern of `JobWord` excludes parts like `..`
+        with client_of(f"{run.name}/{job}" if job else run.name, ClusterOptions()) as (client, name):
+            yield JobOf(client, name, run)
+
+    def file(self, word: str) -> Path:
+        """Return a file that the user named at the start. Raises CliError for another file."""
+        if word not in self.files:
+            named = ", ".join(self.files) or "none"
+            raise CliError(
+                f"{word}: this file was not named when the server was started (named: {named})",
+                "Start the server with it: tfoperator mcp --allow-changes FILE ...",
+            )
+        return self.files[word]

@@ -1,0 +1,82 @@
+"""`tfoperator mcp [FILE ...]`: answers for agents, by the Model Context Protocol over stdin and stdout."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from tfoperator.cli.cluster import ArchiveDir, ClusterOptions
+from tfoperator.cli.page import DEFAULT_HOME, checked_home
+from tfoperator.cli.terminal.errors import CliError
+
+
+def mcp(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILE ...]", help="Programs and manifests that agents may run and submit."),
+    ] = None,
+    allow_changes: Annotated[
+        bool, typer.Option("--allow-changes", help="Let agents change jobs: each change shows its effect first.")
+    ] = False,
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--directory", help="The folder whose runs agents may read; by default the current folder.", metavar="DIR"
+        ),
+    ] = None,
+    pipelines: Annotated[
+        str | None,
+        typer.Option("--pipelines", help="Where the records of pipelines are. Default: kept here.", metavar="DIR|URL"),
+    ] = None,
+    archive_dir: ArchiveDir = None,
+    cluster: ClusterOptions = ClusterOptions(),
+) -> None:
+    """Answer agents over stdin and stdout, by the Model Context Protocol: why a job failed, logs, progress, fields.
+
+    It needs no cluster: it also reads what tfoperator run has run in a folder. It uses your own rights in the cluster;
+    --namespace limits it to one namespace. It changes nothing without --allow-changes.
+    """
+    if find_spec("mcp") is None:
+        raise CliError("answers for agents need the package mcp: pip install 'tfoperator[mcp]'")
+    if files and not allow_changes:
+        raise CliError("files are for the tools run and submit, which need --allow-changes")
+    named = {word: Path(word).absolute() for word in files or ()}
+    missing = [word for word, path in named.items() if not path.is_file()]
+    if missing:
+        raise CliError(f"{missing[0]}: there is no such file")
+    home = DEFAULT_HOME if pipelines is None else _place_of_pipelines(pipelines)
+    # Imported late: a message about the extra needs none of it.
+    from tfoperator.cli.commands.agents.changes import Changes
+    from tfoperator.cli.commands.agents.scope import Scope
+    from tfoperator.cli.commands.agents.server import serve
+    from tfoperator.cli.commands.agents.tool_table import READING, changing
+
+    kubeconfig = cluster.kubeconfig and str(Path(cluster.kubeconfig).absolute())
+    archive = archive_dir if archive_dir is None or "://" in archive_dir else str(Path(archive_dir).absolute())
+    if directory is not None:
+        os.chdir(directory)  # the paths above are relative to the folder where the user typed them
+    scope = Scope(
+        msgspec.structs.replace(cluster, kubeconfig=kubeconfig), archive_dir=archive, pipelines=str(home), files=named
+    )
+    changes = Changes()
+
+    def finish() -> None:
+        changes.close()
+        scope.close()
+
+    serve(scope, (*READING, *(changing(changes) if allow_changes else ())), finish)
+
+
+def _place_of_pipelines(place: str) -> Path | str:
+    """Return the absolute path, or the URL. Raises CliError for a URL that can't be used."""
+    if "://" not in place:
+        return Path(place).absolute()
+    from tfoperator.cli.commands.pipeline.opening import in_words
+
+    with in_words(""):
+        return checked_home(place)
