@@ -153,6 +153,8 @@ class Operator:
         """
         grace = self._options.shutdown_grace_period if timeout is None else timeout
         self._stop.set()
+        if self._parts.crd_check is not None:
+            self._parts.crd_check.stop(0)
         if not self._caches_complete:
             self._parts.factory.stop(grace)
         if self._thread.ident is not None:
@@ -189,6 +191,8 @@ class Operator:
         needs = needed_resources(self._parts.gang)
         if not await_resources(self._client, self._parts.namespaces, self._stop, self._clock, needs):
             return
+        if self._parts.crd_check is not None:
+            self._parts.crd_check.start()
         if self._options.kueue:
             warn_of_missing(self._client, self._parts.namespaces, KUEUE_NEEDS)
         if self._fetch is not None and not has_restart_rules(self._fetch):

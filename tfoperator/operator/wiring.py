@@ -32,6 +32,7 @@ from tfoperator.kube.views.objects import ObjectMeta, Pod
 from tfoperator.logs.archive.opening import open_place
 from tfoperator.logs.archive.pod_logs import ArchiveBounds
 from tfoperator.logs.archive.writer import LogArchive
+from tfoperator.operator.crd_check import CrdCheck
 from tfoperator.operator.ended_logs import EndedLogs
 from tfoperator.operator.metrics.operator_metrics import OperatorMetrics
 from tfoperator.operator.options.planning import plan_options
@@ -65,7 +66,7 @@ class Reach(msgspec.Struct, frozen=True):
     supplies the logs that are kept with the option `archive_dir`. For jobs with a progress deadline `newest_line` reads
     logs and `stacks` takes stacks; without it, and with the option `stall_stacks`, `log_source` takes them, into the
     archive. `fetch` GETs a path of the API server; the option `progress_bind_address` needs it, for the keys by which
-    tokens are verified.
+    tokens are verified. `checks_crd`: the API server may have an older CRD, so that `fetch` is used to compare it.
     """
 
     lease_client: ApiClient | None = None
@@ -73,10 +74,13 @@ class Reach(msgspec.Struct, frozen=True):
     newest_line: NewestLineOf | None = None
     stacks: StackKeeper | None = None
     fetch: Callable[[str], bytes] | None = None
+    checks_crd: bool = False
 
 
 class Parts:
-    """The parts of an operator. `archive`, `ended_logs`, `progress`, `log_looker`, `stack_taker`: None if disabled.
+    """The parts of an operator.
+
+    `archive`, `ended_logs`, `progress`, `log_looker`, `stack_taker`, `crd_check`: None if disabled.
 
     It has the same parameters as `Operator`. Raises OSError if the archive can't be written, ListenError if the address
     of the progress server is taken.
@@ -130,6 +134,7 @@ class Parts:
         self.controller = self._make_controller(expectations, witnesses, reports)
         self.reconciler = self._make_reconciler(expectations)
         self.progress = self._make_progress_server(reach.fetch, reports, is_leader)
+        self.crd_check = self._make_crd_check(reach.fetch, is_leader) if reach.checks_crd else None
 
     def plan_with(self, **changes: object) -> None:
         """Change these members of the plan's options from now on. Thread-safe."""
@@ -211,6 +216,21 @@ class Parts:
         )
         metrics = ProgressMetrics(self._metrics.registry, is_leader)
         return ProgressServer(config, reports, outside, metrics=metrics, queue_metrics=self._metrics.queues)
+
+    def _make_crd_check(
+        self, fetch: Callable[[str], bytes] | None, is_leader: Callable[[], bool]
+    ) -> CrdCheck | None:
+        if fetch is None:
+            return None
+        return CrdCheck(
+            self._client,
+            fetch,
+            namespaces=self.namespaces,
+            report=self._tell,
+            is_leader=is_leader,
+            metrics=self._metrics,
+            clock=self._clock,
+        )
 
     def _make_archive(self, source: Client | None) -> LogArchive | None:
         options = self._options
