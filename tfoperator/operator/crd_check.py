@@ -1,8 +1,8 @@
 """Compares the CRD that the API server has with the fields of this release, at the start and then each hour.
 
 After an upgrade the Deployment may be new and the CRD old, for example after `kubectl apply --server-side` without
-`--force-conflicts`. The API server then removes new fields from jobs and from their status. The log, a metric and events
-on the jobs that use such fields show it.
+`--force-conflicts`. The API server then removes new fields from jobs and from their status. The log, a metric, and
+events on the jobs that use such fields show it.
 
 The fields come from the API server's OpenAPI document, which needs no right over CRDs, and no write. So the check works
 in an installation of a namespace, too.
@@ -184,8 +184,9 @@ def _pruned_text(paths: Sequence[str]) -> str:
 def outdated(missing: Sequence[str]) -> str:
     """Return the sentence about a CRD that lacks these fields, with the remedy."""
     return (
-        f"the CRD of TFJobs is older than tfoperator {tfoperator.__version__}: the API server removes {_listed(missing)} "
-        "from jobs; pipe what `tfoperator crd` prints into `kubectl apply --server-side --force-conflicts -f -`"
+        f"the CRD of TFJobs is older than tfoperator {tfoperator.__version__}: "
+        f"the API server removes {_listed(missing)} from jobs; "
+        "pipe what `tfoperator crd` prints into `kubectl apply --server-side --force-conflicts -f -`"
     )
 
 

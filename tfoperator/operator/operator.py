@@ -105,7 +105,7 @@ class Operator:
             self._leads, lease=self._options.leader_elect_id if self._elector is not None else ""
         )
         self.metrics.watch_stalls(self._stalled_jobs)
-        self.metrics.watch_usage(self._usages, self._clock.now)
+        self.metrics.watch_usage(self._usages, self._clock.now, per_job=self._options.metrics_per_job)
 
     # For health checks.
 
@@ -236,6 +236,8 @@ class Operator:
         self._parts.reconciler.start()
         if self._parts.ended_logs is not None:
             self._parts.ended_logs.start()
+        if self._parts.crd_check is not None:
+            self._parts.crd_check.wake()  # from now on, this replica reports events on jobs
         logger.info("working on TFJobs")
         stop.wait(self._clock, None)
         logger.info("finishing running syncs")

@@ -15,6 +15,7 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import Clock
 from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.controller import (
+    CONTROLLER_NAME,
     Collaborators,
     ControllerInformers,
     ControllerOptions,
@@ -107,7 +108,7 @@ class Parts:
             base=_RETRY_BASE,
             cap=_RETRY_CAP,
             bucket=TokenBucket(_RETRY_RATE, _RETRY_BURST, clock=clock),
-            name="tfjobs",
+            name=CONTROLLER_NAME,
             clock=clock,
             metrics=metrics.queues,
         )
@@ -217,9 +218,7 @@ class Parts:
         metrics = ProgressMetrics(self._metrics.registry, is_leader)
         return ProgressServer(config, reports, outside, metrics=metrics, queue_metrics=self._metrics.queues)
 
-    def _make_crd_check(
-        self, fetch: Callable[[str], bytes] | None, is_leader: Callable[[], bool]
-    ) -> CrdCheck | None:
+    def _make_crd_check(self, fetch: Callable[[str], bytes] | None, is_leader: Callable[[], bool]) -> CrdCheck | None:
         if fetch is None:
             return None
         return CrdCheck(

@@ -101,9 +101,9 @@ class OperatorMetrics:
         """Call `read` at each scrape for the number of stalled jobs by namespace; zeros may be omitted."""
         self.registry.register(_StalledJobs(read))
 
-    def watch_usage(self, read: Read, now: Callable[[], datetime]) -> None:
-        """Call `read` at each scrape for the usage of jobs."""
-        self.registry.register(UsageMetrics(read, now))
+    def watch_usage(self, read: Read, now: Callable[[], datetime], *, per_job: bool = False) -> None:
+        """Call `read` at each scrape for the usage of jobs; `per_job` shows the goodput of each job, too."""
+        self.registry.register(UsageMetrics(read, now, per_job=per_job))
 
     def render(self) -> bytes:
         """Return the text that Prometheus scrapes."""
