@@ -12,6 +12,7 @@ from hack import gobuild
 from hack.chart import CHART
 from hack.controlplane import ControlPlane
 from tests.support.cluster import Cluster, tfjob
+from tests.support.credentials import kubeconfig_of
 from tests.support.kubectl import Kubectl
 from tests.support.operator_process import OperatorProcess
 
@@ -20,15 +21,6 @@ pytestmark = pytest.mark.controlplane
 Json = dict[str, Any]
 
 WITHOUT_CLUSTER_RIGHTS: Json = {"crds": {"install": False}, "userRoles": False, "rbac": {"create": False}}
-
-
-def token_config(plane: ControlPlane, token: str, namespace: str, path: Path) -> Path:
-    """A kubeconfig of the plane for the owner of a token in a namespace."""
-    config = json.loads(plane.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": token}
-    config["contexts"][0]["context"]["namespace"] = namespace
-    path.write_text(json.dumps(config))
-    return path
 
 
 def helm(kubeconfig: Path, *arguments: str) -> str:
@@ -44,7 +36,9 @@ def test_an_administrator_of_a_namespace_installs_the_chart_once_the_rights_are_
     kubectl, namespace = Kubectl(plane.kubeconfig, cluster.namespace), cluster.namespace
     kubectl("create", "serviceaccount", "team-admin")
     kubectl("create", "rolebinding", "team-admin", "--clusterrole=admin", f"--serviceaccount={namespace}:team-admin")
-    admin = token_config(plane, kubectl("create", "token", "team-admin").strip(), namespace, tmp_path / "admin")
+    admin = kubeconfig_of(
+        plane, {"token": kubectl("create", "token", "team-admin").strip()}, tmp_path / "admin", namespace=namespace
+    )
     values = tmp_path / "values.yaml"
     values.write_text(yaml.safe_dump({"namespaces": [namespace], **WITHOUT_CLUSTER_RIGHTS}))
 
@@ -65,7 +59,10 @@ def test_an_administrator_of_a_namespace_installs_the_chart_once_the_rights_are_
     account = kubectl("create", "token", pod["serviceAccountName"]).strip()
     options = [one for one in pod["containers"][0]["args"] if not one.startswith(("--health", "--metrics"))]
     with OperatorProcess(
-        token_config(plane, account, namespace, tmp_path / "account"), tmp_path, "operator", *options
+        kubeconfig_of(plane, {"token": account}, tmp_path / "account", namespace=namespace),
+        tmp_path,
+        "operator",
+        *options,
     ) as operator:
         operator.wait_ready()
         cluster.submit(tfjob("mnist", Worker=1))
@@ -81,7 +78,9 @@ def test_without_the_values_the_chart_asks_for_rights_over_the_cluster(
     kubectl, namespace = Kubectl(plane.kubeconfig, cluster.namespace), cluster.namespace
     kubectl("create", "serviceaccount", "team-admin")
     kubectl("create", "rolebinding", "team-admin", "--clusterrole=admin", f"--serviceaccount={namespace}:team-admin")
-    admin = token_config(plane, kubectl("create", "token", "team-admin").strip(), namespace, tmp_path / "admin")
+    admin = kubeconfig_of(
+        plane, {"token": kubectl("create", "token", "team-admin").strip()}, tmp_path / "admin", namespace=namespace
+    )
     command = [gobuild.find("helm"), "install", "tfoperator", str(CHART), "-n", namespace, "--kubeconfig", str(admin)]
     refused = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert refused.returncode == 1

@@ -55,9 +55,10 @@ show when the reason is gone."""
 _RETRY_RATE, _RETRY_BURST = 10.0, 100
 """The rate of retries per second for all jobs together, and the burst: both as in client-go's controllers."""
 
-WRITE_DELAYS = {"first_status_period": 1.0, "counts_period": 1.0}
+WRITE_DELAYS = {"first_status_period": 1.0, "counts_period": 1.0, "queue_text_period": 30.0}
 """Seconds for which the status Created may be delayed while a job's pods have not started, and seconds between two
-writes of a job's status that only raise the counts of active or ready replicas."""
+writes of a job's status that only raise the counts of active or ready replicas, or that only change numbers in the text
+about why the job waits in its queue."""
 
 
 class Reach(msgspec.Struct, frozen=True):
