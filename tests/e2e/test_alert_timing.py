@@ -122,7 +122,7 @@ CASES = (
         silent=(9, 24),
         fires=26,
     ),
-    Case(  # an update takes a minute or two, and a release with one replica has one
+    Case(  # an update takes some minutes, and an administrator may want a single replica
         "TFOperatorReplicaPending",
         {DEPLOYMENT.format("spec_replicas"): "2x20 1x40", DEPLOYMENT.format("status_replicas_ready"): "2x9 1x50"},
         silent=(9, 24, 50),

@@ -338,7 +338,7 @@ def test_values_that_people_expect_from_a_chart_reach_their_objects(render: Rend
     pod = spec["template"]["spec"]
     for name in ("topologySpreadConstraints", "dnsPolicy", "dnsConfig", "terminationGracePeriodSeconds"):
         assert pod[name] == EXPECTED_ELSEWHERE[name]
-    # What is added does not replace the chart's own members.
+    # Added members do not replace the chart's own members.
     assert pod["securityContext"] == {
         "fsGroup": 65532,
         "runAsGroup": 65532,

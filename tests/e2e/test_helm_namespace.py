@@ -13,6 +13,7 @@ from hack.chart import CHART
 from hack.controlplane import ControlPlane
 from tests.support.cluster import Cluster, tfjob
 from tests.support.credentials import kubeconfig_of
+from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
 from tests.support.operator_process import OperatorProcess
 
@@ -65,6 +66,8 @@ def test_an_administrator_of_a_namespace_installs_the_chart_once_the_rights_are_
         *options,
     ) as operator:
         operator.wait_ready()
+        # Without a right over CRDs, it still finds out what the API server serves.
+        eventually(lambda: operator.metrics().get("tfoperator_crd_missing_fields") == 0, what="the CRD is compared")
         cluster.submit(tfjob("mnist", Worker=1))
         cluster.wait_condition("mnist", "Created", 60)
     helm(admin, "upgrade", "tfoperator", str(CHART), "-n", namespace, "-f", str(values), "--set", "replicas=1")

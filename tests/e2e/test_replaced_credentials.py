@@ -1,7 +1,7 @@
 """Credentials that are replaced under a leader and its standby, on a real API server: both use the new credentials.
 
-Operators connect through a proxy. After each replacement the old credentials are revoked, and every connection is cut,
-so that an operator that kept the old ones could do nothing.
+Operators connect through a proxy. After each replacement the old credentials are revoked, and every connection is cut:
+with the old credentials an operator could do nothing.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class ExecPlugin(InlineToken):
 
 
 class ClientCertificate(Credentials):
-    """A certificate in files. Nobody can revoke a certificate, so the first user loses the rights."""
+    """A certificate in files. A certificate can't be revoked, so the first user loses the rights."""
 
     def begin(self) -> None:
         self.store("first")

@@ -31,7 +31,7 @@ def document(schema: dict[str, Any], kind: str = "TFJob", version: str = "v1") -
 
 
 def without(*path: str) -> FieldTree:
-    """What is served by a CRD of this release that lacks one field."""
+    """The fields that an API server serves with a CRD of this release that lacks a single field."""
     schema = openapi_schema()
     place = schema
     for step in path[:-1]:
