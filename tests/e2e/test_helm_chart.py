@@ -211,7 +211,7 @@ def test_helm_finds_no_mistake_in_the_chart_which_is_of_this_version() -> None:
         ({"logArchive": {"enabled": True, "existingClaim": "a", "objectsSecret": "b"}}, "one of them"),
         ({"networkPolicy": {"apiServer": {"to": [{"ipBlock": {"cidr": "10.0.0.1/32"}}]}}}, "networkPolicy.egress"),
         ({"networkPolicy": {"webhookFrom": [{"namespaceSelector": {}}]}}, "webhook.enabled"),
-        ({"networkPolicy": {"apiServer": {"ports": [70000]}}}, "70000"),
+        ({"networkPolicy": {"apiServer": {"ports": [70000]}}}, "ports"),
         ({"podLabels": {"app.kubernetes.io/name": "other"}}, "app.kubernetes.io/name"),
         ({"commonLabels": {"app.kubernetes.io/instance": "other"}}, "app.kubernetes.io/instance"),
         ({"podLabels": {"team": "with blanks"}}, "podLabels"),
