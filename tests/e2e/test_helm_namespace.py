@@ -11,6 +11,7 @@ import yaml
 from hack import gobuild
 from hack.chart import CHART
 from hack.controlplane import ControlPlane
+from tests.support.chart import helm, run_chart_test
 from tests.support.cluster import Cluster, tfjob
 from tests.support.credentials import kubeconfig_of
 from tests.support.eventually import eventually
@@ -22,13 +23,6 @@ pytestmark = pytest.mark.controlplane
 Json = dict[str, Any]
 
 WITHOUT_CLUSTER_RIGHTS: Json = {"crds": {"install": False}, "userRoles": False, "rbac": {"create": False}}
-
-
-def helm(kubeconfig: Path, *arguments: str) -> str:
-    command = [gobuild.find("helm"), *arguments, "--kubeconfig", str(kubeconfig)]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_an_administrator_of_a_namespace_installs_the_chart_once_the_rights_are_granted(
@@ -59,17 +53,16 @@ def test_an_administrator_of_a_namespace_installs_the_chart_once_the_rights_are_
     pod = deployment["spec"]["template"]["spec"]
     account = kubectl("create", "token", pod["serviceAccountName"]).strip()
     options = [one for one in pod["containers"][0]["args"] if not one.startswith(("--health", "--metrics"))]
-    with OperatorProcess(
-        kubeconfig_of(plane, {"token": account}, tmp_path / "account", namespace=namespace),
-        tmp_path,
-        "operator",
-        *options,
-    ) as operator:
+    own = kubeconfig_of(plane, {"token": account}, tmp_path / "account", namespace=namespace)
+    with OperatorProcess(own, tmp_path, "operator", *options) as operator:
         operator.wait_ready()
         # Without a right over CRDs, it still finds out what the API server serves.
         eventually(lambda: operator.metrics().get("tfoperator_crd_missing_fields") == 0, what="the CRD is compared")
         cluster.submit(tfjob("mnist", Worker=1))
         cluster.wait_condition("mnist", "Created", 60)
+        tested = run_chart_test(own, namespace)
+        assert tested.returncode == 0, tested.stderr
+        assert tested.stdout.startswith("it leads: ")
     helm(admin, "upgrade", "tfoperator", str(CHART), "-n", namespace, "-f", str(values), "--set", "replicas=1")
     helm(admin, "uninstall", "tfoperator", "-n", namespace)
     assert cluster.job("mnist")["metadata"]["name"] == "mnist"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hack.controlplane import ControlPlane
+from tests.support.chart import run_chart_test
 from tests.support.cluster import Cluster, tfjob
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
@@ -58,6 +59,9 @@ def test_an_older_crd_shows_in_log_metric_and_events(
         plain = JobOnCluster(cluster, cluster.job("plain"))
         assert "FieldsPruned" not in {event["reason"] for event in plain.events()}
         operator.kill()
+        tested = run_chart_test(plane.kubeconfig, cluster.namespace)
+        assert tested.returncode == 1
+        assert "the API server removes spec.runPolicy.onStall from jobs" in tested.stderr
 
     # The job is applied again, now with its field, and the next operator has nothing to show.
     kubectl("apply", "-f", str(tmp_path / "job.yaml"))

@@ -36,6 +36,9 @@ _AGAIN_SECONDS = 60.0
 """Seconds until the next check while fields are missing: the API server renews the document some seconds after a change
 of the CRD, and people who apply the CRD want to see the result."""
 
+_CONFIRM_SECONDS = 5.0
+"""Seconds for which fields must be missing: after an upgrade the operator may start before the new CRD is served."""
+
 _JOBS_SECONDS = 600.0
 """Seconds between two lists of all jobs while fields are missing."""
 
@@ -109,16 +112,21 @@ class CrdCheck(Repetition):
         self._said = ""
         self._reported: frozenset[str] = frozenset()  # UIDs of jobs with an event
         self._listed_at = float("-inf")
+        self._missing_since = float("inf")
 
     def _check(self) -> float | None:
         from tfoperator.api.schema.served import missing_fields
 
+        now = self._time.monotonic()
         try:
             needed, served = _trees(self._fetch)
             missing = missing_fields(needed, served)
-            if missing and self._is_leader() and self._time.monotonic() - self._listed_at >= _JOBS_SECONDS:
+            self._missing_since = min(self._missing_since, now) if missing else float("inf")
+            if missing and (left := self._missing_since + _CONFIRM_SECONDS - now) > 0:
+                return left
+            if missing and self._is_leader() and now - self._listed_at >= _JOBS_SECONDS:
                 self._look_at_jobs(needed, served)
-                self._listed_at = self._time.monotonic()
+                self._listed_at = now
         except (KubeError, ValueError) as error:
             self._say(f"it is unknown whether the CRD of TFJobs has all fields of this release: {error}")
             return _AGAIN_SECONDS

@@ -227,7 +227,10 @@ def reach_of(document: Callable[[], bytes]) -> Reach:
     return Reach(fetch=fetch, checks_crd=True)
 
 
-def test_a_leader_reports_an_older_crd_on_the_jobs_that_lose_fields_by_it(api: FakeApi, start: Start) -> None:
+def test_a_leader_reports_an_older_crd_on_the_jobs_that_lose_fields_by_it(
+    api: FakeApi, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tfoperator.operator.crd_check._CONFIRM_SECONDS", 0.05)
     job = namespaced(tfjob("job", Worker=1))
     job["metadata"]["annotations"] = {APPLIED: applied(network="PerJob")}
     api.put(TFJOBS, job)
