@@ -132,7 +132,7 @@ class Operator:
         if self.process.poll() is not None:
             raise RuntimeError(f"the operator has ended with {self.process.returncode}")
         lines = (page(self._metrics, "/metrics") or "").splitlines()
-        return {"tfoperator_leader 1.0", 'workqueue_depth{name="tfjobs"} 0.0'} <= set(lines)
+        return {"tfoperator_leader 1.0", 'workqueue_depth{controller="tfjobs",name="tfjobs"} 0.0'} <= set(lines)
 
     def peak(self) -> float:
         """MiB of its resident set at most so far."""

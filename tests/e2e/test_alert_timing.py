@@ -22,6 +22,7 @@ def of(metric: str, target: str = TARGET, **labels: str) -> str:
     return f"{metric}{{{', '.join([target, *own])}}}"
 
 
+DEPLOYMENT = 'kube_deployment_{}{{namespace="tfoperator-system", deployment="tfoperator", job="kube-state-metrics"}}'
 EXPIRY = of("tfoperator_webhook_certificate_expiry_timestamp_seconds", pod="tfoperator-0")
 DAY = 86400
 
@@ -41,6 +42,10 @@ HEALTHY = {
     of("up", STANDBY): "1x180",
     of("tfoperator_leader"): "1x180",
     of("tfoperator_leader", STANDBY): "0x180",
+    of("tfoperator_crd_missing_fields"): "0x180",
+    of("tfoperator_build_info", version="0.1.0"): "1x180",
+    DEPLOYMENT.format("spec_replicas"): "2x180",
+    DEPLOYMENT.format("status_replicas_ready"): "2x90 1x5 2x85",
     of("tfoperator_informer_last_event_age_seconds", informer="pods"): "55x180",
     # A standby takes nothing from its queue.
     of("workqueue_depth", STANDBY, name="tfjobs"): "7x180",
@@ -111,6 +116,24 @@ CASES = (
     Case("TFOperatorCrashLoop", {of("process_start_time_seconds"): "1x9 2x3 3x3 4x40"}, silent=(9, 17), fires=19),
     Case("TFOperatorCrashLoop", {of("process_start_time_seconds"): "1x9 2x30 3x60"}, silent=(20, 50)),
     Case("TFOperatorReplicaDown", {of("up"): "1x9 0x60", of("up", STANDBY): "1x60"}, (24,), 26),
+    Case(
+        "TFOperatorReplicaPending",
+        {DEPLOYMENT.format("spec_replicas"): "2x60", DEPLOYMENT.format("status_replicas_ready"): "2x9 1x50"},
+        silent=(9, 24),
+        fires=26,
+    ),
+    Case(  # an update takes some minutes, and an administrator may want a single replica
+        "TFOperatorReplicaPending",
+        {DEPLOYMENT.format("spec_replicas"): "2x20 1x40", DEPLOYMENT.format("status_replicas_ready"): "2x9 1x50"},
+        silent=(9, 24, 50),
+    ),
+    Case(
+        "TFOperatorCRDOutdated",
+        {of("tfoperator_crd_missing_fields", i): "3x30 0x30" for i in (TARGET, STANDBY)}
+        | {of("tfoperator_build_info", i, version="0.1.0"): "1x60" for i in (TARGET, STANDBY)},
+        silent=(9, 35),
+        fires=11,
+    ),
     Case("TFOperatorNoLeader", {of("tfoperator_leader"): "1x9 0x60"}, silent=(12,), fires=14),
     Case("TFOperatorSeveralLeaders", {of("tfoperator_leader", i): "1x60" for i in (TARGET, STANDBY)}, (2,), 4),
     Case(

@@ -201,6 +201,43 @@ def test_helm_finds_no_mistake_in_the_chart_which_is_of_this_version() -> None:
         ({"monitoring": {"rules": {"enable": True}}}, "enable"),
         ({"serviceAccount": {"create": False}}, "serviceAccount.name"),
         ({"metrics": {"certManager": True}}, "metrics.secure"),
+        ({"metrics": {"secure": True, "issuerRef": {"name": "x"}}}, "metrics.certManager"),
+        ({"webhook": {"certManager": True}}, "webhook.enabled"),
+        ({"webhook": {"enabled": True, "issuerRef": {"name": "x"}}}, "webhook.certManager"),
+        ({"webhook": {"enabled": True, "certManager": True, "issuerRef": {"kind": "ClusterIssuer"}}}, "issuerRef"),
+        ({"progress": {"forAllJobs": True}}, "progress.enabled"),
+        ({"stallStacks": {"enabled": True}}, "logArchive.enabled"),
+        ({"logArchive": {"existingClaim": "logs"}}, "logArchive.enabled"),
+        ({"logArchive": {"enabled": True, "existingClaim": "a", "objectsSecret": "b"}}, "one of them"),
+        ({"networkPolicy": {"apiServer": {"to": [{"ipBlock": {"cidr": "10.0.0.1/32"}}]}}}, "networkPolicy.egress"),
+        ({"networkPolicy": {"webhookFrom": [{"namespaceSelector": {}}]}}, "webhook.enabled"),
+        ({"networkPolicy": {"apiServer": {"ports": [70000]}}}, "ports"),
+        ({"podLabels": {"app.kubernetes.io/name": "other"}}, "app.kubernetes.io/name"),
+        ({"commonLabels": {"app.kubernetes.io/instance": "other"}}, "app.kubernetes.io/instance"),
+        ({"podLabels": {"team": "with blanks"}}, "podLabels"),
+        ({"podAnnotations": {"checksum/config": "x"}}, "checksum/config"),
+        ({"nameOverride": "Upper"}, "nameOverride"),
+        ({"fullnameOverride": "x" * 41}, "fullnameOverride"),
+        ({"namespaces": ["a_b"]}, "namespaces"),
+        ({"namespaces": ["a", "a"]}, "namespaces"),
+        ({"image": {"tag": "a b"}}, "tag"),
+        ({"resources": {"limits": {"memory": "512 MB"}}}, "memory"),
+        ({"resources": {"limit": {"memory": "512Mi"}}}, "limit"),
+        ({"logArchive": {"enabled": True, "maxBytes": "ten"}}, "maxBytes"),
+        ({"logArchive": {"enabled": True, "size": "20 GB"}}, "size"),
+        ({"monitoring": {"serviceMonitor": {"enabled": True, "interval": "half a minute"}}}, "interval"),
+        ({"podDisruptionBudget": {"maxUnavailable": "110%"}}, "maxUnavailable"),
+        ({"podDisruptionBudget": True}, "podDisruptionBudget"),
+        ({"terminationGracePeriodSeconds": 5}, "terminationGracePeriodSeconds"),
+        ({"strategy": {"type": "Sometimes"}}, "strategy"),
+        (
+            {
+                "replicas": 1,
+                "strategy": {"type": "RollingUpdate"},
+                "logArchive": {"enabled": True, "accessModes": ["ReadWriteOnce"]},
+            },
+            "strategy.type",
+        ),
         ({"logArchive": {"enabled": True, "accessModes": ["ReadWriteOnce"]}}, "replicas to 1"),
     ],
 )
@@ -240,6 +277,90 @@ def test_a_cluster_that_gives_out_user_ids_may_choose_one(render: Render) -> Non
     objects = render({"runAsUser": None, "logArchive": {"enabled": True}})
     pod = objects["Deployment", NAMESPACE, "tfoperator"]["spec"]["template"]["spec"]
     assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+EXPECTED_ELSEWHERE: Json = {
+    "commonLabels": {"team": "ml", "cost": "1"},
+    "podLabels": {"team": "infra"},
+    "deploymentAnnotations": {"example.com/a": "b"},
+    "serviceAnnotations": {"example.com/c": "d"},
+    "podSecurityContext": {"runAsUser": 1000650000, "supplementalGroups": [5]},
+    "securityContext": {"readOnlyRootFilesystem": False},
+    "livenessProbe": {"periodSeconds": 20},
+    "readinessProbe": {"failureThreshold": 5},
+    "topologySpreadConstraints": [
+        {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}
+    ],
+    "dnsPolicy": "None",
+    "dnsConfig": {"nameservers": ["10.0.0.10"]},
+    "strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "50%"}},
+    "revisionHistoryLimit": 3,
+    "terminationGracePeriodSeconds": 60,
+    "podDisruptionBudget": {"minAvailable": 1},
+    "metrics": {"perJob": True},
+}
+"""The values that charts of other controllers have, too."""
+
+
+def test_values_that_people_expect_from_a_chart_reach_their_objects(render: Render) -> None:
+    issuer = {"kind": "ClusterIssuer", "name": "company"}
+    monitor = {"enabled": True, "labels": {"team": "obs"}, "scrapeTimeout": "10s"}
+    drop = {"relabelings": [{"action": "labeldrop", "regex": "pod"}], "metricRelabelings": [{"action": "labelkeep"}]}
+    objects = render(
+        {
+            **EXPECTED_ELSEWHERE,
+            "metrics": {"perJob": True, "secure": True, "certManager": True, "issuerRef": issuer},
+            "webhook": {"enabled": True, "certManager": True, "issuerRef": issuer},
+            "progress": {"enabled": True},
+            "monitoring": {**ALL_OF_MONITORING, "serviceMonitor": {**monitor, **drop}},
+        },
+        tests=True,
+    )
+    of_kind: dict[str, list[Json]] = {}
+    for one in objects.values():
+        of_kind.setdefault(one["kind"], []).append(one)
+        assert one["metadata"]["labels"]["cost"] == "1", (one["kind"], one["metadata"]["name"])
+    assert "Issuer" not in of_kind
+    assert [one["spec"]["issuerRef"] for one in of_kind["Certificate"]] == [issuer, issuer]
+    assert [one["metadata"]["annotations"] for one in of_kind["Service"]] == [{"example.com/c": "d"}] * 3
+    assert of_kind["PodDisruptionBudget"][0]["spec"].items() >= {"minAvailable": 1}.items()
+    assert "maxUnavailable" not in of_kind["PodDisruptionBudget"][0]["spec"]
+    (found,) = of_kind["ServiceMonitor"]
+    assert found["metadata"]["labels"]["team"] == "obs"
+    assert found["spec"]["endpoints"][0].items() >= {"scrapeTimeout": "10s", **drop}.items()
+
+    (deployment,) = of_kind["Deployment"]
+    assert deployment["metadata"]["annotations"] == {"example.com/a": "b"}
+    spec = deployment["spec"]
+    assert (spec["revisionHistoryLimit"], spec["strategy"]) == (3, EXPECTED_ELSEWHERE["strategy"])
+    assert spec["template"]["metadata"]["labels"]["team"] == "infra"
+    assert not {"team", "cost"} & spec["selector"]["matchLabels"].keys()
+    pod = spec["template"]["spec"]
+    for name in ("topologySpreadConstraints", "dnsPolicy", "dnsConfig", "terminationGracePeriodSeconds"):
+        assert pod[name] == EXPECTED_ELSEWHERE[name]
+    # Added members do not replace the chart's own members.
+    assert pod["securityContext"] == {
+        "fsGroup": 65532,
+        "runAsGroup": 65532,
+        "runAsNonRoot": True,
+        "runAsUser": 1000650000,
+        "seccompProfile": {"type": "RuntimeDefault"},
+        "supplementalGroups": [5],
+    }
+    (container,) = pod["containers"]
+    assert container["securityContext"].pop("readOnlyRootFilesystem") is False
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert (container["livenessProbe"]["periodSeconds"], container["livenessProbe"]["timeoutSeconds"]) == (20, 5)
+    assert (container["readinessProbe"]["failureThreshold"], container["readinessProbe"]["periodSeconds"]) == (5, 5)
+    options = parse_options(container["args"], {})
+    assert options.shutdown_grace_period == 55
+    assert options.metrics_per_job
+
+
+def test_no_topology_spread_constraint_may_be_wanted(render: Render) -> None:
+    objects = render({"topologySpreadConstraints": [], "podDisruptionBudget": {"enabled": False}})
+    assert "topologySpreadConstraints" not in objects["Deployment", NAMESPACE, "tfoperator"]["spec"]["template"]["spec"]
+    assert "PodDisruptionBudget" not in {kind for kind, *_ in objects}
 
 
 def test_two_releases_share_no_name_no_lease_and_no_selector(render: Render) -> None:
@@ -321,7 +442,7 @@ def test_an_api_server_takes_every_object_of_the_chart(
     render: Render, plane: ControlPlane, cluster: Cluster, tmp_path: Path
 ) -> None:
     """All objects except objects of others' CRDs; unknown fields are refused."""
-    values: Json = {**VARIANTS["everything"][2], "namespaces": [cluster.namespace]}
+    values: Json = {**VARIANTS["everything"][2], **EXPECTED_ELSEWHERE, "namespaces": [cluster.namespace]}
     values |= {"monitoring": {"dashboard": {"enabled": True}}, "nodeSelector": {"a": "b"}, "podAnnotations": {"a": "b"}}
     values |= {"tolerations": [{"operator": "Exists"}], "imagePullSecrets": [{"name": "x"}], "priorityClassName": "x"}
     extra = {"volumes": {"emptyDir": {}}, "volumeMounts": {"mountPath": "/x"}, "env": {"value": "text"}}

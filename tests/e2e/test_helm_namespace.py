@@ -11,7 +11,10 @@ import yaml
 from hack import gobuild
 from hack.chart import CHART
 from hack.controlplane import ControlPlane
+from tests.support.chart import helm, run_chart_test
 from tests.support.cluster import Cluster, tfjob
+from tests.support.credentials import kubeconfig_of
+from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
 from tests.support.operator_process import OperatorProcess
 
@@ -22,29 +25,15 @@ Json = dict[str, Any]
 WITHOUT_CLUSTER_RIGHTS: Json = {"crds": {"install": False}, "userRoles": False, "rbac": {"create": False}}
 
 
-def token_config(plane: ControlPlane, token: str, namespace: str, path: Path) -> Path:
-    """A kubeconfig of the plane for the owner of a token in a namespace."""
-    config = json.loads(plane.kubeconfig.read_text())
-    config["users"][0]["user"] = {"token": token}
-    config["contexts"][0]["context"]["namespace"] = namespace
-    path.write_text(json.dumps(config))
-    return path
-
-
-def helm(kubeconfig: Path, *arguments: str) -> str:
-    command = [gobuild.find("helm"), *arguments, "--kubeconfig", str(kubeconfig)]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def test_an_administrator_of_a_namespace_installs_the_chart_once_the_rights_are_granted(
     plane: ControlPlane, cluster: Cluster, tmp_path: Path
 ) -> None:
     kubectl, namespace = Kubectl(plane.kubeconfig, cluster.namespace), cluster.namespace
     kubectl("create", "serviceaccount", "team-admin")
     kubectl("create", "rolebinding", "team-admin", "--clusterrole=admin", f"--serviceaccount={namespace}:team-admin")
-    admin = token_config(plane, kubectl("create", "token", "team-admin").strip(), namespace, tmp_path / "admin")
+    admin = kubeconfig_of(
+        plane, {"token": kubectl("create", "token", "team-admin").strip()}, tmp_path / "admin", namespace=namespace
+    )
     values = tmp_path / "values.yaml"
     values.write_text(yaml.safe_dump({"namespaces": [namespace], **WITHOUT_CLUSTER_RIGHTS}))
 
@@ -64,12 +53,16 @@ def test_an_administrator_of_a_namespace_installs_the_chart_once_the_rights_are_
     pod = deployment["spec"]["template"]["spec"]
     account = kubectl("create", "token", pod["serviceAccountName"]).strip()
     options = [one for one in pod["containers"][0]["args"] if not one.startswith(("--health", "--metrics"))]
-    with OperatorProcess(
-        token_config(plane, account, namespace, tmp_path / "account"), tmp_path, "operator", *options
-    ) as operator:
+    own = kubeconfig_of(plane, {"token": account}, tmp_path / "account", namespace=namespace)
+    with OperatorProcess(own, tmp_path, "operator", *options) as operator:
         operator.wait_ready()
+        # Without a right over CRDs, it still finds out what the API server serves.
+        eventually(lambda: operator.metrics().get("tfoperator_crd_missing_fields") == 0, what="the CRD is compared")
         cluster.submit(tfjob("mnist", Worker=1))
         cluster.wait_condition("mnist", "Created", 60)
+        tested = run_chart_test(own, namespace)
+        assert tested.returncode == 0, tested.stderr
+        assert tested.stdout.startswith("it leads: ")
     helm(admin, "upgrade", "tfoperator", str(CHART), "-n", namespace, "-f", str(values), "--set", "replicas=1")
     helm(admin, "uninstall", "tfoperator", "-n", namespace)
     assert cluster.job("mnist")["metadata"]["name"] == "mnist"
@@ -81,7 +74,9 @@ def test_without_the_values_the_chart_asks_for_rights_over_the_cluster(
     kubectl, namespace = Kubectl(plane.kubeconfig, cluster.namespace), cluster.namespace
     kubectl("create", "serviceaccount", "team-admin")
     kubectl("create", "rolebinding", "team-admin", "--clusterrole=admin", f"--serviceaccount={namespace}:team-admin")
-    admin = token_config(plane, kubectl("create", "token", "team-admin").strip(), namespace, tmp_path / "admin")
+    admin = kubeconfig_of(
+        plane, {"token": kubectl("create", "token", "team-admin").strip()}, tmp_path / "admin", namespace=namespace
+    )
     command = [gobuild.find("helm"), "install", "tfoperator", str(CHART), "-n", namespace, "--kubeconfig", str(admin)]
     refused = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert refused.returncode == 1

@@ -117,7 +117,9 @@ def test_every_rule_is_healthy_and_nothing_critical_fires_while_all_is_well(prom
 def test_every_metric_of_rules_and_dashboard_is_exported(prometheus: Prometheus) -> None:
     rules = [rule["expr"] for group in rules_without_patience()["groups"] for rule in group["rules"]]
     # This operator serves no reports of progress, so it does not export what is slow; test_alert_timing has that alert.
-    families = prometheus.families() | {"up", "tfoperator_job_slow_replicas"}
+    # Nor is there a kube-state-metrics.
+    others = {"kube_deployment_spec_replicas", "kube_deployment_status_replicas_ready"}
+    families = prometheus.families() | {"up", "tfoperator_job_slow_replicas"} | others
     seen = set()
     for expression in [*rules, *dashboard_expressions()]:
         used = {match[0] for match in re.findall(SELECTOR, expression)}

@@ -14,12 +14,9 @@ from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
 from tests.support.operated import JobOnCluster, Operated
 from tests.support.operator_process import OperatorProcess
-from tfoperator.api.replicas.names import CRD_NAME
 from tfoperator.api.schema.crd import crd
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.protocol.errors import KubeError
-from tfoperator.kube.protocol.resources import CUSTOM_RESOURCE_DEFINITIONS
-from tfoperator.kube.protocol.verbs import ApiClient
 
 pytestmark = pytest.mark.controlplane
 
@@ -45,18 +42,13 @@ def no_rules(cluster: Cluster) -> Iterator[None]:
 
     # Without the scale subresource, as the Go operator's CRD: it, too, looks at what is let in.
     old = {**version, "schema": {"openAPIV3Schema": OPEN}, "subresources": {"status": {}}}
-    set_versions(cluster.client, old)
+    cluster.replace_crd_version(old)
     eventually(lets_in, every=0.1, what="the rules are gone")
     try:
         yield
     finally:
-        set_versions(cluster.client, version)
+        cluster.replace_crd_version(version)
         eventually(lambda: not lets_in(), every=0.1, what="the rules are back")
-
-
-def set_versions(client: ApiClient, version: Json) -> None:
-    changed = {"spec": {"versions": [version]}}
-    client.patch(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, changed, decode)
 
 
 def with_worker(name: str, worker: Any) -> Json:
@@ -120,7 +112,7 @@ def test_jobs_older_than_the_rules_are_told_what_is_wrong_once_and_are_left_in_p
         reason = "StatusRefused" if name in NEVER_RECORDED else "TFJobInvalid"
         events = [event for event in job.events() if event["reason"] == reason]
         assert sum(event.get("count", 1) for event in events) == 1, name
-    retries = operated.operator.metrics()['workqueue_retries_total{name="tfjobs"}']
+    retries = operated.operator.metrics()['workqueue_retries_total{controller="tfjobs",name="tfjobs"}']
     assert retries <= MOST_RETRIES * len(NEVER_RECORDED), "and even those are asked about less and less often"
 
 

@@ -83,10 +83,10 @@ def test_an_idle_operator_asks_for_nothing_and_stays_small(
         cluster.wait_condition(f"idle-{number}", "Running")
 
     def quiet() -> bool:
-        return operator.metrics().get('workqueue_depth{name="tfjobs"}') == 0
+        return operator.metrics().get('workqueue_depth{controller="tfjobs",name="tfjobs"}') == 0
 
     eventually(quiet, what="the queue is empty")
     assert operator.process is not None
     assert psutil.Process(operator.process.pid).memory_info().rss < 80 * 2**20
-    syncs = operator.metrics()['workqueue_adds_total{name="tfjobs"}']
+    syncs = operator.metrics()['workqueue_adds_total{controller="tfjobs",name="tfjobs"}']
     assert syncs < 20 * 15, "syncs feed on themselves"

@@ -8,6 +8,7 @@ import msgspec
 from hack.faults.oracle.history import conditions_in
 from tests.support.eventually import eventually
 from tests.support.manifests import pod_status, tfjob
+from tfoperator.api.replicas.names import CRD_NAME
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.protocol.errors import NotFoundError
 from tfoperator.kube.protocol.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NAMESPACES, PODS, SERVICES, Resource
@@ -58,6 +59,11 @@ class Cluster:
             return True
 
         eventually(served, what=f"{names['plural']} are served")
+
+    def replace_crd_version(self, version: Json) -> None:
+        """Make this version of the TFJobs' CRD its only version. The API server serves it a moment later."""
+        changed = {"spec": {"versions": [version]}}
+        self.client.patch(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, changed, decode)
 
     def submit(self, job: Json) -> Json:
         return self.client.create(TFJOBS, self.namespace, job, decode)

@@ -20,7 +20,9 @@ Json = dict[str, Any]
 ROOT = Path(__file__).resolve().parents[2]
 COMPONENT = ROOT / "manifests" / "components" / "monitoring"
 
-SELECTOR = r"\b((?:tfoperator|training_operator|workqueue|rest_client|process)_[a-z_]+|up)\b(\{[^}]*\})?"
+SELECTOR = (
+    r"\b((?:tfoperator|training_operator|workqueue|rest_client|process|kube_deployment)_[a-z_]+|up)\b(\{[^}]*\})?"
+)
 """A metric of ours in an expression, with its matchers if it has any."""
 
 

@@ -139,14 +139,14 @@ class Repetition:
             self._woken = True
             self._changed.notify_all()
 
-    def stop(self) -> None:
-        """End the thread. Idempotent."""
+    def stop(self, timeout: float | None = None) -> None:
+        """End the thread, and wait for a running call, for up to `timeout` real seconds. Idempotent."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
             started = self._thread.ident is not None
         if started:
-            self._thread.join()
+            self._thread.join(timeout)
 
     def _run(self) -> None:
         while not self._stopped:

@@ -8,7 +8,7 @@ from tfoperator.controller.collaborators import Collaborators, PodWitnesses, Sta
 from tfoperator.controller.controller import ControllerOptions, TFJobController
 from tfoperator.controller.kueue.objects import FLAVORS, OF_JOBS
 from tfoperator.controller.ledger import is_older
-from tfoperator.controller.metrics import ControllerMetrics
+from tfoperator.controller.metrics import CONTROLLER_NAME, ControllerMetrics
 from tfoperator.controller.observe.informers import ControllerInformers
 from tfoperator.controller.plan.decide import is_managed_by_others
 from tfoperator.controller.plan.observed import Comparison, LogLines, NewestLine, PlanOptions
@@ -19,6 +19,7 @@ from tfoperator.controller.pods.scheduling_rules import ANY, SchedulingRules
 
 __all__ = [
     "ANY",
+    "CONTROLLER_NAME",
     "FLAVORS",
     "KUBERNETES_POD_GROUPS",
     "OF_JOBS",

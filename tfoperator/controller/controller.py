@@ -21,6 +21,7 @@ from tfoperator.controller.execute.outcome import AlreadyReported, Requeue, requ
 from tfoperator.controller.kinds import RESOURCES
 from tfoperator.controller.kueue.keeper import Looked, QueueKeeper
 from tfoperator.controller.ledger import Ledger
+from tfoperator.controller.metrics import SyncResult
 from tfoperator.controller.observe.handlers import JobHandler, connect
 from tfoperator.controller.observe.informers import ControllerInformers
 from tfoperator.controller.observe.observer import Observer, versions_of
@@ -86,6 +87,7 @@ class TFJobController:
             pods = informers.pods.lister
             self._keeper = QueueKeeper(outside.client, informers.kueue, pods, outside.clock, self.enqueue_after)
         self._left = None if self._keeper is None else self._keeper.left
+        self._metrics.syncs.workers(self._options.threadiness)
         self._workers = Workers(queue, self._process, self._options.threadiness, thread_name="tfjob-worker")
         self._leading = False  # set once, by start()
         period = self._options.batch_period
@@ -162,17 +164,26 @@ class TFJobController:
     # Syncing.
 
     def _process(self, key: str) -> None:
+        syncs, began = self._metrics.syncs, self._clock.monotonic()
+        syncs.began()
+        result = SyncResult.ERROR
         try:
-            self.sync_tfjob(key)
+            result = _result(self.sync_tfjob(key))
         except KubeError as error:
-            self._look_again(key, requeue_after_errors([error]))
+            again = requeue_after_errors([error])
+            result = _result(again)
+            self._look_again(key, again)
         except Exception as error:
             logger.exception("the sync failed unexpectedly", extra={"job": key})
             self._metrics.sync_failed(type(error).__name__)
             self._look_again(key, Requeue(retry=True))
+        finally:
+            syncs.ended(result, self._clock.monotonic() - began)
 
-    def sync_tfjob(self, key: str) -> None:
+    def sync_tfjob(self, key: str) -> Requeue:
         """Bring one job (`namespace/name`) closer to its spec. At most one call per key at a time.
+
+        Return when it is looked at again; that has been arranged on return.
 
         Reads the caches only, unless an orphan is to be adopted, a name is taken, a pod has vanished, or the job was
         inherited from another leader. Raises KubeError if the job's objects can't be claimed or the cache is stale;
@@ -182,13 +193,14 @@ class TFJobController:
         if cached is None or cached.metadata.deletion_timestamp is not None or is_managed_by_others(cached):
             self._release(key)
             self._queue.forget(key)
-            return
+            return Requeue()
         try:
             requeue = self._sync(cached)
         finally:
             # If the job was deleted meanwhile, its handler may have run too early to forget the state of this sync.
             self._forget_if_gone(cached)
         self._look_again(key, requeue)
+        return requeue
 
     def _sync(self, cached: TFJob) -> Requeue:
         observed = self._observer.observe(cached)
@@ -287,3 +299,12 @@ class TFJobController:
                 self._queue.add_after(key, seconds, is_retry=False) if seconds > 0 else self._queue.add(key)
 
         return enqueue
+
+
+def _result(requeue: Requeue) -> SyncResult:
+    """Return how a sync ended, by when its job is looked at again."""
+    if requeue.errors and requeue.retry:
+        return SyncResult.ERROR
+    if requeue.retry or requeue.at_once:
+        return SyncResult.REQUEUE
+    return SyncResult.SUCCESS if requeue.after is None else SyncResult.REQUEUE_AFTER

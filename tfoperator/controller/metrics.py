@@ -1,12 +1,13 @@
 """Prometheus metrics of jobs, their objects and their syncs.
 
-The Go operator's counters of jobs and pods keep their names and labels, so its dashboards keep working; ours begin with
-`tfoperator_`.
+The Go operator's counters of jobs and pods keep their names and labels, and syncs are also shown under the names of
+controller-runtime, so that dashboards for other controllers work; ours begin with `tfoperator_`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Set
+from enum import StrEnum
 
 from prometheus_client import CollectorRegistry
 
@@ -25,8 +26,65 @@ _BY_CONDITION = (
 )
 
 
+CONTROLLER_NAME = "tfjobs"
+"""The value of the labels `controller` and `name` of the metrics of syncs and their queue."""
+
+_SYNC_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+"""Upper bounds in seconds; some of the bounds of controller-runtime, which has 35."""
+
+
+class SyncResult(StrEnum):
+    """How a sync ended, in the words of controller-runtime."""
+
+    SUCCESS = "success"
+    ERROR = "error"
+    REQUEUE = "requeue"
+    REQUEUE_AFTER = "requeue_after"
+
+
+class SyncMetrics:
+    """The `controller_runtime_` metrics of syncs; shown if there is a registry. Thread-safe.
+
+    Each result has a sample from the start, so that the first increase of a counter is visible.
+    """
+
+    def __init__(self, registry: CollectorRegistry | None) -> None:
+        make, label = Makers(registry), ("controller",)
+        results = make.counter("controller_runtime_reconcile", "Syncs, by their result.", ("controller", "result"))
+        self._results = {result: results.labels(CONTROLLER_NAME, result.value) for result in SyncResult}
+        errors = make.counter("controller_runtime_reconcile_errors", "Syncs that failed.", label)
+        self._errors = errors.labels(CONTROLLER_NAME)
+        seconds = make.histogram(
+            "controller_runtime_reconcile_time_seconds", "Seconds of a sync.", label, buckets=_SYNC_BUCKETS
+        )
+        self._seconds = seconds.labels(CONTROLLER_NAME)
+        active = make.gauge("controller_runtime_active_workers", "Syncs that run now.", label)
+        self._active = active.labels(CONTROLLER_NAME)
+        limit = make.gauge("controller_runtime_max_concurrent_reconciles", "Syncs that can run at a time.", label)
+        self._limit = limit.labels(CONTROLLER_NAME)
+
+    def workers(self, count: int) -> None:
+        """Note how many syncs can run at a time."""
+        self._limit.set(count)
+
+    def began(self) -> None:
+        """Note that a sync begins."""
+        self._active.inc()
+
+    def ended(self, result: SyncResult, seconds: float) -> None:
+        """Note that a sync has ended after `seconds`."""
+        self._active.dec()
+        self._seconds.observe(seconds)
+        self._results[result].inc()
+        if result is SyncResult.ERROR:
+            self._errors.inc()
+
+
 class ControllerMetrics:
-    """Counts of jobs, of their objects and syncs, and times of jobs; shown if there is a registry. Thread-safe."""
+    """Counts of jobs and of their objects, and times of jobs; shown if there is a registry. Thread-safe.
+
+    `syncs` has the metrics of syncs.
+    """
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         make = Makers(registry)
@@ -53,6 +111,7 @@ class ControllerMetrics:
         self._finished = make.histogram(
             "tfoperator_job_completion_seconds", "From a job's creation to its end.", ("result",), buckets=_LONG_BUCKETS
         )
+        self.syncs = SyncMetrics(registry)
         self._sync_failures = make.counter("tfoperator_sync_failures", "Syncs to be repeated, by error.", ("reason",))
 
     def job_transitions(self, namespace: str, transitions: Set[ConditionType]) -> None:

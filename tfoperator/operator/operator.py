@@ -105,7 +105,7 @@ class Operator:
             self._leads, lease=self._options.leader_elect_id if self._elector is not None else ""
         )
         self.metrics.watch_stalls(self._stalled_jobs)
-        self.metrics.watch_usage(self._usages, self._clock.now)
+        self.metrics.watch_usage(self._usages, self._clock.now, per_job=self._options.metrics_per_job)
 
     # For health checks.
 
@@ -153,6 +153,8 @@ class Operator:
         """
         grace = self._options.shutdown_grace_period if timeout is None else timeout
         self._stop.set()
+        if self._parts.crd_check is not None:
+            self._parts.crd_check.stop(0)
         if not self._caches_complete:
             self._parts.factory.stop(grace)
         if self._thread.ident is not None:
@@ -189,6 +191,8 @@ class Operator:
         needs = needed_resources(self._parts.gang)
         if not await_resources(self._client, self._parts.namespaces, self._stop, self._clock, needs):
             return
+        if self._parts.crd_check is not None:
+            self._parts.crd_check.start()
         if self._options.kueue:
             warn_of_missing(self._client, self._parts.namespaces, KUEUE_NEEDS)
         if self._fetch is not None and not has_restart_rules(self._fetch):
@@ -232,6 +236,8 @@ class Operator:
         self._parts.reconciler.start()
         if self._parts.ended_logs is not None:
             self._parts.ended_logs.start()
+        if self._parts.crd_check is not None:
+            self._parts.crd_check.wake()  # from now on, this replica reports events on jobs
         logger.info("working on TFJobs")
         stop.wait(self._clock, None)
         logger.info("finishing running syncs")

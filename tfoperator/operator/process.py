@@ -155,6 +155,7 @@ def _assemble(
                 log_source=log_client,
                 newest_line=newest_line_from(log_client or client),
                 fetch=partial(client.get_raw, accept="*/*"),
+                checks_crd=True,
             ),
             metrics=metrics,
             on_failure=on_failure,

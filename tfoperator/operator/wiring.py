@@ -15,6 +15,7 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import Clock
 from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.controller import (
+    CONTROLLER_NAME,
     Collaborators,
     ControllerInformers,
     ControllerOptions,
@@ -32,6 +33,7 @@ from tfoperator.kube.views.objects import ObjectMeta, Pod
 from tfoperator.logs.archive.opening import open_place
 from tfoperator.logs.archive.pod_logs import ArchiveBounds
 from tfoperator.logs.archive.writer import LogArchive
+from tfoperator.operator.crd_check import CrdCheck
 from tfoperator.operator.ended_logs import EndedLogs
 from tfoperator.operator.metrics.operator_metrics import OperatorMetrics
 from tfoperator.operator.options.planning import plan_options
@@ -53,9 +55,10 @@ show when the reason is gone."""
 _RETRY_RATE, _RETRY_BURST = 10.0, 100
 """The rate of retries per second for all jobs together, and the burst: both as in client-go's controllers."""
 
-WRITE_DELAYS = {"first_status_period": 1.0, "counts_period": 1.0}
+WRITE_DELAYS = {"first_status_period": 1.0, "counts_period": 1.0, "queue_text_period": 30.0}
 """Seconds for which the status Created may be delayed while a job's pods have not started, and seconds between two
-writes of a job's status that only raise the counts of active or ready replicas."""
+writes of a job's status that only raise the counts of active or ready replicas, or that only change numbers in the text
+about why the job waits in its queue."""
 
 
 class Reach(msgspec.Struct, frozen=True):
@@ -65,7 +68,7 @@ class Reach(msgspec.Struct, frozen=True):
     supplies the logs that are kept with the option `archive_dir`. For jobs with a progress deadline `newest_line` reads
     logs and `stacks` takes stacks; without it, and with the option `stall_stacks`, `log_source` takes them, into the
     archive. `fetch` GETs a path of the API server; the option `progress_bind_address` needs it, for the keys by which
-    tokens are verified.
+    tokens are verified. `checks_crd`: the API server may have an older CRD, so that `fetch` is used to compare it.
     """
 
     lease_client: ApiClient | None = None
@@ -73,10 +76,13 @@ class Reach(msgspec.Struct, frozen=True):
     newest_line: NewestLineOf | None = None
     stacks: StackKeeper | None = None
     fetch: Callable[[str], bytes] | None = None
+    checks_crd: bool = False
 
 
 class Parts:
-    """The parts of an operator. `archive`, `ended_logs`, `progress`, `log_looker`, `stack_taker`: None if disabled.
+    """The parts of an operator.
+
+    `archive`, `ended_logs`, `progress`, `log_looker`, `stack_taker`, `crd_check`: None if disabled.
 
     It has the same parameters as `Operator`. Raises OSError if the archive can't be written, ListenError if the address
     of the progress server is taken.
@@ -103,7 +109,7 @@ class Parts:
             base=_RETRY_BASE,
             cap=_RETRY_CAP,
             bucket=TokenBucket(_RETRY_RATE, _RETRY_BURST, clock=clock),
-            name="tfjobs",
+            name=CONTROLLER_NAME,
             clock=clock,
             metrics=metrics.queues,
         )
@@ -130,6 +136,7 @@ class Parts:
         self.controller = self._make_controller(expectations, witnesses, reports)
         self.reconciler = self._make_reconciler(expectations)
         self.progress = self._make_progress_server(reach.fetch, reports, is_leader)
+        self.crd_check = self._make_crd_check(reach.fetch, is_leader) if reach.checks_crd else None
 
     def plan_with(self, **changes: object) -> None:
         """Change these members of the plan's options from now on. Thread-safe."""
@@ -211,6 +218,19 @@ class Parts:
         )
         metrics = ProgressMetrics(self._metrics.registry, is_leader)
         return ProgressServer(config, reports, outside, metrics=metrics, queue_metrics=self._metrics.queues)
+
+    def _make_crd_check(self, fetch: Callable[[str], bytes] | None, is_leader: Callable[[], bool]) -> CrdCheck | None:
+        if fetch is None:
+            return None
+        return CrdCheck(
+            self._client,
+            fetch,
+            namespaces=self.namespaces,
+            report=self._tell,
+            is_leader=is_leader,
+            metrics=self._metrics,
+            clock=self._clock,
+        )
 
     def _make_archive(self, source: Client | None) -> LogArchive | None:
         options = self._options

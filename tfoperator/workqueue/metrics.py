@@ -25,11 +25,11 @@ class QueueMetrics:
     `adds` are accepted items: an add of an item that waits already does not count. `depth` counts waiting items,
     including items that were added again while being processed. `retries` are delayed adds, including rate-limited
     adds. If `unfinished` grows steadily, workers are stuck. The queue updates metrics only while it does not hold its
-    lock.
+    lock. The labels `name` and `controller` have the same value, as in controller-runtime.
     """
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        make, label, buckets = Makers(registry), ("name",), DURATION_BUCKETS
+        make, label, buckets = Makers(registry), ("name", "controller"), DURATION_BUCKETS
         self.depth = make.gauge("workqueue_depth", "Items that wait.", label)
         self.adds = make.counter("workqueue_adds", "Items added.", label)
         self.waits = make.histogram("workqueue_queue_duration_seconds", "From add to get.", label, buckets=buckets)

@@ -46,14 +46,14 @@ class Queue(Generic[T]):
         self._shutting_down = False
         shown = metrics if name else None
         counted = shown or NOT_SHOWN
-        self._adds = counted.adds.labels(name)
-        self._queue_duration = counted.waits.labels(name)
-        self._work_duration = counted.works.labels(name)
-        self._retries = counted.retries.labels(name)
+        self._adds = counted.adds.labels(name, name)
+        self._queue_duration = counted.waits.labels(name, name)
+        self._work_duration = counted.works.labels(name, name)
+        self._retries = counted.retries.labels(name, name)
         if shown is not None:
-            shown.depth.labels(name).set_function(self.depth)
-            shown.unfinished.labels(name).set_function(self.unfinished_work_seconds)
-            shown.longest.labels(name).set_function(self.longest_running_processor_seconds)
+            shown.depth.labels(name, name).set_function(self.depth)
+            shown.unfinished.labels(name, name).set_function(self.unfinished_work_seconds)
+            shown.longest.labels(name, name).set_function(self.longest_running_processor_seconds)
 
     def add(self, item: T) -> None:
         """Mark an item for processing. Never blocks.

@@ -289,7 +289,7 @@ def test_monitoring_scrapes_the_base_under_the_name_that_rules_ask_for(base: Obj
     job = service["metadata"]["labels"][monitor["spec"]["jobLabel"]]
     for group in watched["PrometheusRule", "tfoperator"]["spec"]["groups"]:
         for rule in group["rules"]:
-            assert f'job="{job}"' in rule["expr"]
+            assert f'job="{job}"' in rule["expr"] or "kube_deployment_" in rule["expr"]
             assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
 
 

@@ -12,12 +12,13 @@ from tests.support.controller_harness import namespaced
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, api_error
 from tests.support.operator_process import ask, free_port
+from tests.unit.operator.test_crd_check import APPLIED, applied, older
 from tfoperator.api.kueue.queues import QUEUE_LABEL
 from tfoperator.api.kueue.workloads import WORKLOADS
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.protocol.observer import RequestObserver
-from tfoperator.kube.protocol.resources import LEASES, PODS
-from tfoperator.operator import Operator, Options, process
+from tfoperator.kube.protocol.resources import EVENTS, LEASES, PODS
+from tfoperator.operator import Operator, Options, Reach, process
 from tfoperator.operator.refusals import Refusals
 from tfoperator.servers.http.limits import Address
 
@@ -214,3 +215,48 @@ def test_without_kueues_objects_jobs_without_a_queue_run_and_those_in_queues_wai
     api.behave()
     eventually(lambda: api.names(WORKLOADS), within=60, what="its Workload, once Kueue is installed")
     assert api.names(PODS) == ["job-worker-0"]
+
+
+# A CRD that is older than the operator.
+
+
+def reach_of(document: Callable[[], bytes]) -> Reach:
+    def fetch(path: str) -> bytes:
+        return document() if path.startswith("/openapi/") else b"{}"
+
+    return Reach(fetch=fetch, checks_crd=True)
+
+
+def test_a_leader_reports_an_older_crd_on_the_jobs_that_lose_fields_by_it(
+    api: FakeApi, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tfoperator.operator.crd_check._CONFIRM_SECONDS", 0.05)
+    job = namespaced(tfjob("job", Worker=1))
+    job["metadata"]["annotations"] = {APPLIED: applied(network="PerJob")}
+    api.put(TFJOBS, job)
+    operator = start(ELECT, reach=reach_of(older))
+
+    def reasons() -> list[str]:
+        return [event["reason"] for event in api.objects(EVENTS)]
+
+    eventually(lambda: "FieldsPruned" in reasons(), what="the event")
+    assert b"tfoperator_crd_missing_fields 1.0" in operator.metrics.render()
+
+
+def test_an_answer_about_the_crd_that_never_comes_delays_neither_work_nor_the_end(api: FakeApi, start: Start) -> None:
+    asked, release = threading.Event(), threading.Event()
+
+    def hang() -> bytes:
+        asked.set()
+        release.wait(60)
+        return older()
+
+    operator = start(reach=reach_of(hang))
+    submit(api, Worker=1)
+    eventually(lambda: api.names(PODS) == ["job-worker-0"], what="the pod")
+    assert asked.wait(60)
+    try:
+        assert operator.stop(10)
+        assert not release.is_set()
+    finally:
+        release.set()

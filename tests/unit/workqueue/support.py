@@ -16,7 +16,7 @@ class ShownMetrics(QueueMetrics):
         super().__init__(self.registry)
 
     def value(self, name: str) -> float | None:
-        return self.registry.get_sample_value(f"workqueue_{name}", {"name": "jobs"})
+        return self.registry.get_sample_value(f"workqueue_{name}", {"name": "jobs", "controller": "jobs"})
 
     def durations(self, name: str) -> tuple[float | None, float | None]:
         """How many there were, and their sum."""

@@ -2,5 +2,5 @@
 
 `structs` turns a type into a schema, `fields` adds what a type lacks (descriptions, bounds, defaults, rules),
 `cel_rules` has the rules about names and replica types, `v1alpha2` derives that version's schema from v1's, and `crd`
-combines them. The operator's process loads none of it.
+combines them. `served` compares them with what an API server serves: the operator's process loads the rest for it.
 """

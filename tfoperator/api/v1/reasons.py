@@ -274,6 +274,10 @@ class JobReason(Word):
         "StatusRefused",
         _event("Warning", "The job breaks the CRD so badly that no status can be written."),
     )
+    FIELDS_PRUNED = (
+        "FieldsPruned",
+        _event("Warning", "The CRD is older than the operator and lacks fields of the job, so they have no effect."),
+    )
     LOGS_NOT_ARCHIVED = "LogsNotArchived", _event("Warning", "A pod's log could not be kept in the archive.")
 
     # The TensorBoard.

@@ -169,7 +169,8 @@ class PlanOptions(PodOptions, frozen=True, kw_only=True):
     the moment its graceful deletion should have been over. `default_clean_pod_policy` holds for jobs that leave theirs
     unset; empty: pods that still run when such a job has ended are stopped (see `cleanup`). For `first_status_period` a
     job's first status waits, to be written together with a second status. A status with nothing new but counts is
-    written `counts_period` after the last write at the earliest (see `status`).
+    written `counts_period` after the last write at the earliest (see `status`). Why a job waits in its queue is
+    written again after `queue_text_period`, if only numbers in the text have changed.
     """
 
     restart_delay_base: float
@@ -178,6 +179,7 @@ class PlanOptions(PodOptions, frozen=True, kw_only=True):
     node_lost_margin: float = 30.0
     first_status_period: float = 0.0
     counts_period: float = 0.0
+    queue_text_period: float = 0.0
 
 
 def clean_pod_policy(job: TFJob, options: PlanOptions) -> str:

@@ -7,6 +7,7 @@ the reasons in its message), Running counts the replicas, and Ready is true if a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from tfoperator.api.kueue.queues import queue_name
@@ -14,8 +15,9 @@ from tfoperator.api.replicas.names import parse_replica_type
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import PASSING_CONDITIONS, ConditionType, Fate
 from tfoperator.api.v1.reasons import ForeignReason, JobReason
-from tfoperator.api.v1.status import WaitingReplicas
+from tfoperator.api.v1.status import JobCondition, WaitingReplicas
 from tfoperator.api.waiting import Reason, ReasonKind, about_job, text_of, waiting_for
+from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.actions import Looks
 from tfoperator.controller.plan.conditions import is_held
 from tfoperator.controller.plan.facts import Facts
@@ -51,6 +53,9 @@ from tfoperator.controller.pods.manifests import CHIEF_TYPES, restarts_in_place
 
 _MAX_EXIT_EVENTS = 5
 _MAX_LOSSES = 3
+_NUMBER = re.compile(r"\b\d+(\.\d+)?([KMGTPE]i|[kMGTPEmun])?\b")
+"""A number, or a quantity of Kubernetes."""
+
 _RUNNING_STATES = (ReplicaState.RUNNING,)
 _RESTART_STATES = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
 
@@ -106,15 +111,30 @@ def _queue(facts: Facts, gate: QueueGate) -> Iterator[Want]:
     """Report that the job waits in its queue, or has to go back to it."""
     queue = queue_name(facts.job.metadata.labels)
     message = f"TFJob {facts.job.metadata.name} waits in queue {queue}: {gate.message}"
+    admitted = facts.condition(ConditionType.ADMITTED)
+    if (left := _seconds_until_written(facts, admitted, gate.reason, message)) > 0 and admitted is not None:
+        message = admitted.message
+        yield LookAgain(left)
     if facts.is_true(ConditionType.SUSPENDED):
         yield from _resumption(facts)
     # That the job isn't admitted has the queue's own reason, below.
     others = [one for one in ConditionType if one is not ConditionType.ADMITTED]
     yield from _held(others, JobReason.QUEUED, message)
-    admitted = facts.condition(ConditionType.ADMITTED)
     if admitted is None or admitted.status != "False":
         yield event(JobReason.QUEUED, message)
     yield SetCondition(ConditionType.ADMITTED, "False", ForeignReason(gate.reason), message)
+
+
+def _seconds_until_written(facts: Facts, old: JobCondition | None, reason: str, message: str) -> float:
+    """Return the seconds for which a text that differs from the condition's in numbers only is not written.
+
+    Kueue writes how much quota is missing. With each job that ends, these numbers change for every job that waits.
+    """
+    if old is None or (old.status, old.reason) != ("False", reason) or old.message == message:
+        return 0.0
+    if _NUMBER.sub("", old.message) != _NUMBER.sub("", message):
+        return 0.0
+    return facts.options.queue_text_period - seconds_between(old.last_update_time or facts.now, facts.now)
 
 
 def report_admission(facts: Facts) -> Iterator[Want]:

@@ -7,7 +7,6 @@ nothing changes. For a request on an existing connection, the files are checked 
 
 from __future__ import annotations
 
-import os
 import ssl
 import tempfile
 import threading
@@ -18,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from tfoperator.base.clock import Clock, SystemClock
+from tfoperator.base.files import file_mark
 from tfoperator.kube.protocol.errors import ConfigError
 
 
@@ -44,18 +44,14 @@ class TlsOptions(msgspec.Struct, frozen=True, kw_only=True):
         return f"TlsOptions(verify={self.verify}, server_name={self.server_name!r})"
 
 
-_Stamp = tuple[float, int, int]
-
-
-def _stamp(source: str | bytes) -> _Stamp | bytes:
-    """Return time, size and inode, which differ between versions of a file (mounted secrets are swapped by symlink)."""
+def _version_of(source: str | bytes) -> object:
+    """Return a value that differs between versions of a file. Raises ConfigError if the file can't be examined."""
     if isinstance(source, bytes) or not source:
         return b""
-    try:
-        found = os.stat(source)
-    except OSError as error:
-        raise ConfigError(f"cannot read {source}: {error.strerror}") from error
-    return (found.st_mtime, found.st_size, found.st_ino)
+    mark = file_mark(source)
+    if mark is None:
+        raise ConfigError(f"cannot read {source}: it is missing, or its folder can't be entered")
+    return mark
 
 
 _RECHECK_SECONDS = 1.0
@@ -95,9 +91,9 @@ class TlsContexts:
         options = self._options
         certificate = certificate or options.client_certificate
         ca = options.ca if options.latest_ca is None else options.latest_ca()
-        version: list[object] = [ca, _stamp(ca)]
+        version: list[object] = [ca, _version_of(ca)]
         if certificate is not None:
-            version += [certificate, _stamp(certificate.certificate), _stamp(certificate.key)]
+            version += [certificate, _version_of(certificate.certificate), _version_of(certificate.key)]
         with self._lock:
             if self._cached is not None and self._cached[0] == version:
                 return self._cached[1]

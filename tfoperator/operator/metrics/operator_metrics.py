@@ -72,6 +72,7 @@ class OperatorMetrics:
             "tfoperator_build_info", "Always 1; the version is the label.", ("version",), registry=self.registry
         )
         build.labels(tfoperator.__version__).set(1)
+        self._missing_fields: Gauge | None = None
         self._leader = Gauge("tfoperator_leader", "1 while this process leads, else 0.", registry=self.registry)
         self._election = Gauge(
             "leader_election_master_status",
@@ -79,6 +80,16 @@ class OperatorMetrics:
             ("name",),
             registry=self.registry,
         )
+
+    def crd_lacks(self, fields: int) -> None:
+        """Note how many fields of this release the API server does not serve; not shown before the first note."""
+        if self._missing_fields is None:
+            self._missing_fields = Gauge(
+                "tfoperator_crd_missing_fields",
+                "Fields of this release that the CRD in the API server does not have.",
+                registry=self.registry,
+            )
+        self._missing_fields.set(fields)
 
     def watch_leadership(self, read: Callable[[], bool], lease: str = "") -> None:
         """Call `read` at each scrape to learn whether this process leads; with a lease, also for client-go's metric."""
@@ -90,9 +101,9 @@ class OperatorMetrics:
         """Call `read` at each scrape for the number of stalled jobs by namespace; zeros may be omitted."""
         self.registry.register(_StalledJobs(read))
 
-    def watch_usage(self, read: Read, now: Callable[[], datetime]) -> None:
-        """Call `read` at each scrape for the usage of jobs."""
-        self.registry.register(UsageMetrics(read, now))
+    def watch_usage(self, read: Read, now: Callable[[], datetime], *, per_job: bool = False) -> None:
+        """Call `read` at each scrape for the usage of jobs; `per_job` shows the goodput of each job, too."""
+        self.registry.register(UsageMetrics(read, now, per_job=per_job))
 
     def render(self) -> bytes:
         """Return the text that Prometheus scrapes."""

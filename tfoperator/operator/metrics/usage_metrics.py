@@ -1,4 +1,4 @@
-"""Prometheus metrics of how jobs spend their time: counters by namespace, and the goodput of each job that goes on.
+"""Prometheus metrics of how jobs spend their time: by namespace, and, if wanted, the goodput of each job that goes on.
 
 The counters cover only the time while this process leads, and not the time that jobs had spent before. So the counters
 of several processes, and of a process that was started again, add up.
@@ -7,6 +7,7 @@ of several processes, and of a process that was started again, add up.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
@@ -14,8 +15,9 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from tfoperator.api.v1.status import JobUsage
+from tfoperator.api.v1.status import JobUsage, UsagePhase
 from tfoperator.api.v1.types import TFJob
+from tfoperator.kube.views.objects import ObjectMeta
 
 MAX_JOBS = 1000
 """The number of jobs with a series of their own."""
@@ -33,8 +35,10 @@ _FAMILIES = {
 class UsageMetrics(Collector):
     """Adds at each scrape the amounts since the scrape before."""
 
-    def __init__(self, read: Read, now: Callable[[], datetime]) -> None:
+    def __init__(self, read: Read, now: Callable[[], datetime], *, per_job: bool = False) -> None:
+        """Initialize; with `per_job`, the goodput of each of the first MAX_JOBS jobs is shown, too."""
         self._read = read
+        self._per_job = per_job
         self._now = now
         self._lock = threading.Lock()  # guards the two below
         self._counted: dict[str, dict[tuple[str, str], float]] | None = None  # by UID of the job; None: does not lead
@@ -45,18 +49,15 @@ class UsageMetrics(Collector):
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the counters, and the goodput of the first 1,000 jobs that go on."""
+        """Yield the counters, and the goodput of the jobs that go on."""
         now, jobs = self._now(), self._read()
-        gauge = GaugeMetricFamily(
-            "tfoperator_job_goodput_ratio", "The share that trained.", labels=["job_namespace", "job_name"]
-        )
         with self._lock:
             self._count(now, jobs)
             totals = dict(self._totals)
-        going = [(job.metadata, usage) for job, usage in jobs or () if usage.phase][:MAX_JOBS]
-        for meta, usage in going:
-            gauge.add_metric([meta.namespace, meta.name], (usage.goodput_at(now) or 0) / 100)
-        yield gauge
+        going = [(job.metadata, usage) for job, usage in jobs or () if usage.phase]
+        yield _by_namespace(going, now)
+        if self._per_job:
+            yield _by_job(going[:MAX_JOBS], now)
         for name, (text, label) in _FAMILIES.items():
             family = CounterMetricFamily(name, text, labels=["job_namespace", label])
             for (of, namespace, what), total in totals.items():
@@ -77,6 +78,33 @@ class UsageMetrics(Collector):
                     key, more = (family, namespace, what), amount - before.get((family, what), 0.0)
                     self._totals[key] = self._totals.get(key, 0.0) + max(more, 0.0)
         self._counted = {uid: amounts for uid, (_, amounts) in counted.items()}
+
+
+def _by_namespace(going: Iterable[tuple[ObjectMeta, JobUsage]], now: datetime) -> GaugeMetricFamily:
+    """Return the share of the time of each namespace's jobs that trained."""
+    gauge = GaugeMetricFamily(
+        "tfoperator_namespace_goodput_ratio",
+        "The share of the time of the jobs that have not ended in which they trained.",
+        labels=["job_namespace"],
+    )
+    trained: Counter[str] = Counter()
+    passed: Counter[str] = Counter()
+    for meta, usage in going:
+        seconds = usage.until(now)
+        trained[meta.namespace] += seconds.get(UsagePhase.TRAINING, 0)
+        passed[meta.namespace] += sum(seconds.values())
+    for namespace, total in passed.items():
+        gauge.add_metric([namespace], trained[namespace] / total if total else 0.0)
+    return gauge
+
+
+def _by_job(going: Iterable[tuple[ObjectMeta, JobUsage]], now: datetime) -> GaugeMetricFamily:
+    gauge = GaugeMetricFamily(
+        "tfoperator_job_goodput_ratio", "The share that trained.", labels=["job_namespace", "job_name"]
+    )
+    for meta, usage in going:
+        gauge.add_metric([meta.namespace, meta.name], (usage.goodput_at(now) or 0) / 100)
+    return gauge
 
 
 def _amounts(usage: JobUsage, now: datetime) -> dict[tuple[str, str], float]:

@@ -82,6 +82,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     metrics_cert_dir: Annotated[
         str, Option("its tls.crt and tls.key (default: one of its own making)", texts("DIR"))
     ] = ""
+    metrics_per_job: Annotated[
+        bool, Option("show the goodput of each job, a series per job", BOOLEANS, chart_value="metrics.perJob")
+    ] = False
     health_probe_bind_address: Annotated[Address | None, Option("/healthz and /readyz; as above", ADDRESSES)] = Address(
         "127.0.0.1", 8081
     )

@@ -224,7 +224,13 @@ NUMBERS = ValueKind("N", number, "a number", "{:g}".format, chart_schema={"type"
 POSITIVE_NUMBERS = ValueKind("N", positive_number, "a number above 0", "{:g}".format, chart_schema={"type": "number"})
 DURATIONS = ValueKind("TIME", duration, "a duration above 0, such as `1m30s`", format_duration)
 DELAYS = ValueKind("TIME", seconds, "a duration, such as `1m30s`; `0s` is none", format_duration)
-SIZES = ValueKind("SIZE", size, "a size above 0, such as `10Gi`", shown_size)
+SIZES = ValueKind(
+    "SIZE",
+    size,
+    "a size above 0, such as `10Gi`",
+    shown_size,
+    chart_schema={"type": "string", "pattern": "^[1-9][0-9]*([KMGT]i?)?$"},
+)
 ADDRESSES = ValueKind("ADDR", address, "`host:port`, `:port`, or `0` for none")
 HTTPS_URLS = ValueKind("URL", https_url, "an address that begins with `https://`")
 NAMESPACES = ValueKind(
@@ -232,5 +238,9 @@ NAMESPACES = ValueKind(
     namespaces,
     "names of namespaces",
     ",".join,
-    chart_schema={"type": "array", "items": {"type": "string"}},
+    chart_schema={
+        "type": "array",
+        "uniqueItems": True,
+        "items": {"type": "string", "maxLength": 63, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
+    },
 )

@@ -80,10 +80,10 @@ class CertificateKeeper(KeyringKeeper):
         self._reflecting.start()
         super().start()
 
-    def stop(self) -> None:
+    def stop(self, timeout: float | None = None) -> None:
         """End both threads. Idempotent; a pending request ends with the client."""
         self._reflector.stop()
-        super().stop()
+        super().stop(timeout)
         if self._reflecting.ident is not None:
             self._reflecting.join(5.0)
 

@@ -17,7 +17,7 @@ app.kubernetes.io/name: {{ include "tfoperator.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{/* What pods have, too. */}}
+{{/* What pods have, too; commonLabels are not part of it. */}}
 {{- define "tfoperator.podLabels" -}}
 {{ include "tfoperator.selectorLabels" . }}
 app.kubernetes.io/part-of: tfoperator
@@ -29,6 +29,54 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{ include "tfoperator.podLabels" . }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* The labels with more labels, which win over commonLabels: (list . LABELS). */}}
+{{- define "tfoperator.labelsWith" -}}
+{{ mergeOverwrite (include "tfoperator.labels" (index . 0) | fromYaml) (index . 1) | toYaml }}
+{{- end }}
+
+{{/* The annotations of a Service. */}}
+{{- define "tfoperator.serviceAnnotations" -}}
+{{- with .Values.serviceAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* Members of the chart's own, with a value's members added: (list OWN-YAML VALUE). */}}
+{{- define "tfoperator.merged" -}}
+{{ mergeOverwrite (index . 0 | fromYaml) (deepCopy (index . 1)) | toYaml }}
+{{- end }}
+
+{{/* Values that would have no effect are refused. */}}
+{{- define "tfoperator.check" -}}
+{{- $v := .Values }}
+{{- $archive := $v.logArchive }}
+{{- range list
+  (list "webhook.certManager" (and $v.webhook.certManager (not $v.webhook.enabled)) "webhook.enabled")
+  (list "webhook.issuerRef" (and $v.webhook.issuerRef (not $v.webhook.certManager)) "webhook.certManager")
+  (list "metrics.certManager" (and $v.metrics.certManager (not $v.metrics.secure)) "metrics.secure")
+  (list "metrics.issuerRef" (and $v.metrics.issuerRef (not $v.metrics.certManager)) "metrics.certManager")
+  (list "progress.forAllJobs" (and $v.progress.forAllJobs (not $v.progress.enabled)) "progress.enabled")
+  (list "stallStacks.enabled" (and $v.stallStacks.enabled (not $archive.enabled)) "logArchive.enabled")
+  (list "logArchive.existingClaim" (and $archive.existingClaim (not $archive.enabled)) "logArchive.enabled")
+  (list "logArchive.objectsSecret" (and $archive.objectsSecret (not $archive.enabled)) "logArchive.enabled")
+  (list "logArchive.storageClassName" (and $archive.storageClassName (not $archive.enabled)) "logArchive.enabled")
+  (list "networkPolicy.egress" (and $v.networkPolicy.egress (not $v.networkPolicy.enabled)) "networkPolicy.enabled")
+  (list "networkPolicy.apiServer.to" (and $v.networkPolicy.apiServer.to (not $v.networkPolicy.egress)) "networkPolicy.egress")
+  (list "networkPolicy.webhookFrom" (and $v.networkPolicy.webhookFrom (not $v.webhook.enabled)) "webhook.enabled")
+}}
+{{- if index . 1 }}
+{{- fail (printf "%s has no effect without %s: set that, too" (index . 0) (index . 2)) }}
+{{- end }}
+{{- end }}
+{{- if and $archive.existingClaim $archive.objectsSecret }}
+{{- fail "logArchive.existingClaim has no effect with logArchive.objectsSecret, which replaces the volume: set one of them" }}
+{{- end }}
 {{- end }}
 
 {{- define "tfoperator.image" -}}
@@ -123,6 +171,12 @@ subjects:
 - --metrics-cert-dir=/etc/tfoperator/metrics
 {{- end }}
 {{- end }}
+{{- if .Values.metrics.perJob }}
+- --metrics-per-job
+{{- end }}
+{{- if ne (int .Values.terminationGracePeriodSeconds) 30 }}
+- --shutdown-grace-period={{ sub (int .Values.terminationGracePeriodSeconds) 5 }}s
+{{- end }}
 {{- range .Values.namespaces }}
 - --namespace={{ . }}
 {{- end }}
@@ -169,9 +223,6 @@ subjects:
 - --archive-max-bytes={{ .Values.logArchive.maxBytes }}
 {{- end }}
 {{- if .Values.stallStacks.enabled }}
-{{- if not .Values.logArchive.enabled }}
-{{- fail "stallStacks.enabled: stacks are kept in the log archive, so set logArchive.enabled, too" }}
-{{- end }}
 - --stall-stacks
 {{- end }}
 {{- if .Values.config }}
@@ -238,4 +289,48 @@ subjects:
 {{- with .Values.extraVolumes }}
 {{ toYaml . }}
 {{- end }}
+{{- end }}
+
+{{/* The security context of pods: of the operator and of `helm test`. */}}
+{{- define "tfoperator.commonSecurityContext" -}}
+runAsNonRoot: true
+{{- with .Values.runAsUser }}
+runAsUser: {{ . | int64 }}
+runAsGroup: {{ . | int64 }}
+{{- end }}
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "tfoperator.podSecurityContext" -}}
+{{ include "tfoperator.commonSecurityContext" . }}
+{{- with .Values.runAsUser }}
+{{- if or (include "tfoperator.archiveVolume" $) (and $.Values.webhook.enabled $.Values.webhook.certManager) (and $.Values.metrics.secure $.Values.metrics.certManager) }}
+fsGroup: {{ . | int64 }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "tfoperator.securityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- define "tfoperator.livenessProbe" -}}
+httpGet:
+  path: /healthz
+  port: health
+initialDelaySeconds: 10
+periodSeconds: 10
+timeoutSeconds: 5
+{{- end }}
+
+{{- define "tfoperator.readinessProbe" -}}
+httpGet:
+  path: /readyz
+  port: health
+periodSeconds: 5
+timeoutSeconds: 5
 {{- end }}

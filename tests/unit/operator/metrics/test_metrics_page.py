@@ -16,6 +16,7 @@ def exported() -> dict[str, tuple[str, ...]]:
     """Return the labels of each metric, with the webhook's metrics."""
     metrics = OperatorMetrics()
     WebhookMetrics(metrics.registry)
+    metrics.crd_lacks(0)
     found = {}
     for family in metrics.registry.collect():
         name = f"{family.name}_total" if family.type == "counter" else family.name

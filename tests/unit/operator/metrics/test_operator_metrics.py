@@ -48,7 +48,7 @@ def test_a_queue_reports_under_the_names_of_go_controllers() -> None:
     queue.done(queue.get())
     found = samples(metrics)
     names = ("depth", "adds_total", "work_duration_seconds_count", "unfinished_work_seconds")
-    assert [found[f'workqueue_{name}{{name="tfjobs"}}'] for name in names] == [1, 2, 1, 0]
+    assert [found[f'workqueue_{name}{{controller="tfjobs",name="tfjobs"}}'] for name in names] == [1, 2, 1, 0]
     queue.shut_down(0)
 
 

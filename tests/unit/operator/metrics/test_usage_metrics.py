@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from tfoperator.api.v1.status import JobUsage, ResourceUsage
@@ -18,7 +19,7 @@ class World:
         self.now = NOON
         self.jobs: dict[str, JobUsage] | None = {}
         self.registry = CollectorRegistry()
-        self.registry.register(UsageMetrics(self.read, lambda: self.now))
+        self.registry.register(UsageMetrics(self.read, lambda: self.now, per_job=True))
 
     def read(self) -> list[tuple[TFJob, JobUsage]] | None:
         if self.jobs is None:
@@ -28,7 +29,7 @@ class World:
     def scrape(self, after: int) -> dict[tuple[str, str], float]:
         self.now = NOON + timedelta(seconds=after)
         samples = [sample for family in self.registry.collect() for sample in family.samples]
-        keys = ("phase", "resource", "job_name")
+        keys = ("phase", "resource", "job_name", "job_namespace")
         return {(one.name, next(one.labels[key] for key in keys if key in one.labels)): one.value for one in samples}
 
 
@@ -40,9 +41,13 @@ def training(**seconds: int) -> JobUsage:
 def test_only_what_comes_while_this_process_leads_is_counted() -> None:
     world = World()
     world.jobs = {"old": training(lost=500)}
-    assert world.scrape(0) == {("tfoperator_job_goodput_ratio", "old"): 0.0}
+    assert world.scrape(0) == {
+        ("tfoperator_namespace_goodput_ratio", "team"): 0.0,
+        ("tfoperator_job_goodput_ratio", "old"): 0.0,
+    }
     world.jobs["new"] = training(queued=7)
     assert world.scrape(10) == {
+        ("tfoperator_namespace_goodput_ratio", "team"): pytest.approx((10 + 10) / (510 + 17)),
         ("tfoperator_job_goodput_ratio", "old"): 0.01,
         ("tfoperator_job_goodput_ratio", "new"): 0.58,
         ("tfoperator_usage_seconds_total", "training"): 20.0,
@@ -71,3 +76,12 @@ def test_what_is_taken_back_or_gone_lets_no_counter_fall() -> None:
     world.jobs = {}
     assert ("tfoperator_job_goodput_ratio", "a") not in world.scrape(100)
     assert world.scrape(100)["tfoperator_usage_seconds_total", "training"] == 130.0
+
+
+def test_a_thousand_names_of_jobs_make_one_series_of_goodput_by_default() -> None:
+    jobs = [(TFJob(ObjectMeta(f"job-{n}", "", "team", f"uid-{n}")), training()) for n in range(1000)]
+    jobs.append((TFJob(ObjectMeta("ended", "", "idle", "uid")), JobUsage("", NOON, {"training": 9})))
+    registry = CollectorRegistry()
+    registry.register(UsageMetrics(lambda: jobs, lambda: NOON + timedelta(seconds=10)))
+    ratios = [s for family in registry.collect() for s in family.samples if s.name.endswith("goodput_ratio")]
+    assert [(one.labels, one.value) for one in ratios] == [({"job_namespace": "team"}, 1.0)]

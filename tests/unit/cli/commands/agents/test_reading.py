@@ -150,7 +150,7 @@ def test_jobs_and_runs_are_listed_together_and_a_run_is_explained_without_a_clus
     assert isinstance(listed, answers.JobList)
     assert [line.job for line in listed.jobs] == [run.job]
     assert listed.cluster.startswith("The cluster was not read: ")
-    with pytest.raises(CliError, match="can't be asked for stacks"):
+    with pytest.raises(CliError, match="can't read its stacks"):
         ask(alone, "stacks", job="latest")
     with pytest.raises(CliError, match="this run has no job other"):
         ask(alone, "explain", job="latest/other")
