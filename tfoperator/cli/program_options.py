@@ -76,6 +76,9 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     workers: Annotated[int | None, _option("--workers", "Workers; 1 unless there is a chief.", min=0, max=_MOST)] = None
     ps: Annotated[int, _option("--ps", "Parameter servers.", min=0, max=_MOST)] = 0
+    data_workers: Annotated[
+        int, _option("--data-workers", "Data workers of a tf.data service, at $TF_DATA_SERVICE.", min=0, max=1000)
+    ] = 0
     chief: Annotated[bool, _option("--chief", "A chief besides.")] = False
     evaluator: Annotated[bool, _option("--evaluator", "An evaluator besides.")] = False
     gpus: Annotated[int, _option("--gpus", "GPUs of each chief and worker.", min=0, max=1024)] = 0
@@ -145,6 +148,7 @@ def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOpti
         image=_image(file, options, pods),
         workers=options.workers,
         ps=options.ps,
+        data_workers=options.data_workers,
         chief=options.chief,
         evaluator=options.evaluator,
         gpus=options.gpus,

@@ -19,7 +19,14 @@ from tfoperator.api.replicas.names import (
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.job_conditions import has_condition
 from tfoperator.api.v1.state import restarts_text
-from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus, TrainingProgress, all_conditions, parse_indexes
+from tfoperator.api.v1.status import (
+    DataServiceStatus,
+    ReplicaStatus,
+    TFJobStatus,
+    TrainingProgress,
+    all_conditions,
+    parse_indexes,
+)
 from tfoperator.api.v1.types import ReplicaSpec, TFJob
 from tfoperator.api.v1.usage_text import resources_text, usage_text
 from tfoperator.api.validation.warnings import validate_grace
@@ -116,6 +123,8 @@ def _facts(job: TFJob, pods: Sequence[Pod], now: datetime, queue: JobQueue | Non
         yield "Left behind", f"{', '.join(lost)}: MultiKueue doesn't copy this to the other cluster"
     if status.tensor_board is not None:
         yield "TensorBoard", status.tensor_board.url + ("" if status.tensor_board.ready else " (not ready)")
+    if status.data_service is not None:
+        yield "Data service", _data_service(status.data_service)
     if status.progress is not None:
         yield from _progress(status.progress, now)
         for problem in validate_grace(job):
@@ -123,6 +132,16 @@ def _facts(job: TFJob, pods: Sequence[Pod], now: datetime, queue: JobQueue | Non
     yield from _restarted_and_used(status, now)
     if job.decode_error:
         yield "Broken", job.decode_error.replace("\n", "; ")
+
+
+def _data_service(status: DataServiceStatus) -> str:
+    """Return the state of the data service on one line."""
+    text = status.address
+    if status.ready:
+        text += f", {status.ready} ready"
+    if status.restarts:
+        text += f", {status.restarts} restart{'' if status.restarts == 1 else 's'}"
+    return text + (f" - {status.message}" if status.message else "")
 
 
 def _progress(progress: TrainingProgress, now: datetime) -> Iterator[tuple[str, str]]:

@@ -221,8 +221,8 @@ def _edited_templates(before: TFJobSpec, now: TFJobSpec) -> tuple[str, ...]:
 
 def _made_from(spec: TFJobSpec) -> tuple[object, ...]:
     """Return what the pods of all types are made from, beside their templates and how many there are."""
-    told = spec.cluster_arguments, spec.enable_dynamic_worker, spec.evaluator_in_cluster
-    return spec.checkpoint, spec.progress, spec.policy.restart_mode, *map(bool, told)
+    given = spec.cluster_arguments, spec.enable_dynamic_worker, spec.evaluator_in_cluster
+    return spec.checkpoint, spec.progress, spec.policy.restart_mode, spec.data_service is None, *map(bool, given)
 
 
 def _is_edited(before: ReplicaSpec | None, now: ReplicaSpec | None) -> bool:
