@@ -358,7 +358,8 @@ class DataService(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
             "programs, unless it has a command. Unset: a pod like the pods of the workers (or of the chief), without "
             "sidecars and devices.",
             kubernetes="PodTemplateSpec",
-            brief=True,
+            # A second copy of all fields of pods would not fit into the annotation of `kubectl apply`.
+            open=True,
         ),
     ] = msgspec.Raw()
     port: Annotated[

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tfoperator.api.fields.limits import MAX_NAME_LENGTH
+from tfoperator.api.fields.limits import MAX_NAME_LENGTH, WORK_DIR
 from tfoperator.api.fields.problems import Problem, member, shown
 from tfoperator.api.replicas.data_service import DEFAULT_DATA_SERVICE_PORT, LONGEST_MEMBER
 from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME, parse_replica_type
@@ -68,7 +68,7 @@ def _validate_port(data_service: DataService) -> Iterator[Problem]:
 def _validate_work_dir(spec: TFJobSpec, data_service: DataService) -> Iterator[Problem]:
     """Yield a warning about a journal that is lost with its pod."""
     work_dir = data_service.work_dir
-    if not work_dir or not work_dir.startswith("/"):
+    if not work_dir or not work_dir.startswith("/") or not WORK_DIR.fits(work_dir):
         return
     places = [spec.checkpoint.mount_path] if spec.checkpoint is not None else []
     for raw in (data_service.template, *(one.template for one in spec.tf_replica_specs.values() if one is not None)):

@@ -242,7 +242,7 @@ def test_a_pod_that_failed_as_a_whole_is_replaced_after_its_delay() -> None:
     assert status_of(early).restart_counts == {"dataworker-0": 1}
     late = planned(with_status(job, early.status), lost, *others, now=NOW + timedelta(seconds=10), options=options)
     assert (created(late), deleted(late)) == (["mnist-dataworker-0"], ["mnist-dataworker-0"])
-    assert late.write_status_first
+    assert early.write_status
     assert status_of(late).restart_counts == {"dataworker-0": 1}
 
 
