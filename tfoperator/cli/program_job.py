@@ -103,7 +103,7 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
         return {"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind, "metadata": metadata, "spec": spec}
 
     def _data_service(self) -> dict[str, Any]:
-        journal = {"workDir": f"{_CHECKPOINT_PATH}/data-service"} if self.checkpoints else {}
+        journal = {"workDir": f"{_CHECKPOINT_PATH}/.data-service"} if self.checkpoints else {}
         return {"workers": self.data_workers, **journal}
 
     def _replicas(self, kind: ReplicaType, count: int) -> dict[str, Any]:

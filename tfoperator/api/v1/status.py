@@ -135,6 +135,13 @@ class DataServiceStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaul
     started_indexes: Annotated[str, Field("Indexes of the data workers that have run: 0-3.")] = ""
     message: Annotated[str, Field("Reason why a part of the data service does not run; empty if all runs.")] = ""
 
+    @property
+    def in_short(self) -> str:
+        """The state on one line, for a person."""
+        restarts = f", {self.restarts} restart{'' if self.restarts == 1 else 's'}" if self.restarts else ""
+        ready = f", {self.ready} ready" if self.ready else ""
+        return self.address + ready + restarts + (f" - {self.message}" if self.message else "")
+
 
 class Metric(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A number (or a word) that the program has reported."""

@@ -39,7 +39,8 @@ def validate_data_service(spec: TFJobSpec) -> Iterator[Problem]:
 
 def _validate_template(spec: TFJobSpec, data_service: DataService) -> Iterator[Problem]:
     if not is_absent(data_service.template):
-        yield from validate_template(_TEMPLATE, data_service.template, restarts="the pods always restart their program")
+        own_policy = "has no effect: the pods of a data service always restart their program"
+        yield from validate_template(_TEMPLATE, data_service.template, own_policy=own_policy)
     elif not any(
         replica is not None and parse_replica_type(key) is not ReplicaType.PS and not is_absent(replica.template)
         for key, replica in spec.tf_replica_specs.items()

@@ -22,11 +22,11 @@ _CONTAINER_NAME = re.compile("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 
 
 def validate_template(
-    path: str, raw: msgspec.Raw, *, restarts: str = "the replica's own restartPolicy holds"
+    path: str, raw: msgspec.Raw, *, own_policy: str = "has no effect: the replica's own restartPolicy holds"
 ) -> Iterator[Problem]:
     """Yield the errors and warnings of a template at `path`, also an error if there is no template.
 
-    `restarts` is the reason why a restart policy in the template has no effect.
+    `own_policy` is the warning about a restart policy in the template.
     """
     if is_absent(raw):
         yield Problem(path, "is required")
@@ -39,7 +39,7 @@ def validate_template(
         return
     spec = member(path, "spec")
     if template.spec.restart_policy:
-        yield warning(member(spec, "restartPolicy"), f"has no effect: {restarts}")
+        yield warning(member(spec, "restartPolicy"), own_policy)
     yield from _validate_containers(spec, template)
 
 

@@ -20,7 +20,6 @@ from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.job_conditions import has_condition
 from tfoperator.api.v1.state import restarts_text
 from tfoperator.api.v1.status import (
-    DataServiceStatus,
     ReplicaStatus,
     TFJobStatus,
     TrainingProgress,
@@ -121,10 +120,7 @@ def _facts(job: TFJob, pods: Sequence[Pod], now: datetime, queue: JobQueue | Non
         yield "Policy", policy
     if is_multikueue(job) and (lost := not_carried(job)):
         yield "Left behind", f"{', '.join(lost)}: MultiKueue doesn't copy this to the other cluster"
-    if status.tensor_board is not None:
-        yield "TensorBoard", status.tensor_board.url + ("" if status.tensor_board.ready else " (not ready)")
-    if status.data_service is not None:
-        yield "Data service", _data_service(status.data_service)
+    yield from _beside(status)
     if status.progress is not None:
         yield from _progress(status.progress, now)
         for problem in validate_grace(job):
@@ -134,14 +130,12 @@ def _facts(job: TFJob, pods: Sequence[Pod], now: datetime, queue: JobQueue | Non
         yield "Broken", job.decode_error.replace("\n", "; ")
 
 
-def _data_service(status: DataServiceStatus) -> str:
-    """Return the state of the data service on one line."""
-    text = status.address
-    if status.ready:
-        text += f", {status.ready} ready"
-    if status.restarts:
-        text += f", {status.restarts} restart{'' if status.restarts == 1 else 's'}"
-    return text + (f" - {status.message}" if status.message else "")
+def _beside(status: TFJobStatus) -> Iterator[tuple[str, str]]:
+    """Yield what runs beside the replicas."""
+    if status.tensor_board is not None:
+        yield "TensorBoard", status.tensor_board.url + ("" if status.tensor_board.ready else " (not ready)")
+    if status.data_service is not None:
+        yield "Data service", status.data_service.in_short
 
 
 def _progress(progress: TrainingProgress, now: datetime) -> Iterator[tuple[str, str]]:

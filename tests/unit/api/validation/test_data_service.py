@@ -68,7 +68,7 @@ def test_a_port_of_the_nodes_is_a_warning() -> None:
 def test_a_template_is_checked_like_a_replicas() -> None:
     found = problems({"workers": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "x"}]}}})
     path = "spec.dataService.template.spec"
-    assert found[f"{path}.restartPolicy"] == "warning: has no effect: the pods always restart their program"
+    assert found[f"{path}.restartPolicy"] == "warning: has no effect: the pods of a data service always restart their program"
     assert found[f"{path}.containers[0].image"] == "is required"
     assert "tensorflow" in found[f"{path}.containers"]
 

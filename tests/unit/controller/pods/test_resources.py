@@ -4,8 +4,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from tfoperator.api.v1.choices import ReplicaType
-from tfoperator.api.v1.types import ReplicaSpec
 from tfoperator.controller.pods.resources import pod_requests
 from tfoperator.controller.pods.template import PodTemplateError, Template
 
