@@ -28,6 +28,7 @@ def slowly(element: tf.Tensor, milliseconds: int) -> tf.Tensor:
 
 
 def main() -> None:
+    """Train, and count the elements."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--elements", type=int, default=400)
     parser.add_argument("--wait", type=int, default=20, help="milliseconds that an element takes to prepare")

@@ -245,7 +245,7 @@ def parse_replica_name(name: str) -> tuple[ReplicaType | None, int | None]:
 def replica_name(pod: HasMetadata) -> str:
     """Return `worker-0` for the pod of a replica, and the pod's name for a pod that is no part of a job.
 
-    The pod of a TensorBoard is `tensorboard`, and those of a data service are `dispatcher-0` and `dataworker-1`.
+    The pod of a TensorBoard is `tensorboard`. The pods of a data service are `dispatcher-0` and `dataworker-1`.
     """
     labels = pod.metadata.labels
     if LABEL_TENSORBOARD in labels:

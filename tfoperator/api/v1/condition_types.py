@@ -91,7 +91,7 @@ class ConditionType(Word):
     DATA_SERVICE_READY = (
         "DataServiceReady",
         ConditionTraits(
-            meaning="while the dispatcher and every data worker of the job's data service are ready. The message says "
+            meaning="while the dispatcher and every data worker of the job's data service are ready. The message shows "
             "what the others wait for",
             is_news=False,
         ),

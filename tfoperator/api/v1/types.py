@@ -368,7 +368,6 @@ class DataService(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
             "Port of the dispatcher and of each data worker; 5050 if unset. It can't be changed.",
             ge=1,
             le=MAX_PORT,
-            unchangeable=True,
         ),
     ] = None
     work_dir: Annotated[

@@ -45,7 +45,7 @@ def _validate_template(spec: TFJobSpec, data_service: DataService) -> Iterator[P
         replica is not None and parse_replica_type(key) is not ReplicaType.PS and not is_absent(replica.template)
         for key, replica in spec.tf_replica_specs.items()
     ):
-        yield Problem(_TEMPLATE, "is required: no replica that trains has a template to make the pods from")
+        yield Problem(_TEMPLATE, "is required: the pods can't be made from the template of a replica that trains")
 
 
 def _validate_port(data_service: DataService) -> Iterator[Problem]:

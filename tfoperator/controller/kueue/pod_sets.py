@@ -242,9 +242,9 @@ def admitted_job(job: TFJob, found: Mapping[str, Placement], default_ps_image: s
     data_service, place = job.spec.data_service, found.get(DATA_SERVICE_POD_SET)
     if data_service is not None and place is not None:
         # Made before the replicas' templates have what was admitted for their own pods.
-        template = _placed(template_dict(data_service_template(job)), place)
+        placed = _placed(template_dict(data_service_template(job)), place)
         workers = max(min(place.count - 1, data_service.workers), 1)
-        data_service = msgspec.structs.replace(data_service, workers=workers, template=template)
+        data_service = msgspec.structs.replace(data_service, workers=workers, template=placed)
     changed = msgspec.structs.replace(job.spec, tf_replica_specs=specs, data_service=data_service)
     return msgspec.structs.replace(job, spec=changed)
 

@@ -236,7 +236,7 @@ def _unwanted_services(facts: Facts, seen: DataServiceFacts) -> Iterator[Act]:
 
 
 def _counts(seen: DataServiceFacts, job: TFJob) -> dict[str, int]:
-    """Return the restarts by member: those of members that are not wanted now stay, for they have happened."""
+    """Return the restarts by member. The restarts of members that are not wanted any more stay: they have happened."""
     before = (job.status.data_service or _NO_STATUS).restart_counts
     now = {member_suffix(one.member): one.restarts for one in seen.members}
     return {name: count for name, count in sorted({**before, **now}.items()) if count > 0}

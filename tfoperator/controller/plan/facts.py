@@ -91,8 +91,8 @@ class TensorBoardObjects(msgspec.Struct, frozen=True):
 class DataServiceState(Enum):
     """The state of one member of a job's data service."""
 
-    MISSING = "has no pod and needs one"
-    TAKEN = "had a pod that is gone without our doing, and needs a new one"
+    MISSING = "needs its first pod"
+    TAKEN = "had a pod that is gone without our doing, and needs a new pod"
     PENDING = "its pod has not started"
     RUNNING = "its pod runs"
     FAILED = "its pod has ended as a whole, and is made again"

@@ -107,7 +107,7 @@ def test_what_cant_be_changed_has_fields_and_v1s_rules_in_the_older_version() ->
     assert all(OLDER_NODES[path] == NODES[path] for path in fixed)
     # Every transition rule outside the replicas and their names; a TensorBoard is judged when it is restored. Clients
     # of v1alpha2 only carry a data service along, in an annotation.
-    carried = ".spec.dataService.port"
+    carried = ".spec.dataService"
     transitions = [
         (path, rule)
         for path, node in NODES.items()

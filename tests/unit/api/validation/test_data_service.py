@@ -68,13 +68,16 @@ def test_a_port_of_the_nodes_is_a_warning() -> None:
 def test_a_template_is_checked_like_a_replicas() -> None:
     found = problems({"workers": 1, "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "x"}]}}})
     path = "spec.dataService.template.spec"
-    assert found[f"{path}.restartPolicy"] == "warning: has no effect: the pods of a data service always restart their program"
+    assert (
+        found[f"{path}.restartPolicy"]
+        == "warning: has no effect: the pods of a data service always restart their program"
+    )
     assert found[f"{path}.containers[0].image"] == "is required"
     assert "tensorflow" in found[f"{path}.containers"]
 
 
 def test_without_a_template_a_replica_that_trains_must_have_one() -> None:
-    message = "is required: no replica that trains has a template to make the pods from"
+    message = "is required: the pods can't be made from the template of a replica that trains"
     assert problems({"workers": 1}, {"PS": {"replicas": 1}})["spec.dataService.template"] == message
     assert problems({"workers": 1, "template": TEMPLATE}, {"PS": {"replicas": 1}}) == {}
 
