@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import (
     NOW,
     OPTIONS,
@@ -34,7 +35,9 @@ from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import DataServiceStatus
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.actions import Create, PhaseName
-from tfoperator.controller.plan.observed import Observed, Unseen
+from tfoperator.controller.plan.observed import Observed, QueueGate, Unseen
+from tfoperator.controller.pods.gang import gang_scheduler
+from tfoperator.controller.pods.naming import UNIQUE_NAMES
 from tfoperator.kube.views.objects import ObjectMeta, Pod, Service
 
 FIRST = (DataServiceRole.WORKER, 0)
@@ -355,3 +358,53 @@ def test_a_job_of_parameter_servers_alone_needs_a_template() -> None:
     plan = plan_for(Observed(job), options=msgspec.structs.replace(OPTIONS, default_ps_image="tf"))
     assert plan.is_true(ConditionType.FAILED)
     assert "spec.dataService.template" in plan.condition(ConditionType.FAILED).message
+
+
+def with_cpu(cpu: str) -> dict[str, Any]:
+    container = {**TEMPLATE["spec"]["containers"][0], "resources": {"requests": {"cpu": cpu}}}
+    return {"replicas": 2, "template": {"spec": {"containers": [container]}}}
+
+
+def test_a_gang_has_the_data_service_among_its_members() -> None:
+    options = plan_options(gang=gang_scheduler("mine"))
+    plan = plan_for(Observed(job_with_service(replicas=with_cpu("2"))), options=options)
+    group = next(action for action in plan.actions if isinstance(action, Create) and action.kind == "podgroups")
+    assert (group.body["spec"]["minMember"], group.body["spec"]["minResources"]) == (5, {"cpu": "10"})
+    body = body_of(plan, "mnist-dataworker-0")
+    assert body["spec"]["schedulerName"] == "mine"
+    assert body["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] == "mnist"
+
+
+def test_a_gang_with_a_size_of_its_own_has_this_size() -> None:
+    job = job_with_service(replicas=with_cpu("2"), runPolicy={"schedulingPolicy": {"minAvailable": 2}})
+    plan = plan_for(Observed(job), options=plan_options(gang=gang_scheduler("mine")))
+    group = next(action for action in plan.actions if isinstance(action, Create) and action.kind == "podgroups")
+    assert group.body["spec"]["minMember"] == 2
+
+
+@pytest.mark.parametrize(
+    ("quota", "names"), [(2, []), (3, ["mnist-dispatcher-0", "mnist-dataworker-0", "mnist-dataworker-1"])]
+)
+def test_in_a_queue_members_are_made_only_with_quota_for_all(quota: int, names: list[str]) -> None:
+    gate = QueueGate("Admitted", "queue", admitted=True, quota={"worker": 1, "data-service": quota})
+    plan = planned(job_with_service(), members=(), gate=gate)
+    assert [name for name in created(plan) if "worker-0" not in name or "data" in name] == names
+
+
+def test_unique_names_have_a_part_of_the_uid_and_must_fit() -> None:
+    options = msgspec.structs.replace(OPTIONS, naming=UNIQUE_NAMES)
+    plan = plan_for(Observed(job_with_service()), options=options)
+    assert "mnist-dataworker-1-job-uid" in created(plan)
+    worker = variables(body_of(plan, "mnist-dataworker-1-job-uid"))
+    assert worker["TF_DATA_SERVICE"] == "grpc://mnist-dispatcher-0-job-uid.ns.svc:5050"
+    long = make_job({"Worker": 1}, dataService={"workers": 100}, name="m" * 48)
+    failed = plan_for(Observed(long), options=options)
+    assert "metadata.name: is too long" in failed.condition(ConditionType.FAILED).message
+
+
+def test_duplicates_of_a_member_go_and_the_pod_that_runs_stays() -> None:
+    job = settled(job_with_service(), *running())
+    other = member_pod(FIRST, "Failed", exit_code=1, uid="other")
+    plan = planned(job, other, *running())
+    assert [action.uid for action in plan.deletions("pods")] == ["other"]
+    assert created(plan) == []
