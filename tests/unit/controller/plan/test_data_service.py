@@ -408,3 +408,12 @@ def test_duplicates_of_a_member_go_and_the_pod_that_runs_stays() -> None:
     plan = planned(job, other, *running())
     assert [action.uid for action in plan.deletions("pods")] == ["other"]
     assert created(plan) == []
+
+
+def test_an_edit_of_what_its_pods_are_made_from_is_reported() -> None:
+    job = settled(job_with_service(), *running())
+    plan = planned(job, *running(), edited_templates=("spec.dataService",))
+    assert [event.message for event in plan.events if event.reason == "TemplateChanged"] == [
+        "The pods of the data service are to be made otherwise, from another template for example. Pods that exist "
+        "stay as they were until they are made again; to replace all, suspend the job and resume it."
+    ]
