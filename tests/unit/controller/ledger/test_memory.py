@@ -3,6 +3,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from tests.unit.controller.builders import make_job
 from tfoperator.api.cached_job import without_templates
 from tfoperator.api.replicas.templates import is_hash
 from tfoperator.api.v1.status import TFJobStatus
