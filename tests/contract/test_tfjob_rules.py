@@ -36,6 +36,8 @@ ODD_BUT_GOOD = [
             "serviceAccountName": "reader",
         },
     ),
+    job({"Worker": {}}, name="m" * 48, dataService={"workers": 1000, "port": 65535, "workDir": "gs://bucket/journal"}),
+    job({"Worker": {}}, dataService={"workers": 1, "template": TEMPLATE}),
     job({"ps": {"template": None}, "Worker": {}}),
     job({"PS": {"template": {"metadata": {}, "spec": {"containers": None}}}, "Worker": {}}),
     job({"Worker": {"template": {"metadata": {"creationTimestamp": None, "labels": None}, **TEMPLATE}}}),
@@ -66,6 +68,14 @@ BAD = [
     (job({"Worker": {}}, checkpoint={"volume": CLAIM}), "spec.checkpoint.mountPath", ""),
     (job({"Worker": {}}, checkpoint={"volume": {}, "mountPath": "/c"}), "spec.checkpoint.volume", ""),
     (job({"Worker": {}}, checkpoint={"volume": CLAIM, "mountPath": "c"}), "spec.checkpoint.mountPath", ""),
+    (job({"Worker": {}}, dataService={}), "spec.dataService.workers", ""),
+    (job({"Worker": {}}, dataService={"workers": 0}), "spec.dataService.workers", "1"),
+    (job({"Worker": {}}, dataService={"workers": 1001}), "spec.dataService.workers", "1000"),
+    (job({"Worker": {}}, dataService={"workers": 1, "port": 0}), "spec.dataService.port", "1"),
+    (job({"Worker": {}}, dataService={"workers": 1, "port": 65536}), "spec.dataService.port", "65535"),
+    (job({"Worker": {}}, dataService={"workers": 1, "workDir": "journal"}), "spec.dataService.workDir", ""),
+    (job({"Worker": {}}, dataService={"workers": 1, "template": {}}), "spec.dataService.template", ""),
+    (job({"Worker": {}}, dataService={"workers": 1}, name="m" * 49), "metadata.name", "63 characters"),
     (job({"Worker": {}}, tensorBoard={}), "spec.tensorBoard.logDir", ""),
     (job({"Worker": {}}, tensorBoard={"logDir": ""}), "spec.tensorBoard.logDir", ""),
     (
@@ -187,6 +197,7 @@ BEYOND = {
     "minSucceededWorkers": "80%",
     "maxFailedWorkers": 1,
     "checkpoint": {"volume": {"nfs": {"server": "nfs.example.com", "path": "/"}}, "mountPath": "/checkpoint"},
+    "dataService": {"workers": 2, "template": TEMPLATE, "port": 6000, "workDir": "/checkpoint/journal"},
     "tensorBoard": {
         "logDir": "/logs",
         "image": "boards:1",
@@ -219,6 +230,25 @@ def test_a_job_whose_name_is_too_long_for_a_tensorboard_is_not_given_one_later(s
     space.set_status(TFJOBS, "m" * 52, PEER_STATUS)
     with refused(InvalidError, "metadata.name", "-tensorboard"):
         space.patch(TFJOBS, "m" * 52, {"spec": {"tensorBoard": {"logDir": "gs://bucket/logs"}}})
+
+
+def test_data_workers_are_scaled_by_their_field_and_the_scale_subresource_stays_the_workers(space: Space) -> None:
+    space.create(TFJOBS, job({"Worker": {"replicas": 2}}, dataService={"workers": 1}))
+    changed = space.patch(TFJOBS, "mnist", {"spec": {"dataService": {"workers": 4}}})
+    assert changed["spec"]["dataService"] == {"workers": 4}
+    space.patch(TFJOBS, "mnist", {"spec": {"replicas": 3}}, subresource="scale")
+    spec = space.get(TFJOBS, "mnist")["spec"]
+    assert (spec["tfReplicaSpecs"]["Worker"]["replicas"], spec["dataService"]["workers"]) == (3, 4)
+    with refused(InvalidError, "spec.dataService.workers"):
+        space.patch(TFJOBS, "mnist", {"spec": {"dataService": {"workers": 0}}})
+    with refused(InvalidError, "spec.dataService.port", 'can\'t be changed from "5050" to "6001"'):
+        space.patch(TFJOBS, "mnist", {"spec": {"dataService": {"port": 6001}}})
+
+
+def test_a_job_whose_name_is_too_long_for_data_workers_is_not_given_them_later(space: Space) -> None:
+    space.create(TFJOBS, job({"Worker": {}}, name="m" * 49))
+    with refused(InvalidError, "metadata.name", "-dataworker-999"):
+        space.patch(TFJOBS, "m" * 49, {"spec": {"dataService": {"workers": 1}}})
 
 
 @pytest.mark.parametrize("by_scale", [False, True])

@@ -41,9 +41,10 @@ def problems_of(job: TFJob) -> tuple[str, ...]:
 
 def without_templates(spec: TFJobSpec) -> TFJobSpec:
     """Return the same spec with hashes for its templates."""
-    replace, specs = msgspec.structs.replace, spec.tf_replica_specs.items()
+    replace, specs, data_service = msgspec.structs.replace, spec.tf_replica_specs.items(), spec.data_service
     return replace(
         spec,
+        data_service=data_service and replace(data_service, template=hash_of(data_service.template)),
         tf_replica_specs={
             key: replica and replace(replica, template=hash_of(replica.template)) for key, replica in specs
         },
@@ -68,6 +69,7 @@ def decode_job_for_cache(data: bytes) -> TFJob:
     spec = job.spec
     ended = spec.tensor_board is None and final_condition(job) is not None
     size = sum(memoryview(replica.template).nbytes for replica in spec.tf_replica_specs.values() if replica is not None)
+    size += 0 if spec.data_service is None else memoryview(spec.data_service.template).nbytes
     if ended or size > MAX_TEMPLATES or spec.suspended:
         problems = () if ended else problems_of(default(job))
         job = TrimmedJob(job.metadata, without_templates(spec), job.status, job.decode_error, problems)

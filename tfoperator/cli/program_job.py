@@ -37,7 +37,8 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
     """The program to run, and the number of replicas. `command` is the command line before the program's own `args`.
 
     Without `workers` the job has 1 worker, or 0 if a chief trains. Each training replica gets `gpus`; parameter servers
-    and evaluators get no GPU. After `max_restarts` restarts the next failure of a replica ends the job. With
+    and evaluators get no GPU. With `data_workers` the job has a data service; its dispatcher keeps a journal beside the
+    checkpoints. After `max_restarts` restarts the next failure of a replica ends the job. With
     `restart_together` the failure of one replica restarts all, as a collective needs it. `parameters` are a function's
     parameters, for the record: the first parameters, and the first characters of each. `limits` are each replica's, by
     resource. `checkpoints` is a folder of this machine for spec.checkpoint, and `log_dir` the folder that a
@@ -50,6 +51,7 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
     image: str = LOCAL_IMAGE
     workers: int | None = None
     ps: int = 0
+    data_workers: int = 0
     chief: bool = False
     evaluator: bool = False
     gpus: int = 0
@@ -87,6 +89,8 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
             policy["progressDeadlineSeconds"] = self.stall_seconds
         if self.checkpoints:
             spec["checkpoint"] = {"volume": _folder(self.checkpoints), "mountPath": _CHECKPOINT_PATH}
+        if self.data_workers:
+            spec["dataService"] = self._data_service()
         if self.log_dir:
             spec["tensorBoard"] = _tensorboard(self.log_dir)
         if policy:
@@ -97,6 +101,10 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
             parameters = {str(name)[:_LONGEST_VALUE]: str(value)[:_LONGEST_VALUE] for name, value in first}
             metadata["annotations"] = {ANNOTATION_PARAMETERS: json.dumps(parameters)}
         return {"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind, "metadata": metadata, "spec": spec}
+
+    def _data_service(self) -> dict[str, Any]:
+        journal = {"workDir": f"{_CHECKPOINT_PATH}/.data-service"} if self.checkpoints else {}
+        return {"workers": self.data_workers, **journal}
 
     def _replicas(self, kind: ReplicaType, count: int) -> dict[str, Any]:
         container: dict[str, Any] = {

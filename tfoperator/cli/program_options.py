@@ -83,6 +83,15 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
         int | None, _option("--workers", "Number of workers; 1 unless there is a chief.", min=0, max=_MOST)
     ] = None
     ps: Annotated[int, _option("--ps", "Number of parameter servers.", min=0, max=_MOST)] = 0
+    data_workers: Annotated[
+        int,
+        _option(
+            "--data-workers",
+            "Number of data workers of a tf.data service, whose address is in $TF_DATA_SERVICE.",
+            min=0,
+            max=1000,
+        ),
+    ] = 0
     chief: Annotated[bool, _option("--chief", "Add a chief.")] = False
     evaluator: Annotated[bool, _option("--evaluator", "Add an evaluator.")] = False
     gpus: Annotated[int, _option("--gpus", "Number of GPUs of each chief and worker.", min=0, max=1024)] = 0
@@ -177,6 +186,7 @@ def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOpti
         image=_image(file, options, pods),
         workers=options.workers,
         ps=options.ps,
+        data_workers=options.data_workers,
         chief=options.chief,
         evaluator=options.evaluator,
         gpus=options.gpus,

@@ -54,6 +54,7 @@ _TEMPLATE: Json = {
 _CHOSEN: Json = {
     "checkpoint": {"mountPath": "/checkpoints", "volume": {"emptyDir": {}}},
     "clusterArguments": True,
+    "dataService": {"port": 5050, "template": _TEMPLATE, "workDir": "/checkpoints/journal", "workers": 1},
     "enableDynamicWorker": True,
     "evaluatorInCluster": True,
     "maxFailedWorkers": 1,

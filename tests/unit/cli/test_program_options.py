@@ -49,6 +49,15 @@ def test_options_become_fields_of_the_job(folder: Path) -> None:
         assert program_job(["train.py"], ProgramOptions(emit_yaml=emit, image="i:1")).grace_seconds == grace
 
 
+def test_data_workers_become_a_data_service_with_a_journal_beside_the_checkpoints(folder: Path) -> None:
+    assert "dataService" not in program_job(["train.py"], ProgramOptions()).manifest()["spec"]
+    spec = program_job(["train.py"], ProgramOptions(data_workers=2)).manifest()["spec"]
+    assert spec["dataService"] == {"workers": 2}
+    options = ProgramOptions(data_workers=2, checkpoint=Path("kept"))
+    spec = program_job(["train.py"], options).manifest()["spec"]
+    assert spec["dataService"] == {"workers": 2, "workDir": "/checkpoint/.data-service"}
+
+
 def test_checkpoints_of_an_earlier_run_are_gone_on_from_only_when_asked(folder: Path) -> None:
     (folder / "kept" / "ns" / "train").mkdir(parents=True)
     options = ProgramOptions(checkpoint=Path("kept"))

@@ -41,6 +41,8 @@ class Field(msgspec.Struct, frozen=True):
     - `since`: the release that brought the field.
     - `kubernetes`: the name of the type in Kubernetes, such as `[]EnvVar`, of a value that goes into a pod as it is.
     - `brief`: whether the CRD describes only the members of a value of Kubernetes, and not what is within them.
+    - `open`: whether the CRD has only the members that this code reads of a value of Kubernetes, and keeps the others
+      unchecked. `tfoperator validate` checks all of them.
     - `schema`: further members of the field's schema, which only API servers check.
     """
 
@@ -60,6 +62,7 @@ class Field(msgspec.Struct, frozen=True):
     since: str = FIRST_RELEASE
     kubernetes: str = ""
     brief: bool = False
+    open: bool = False
     schema: Mapping[str, Any] = {}
 
 

@@ -55,6 +55,17 @@ MOUNT_PATH = Pattern("^/+[^/:][^:]*$", "must be an absolute path, not / itself a
 MAX_PATH_LENGTH = 1024
 """The maximum length of a mount path; systems accept up to 4096 bytes, and a program appends to it."""
 
+WORK_DIR = Pattern(
+    "^(/+[^/].*|[a-z][a-z0-9+.-]*://.+)$",
+    "must be an absolute path, not / itself, or a URL such as gs://bucket/journal, but is {}",
+)
+"""The directory of a dispatcher's journal: TensorFlow's file systems have URLs."""
+
+MAX_PORT = 65535
+
+MAX_DATA_WORKERS = 1_000
+"""The maximum number of data workers of a job: each client of the data service connects to each of them."""
+
 MAX_OBJECT_NAME_LENGTH = 253
 """The maximum length of most objects' names: DNS-1123 subdomains."""
 

@@ -104,6 +104,9 @@ LABEL_WORKDIR = LABEL_PREFIX + "workdir"
 WORKDIR_VOLUME, WORKDIR_SOURCE_VOLUME = "tfoperator-workdir", "tfoperator-workdir-source"
 """The volumes of its pods: one has the unpacked folder, and one has its source."""
 
+LABEL_DATA_SERVICE = LABEL_PREFIX + "data-service"
+"""On the pods and services of a job's data service: `dispatcher` or `dataworker`. They have no replica type."""
+
 _UID_PART_LENGTH = 8
 
 MAX_REPLICA_INDEX = 2**31 - 2
@@ -143,6 +146,11 @@ def unique_object_name(job_name: str, replica_type: ReplicaType, index: int, uid
 def unique_name(job_name: str, uid: str) -> str:
     """Return the name of the single service of a job's replicas, with a part of the job's UID: `{job}-{8 digits}`."""
     return f"{job_name}-{uid[:_UID_PART_LENGTH]}"
+
+
+def with_uid(name: str, uid: str) -> str:
+    """Return the name of an object with a part of its job's UID at the end: `{name}-{first 8 digits}`."""
+    return f"{name}-{uid[:_UID_PART_LENGTH]}"
 
 
 def job_labels(job_name: str) -> dict[str, str]:
@@ -224,6 +232,16 @@ def is_parameter_server(labels: Mapping[str, str]) -> bool:
     return replica is not None and replica[0] is ReplicaType.PS
 
 
+def is_data_service(labels: Mapping[str, str]) -> bool:
+    """Return whether an object with these labels belongs to a data service."""
+    return LABEL_DATA_SERVICE in labels
+
+
+def is_server(labels: Mapping[str, str]) -> bool:
+    """Return whether the program of a pod with these labels never ends by itself, for it only serves the others."""
+    return LABEL_DATA_SERVICE in labels or is_parameter_server(labels)
+
+
 def parse_replica_name(name: str) -> tuple[ReplicaType | None, int | None]:
     """Return the type and the index that `worker-0` names; None for each part that can't be read."""
     kind, _, index = name.rpartition("-")
@@ -231,10 +249,16 @@ def parse_replica_name(name: str) -> tuple[ReplicaType | None, int | None]:
 
 
 def replica_name(pod: HasMetadata) -> str:
-    """Return `worker-0` for the pod of a replica, `tensorboard` for a TensorBoard's, the pod's name for any other."""
-    if LABEL_TENSORBOARD in pod.metadata.labels:
+    """Return `worker-0` for the pod of a replica, and the pod's name for a pod that is no part of a job.
+
+    The pod of a TensorBoard is `tensorboard`. The pods of a data service are `dispatcher-0` and `dataworker-1`.
+    """
+    labels = pod.metadata.labels
+    if LABEL_TENSORBOARD in labels:
         return TENSORBOARD_REPLICA
-    replica = replica_of(pod.metadata.labels)
+    if LABEL_DATA_SERVICE in labels:
+        return f"{labels[LABEL_DATA_SERVICE]}-{labels.get(LABEL_REPLICA_INDEX, '')}"
+    replica = replica_of(labels)
     return f"{replica[0].lower()}-{replica[1]}" if replica is not None else pod.metadata.name
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from tfoperator.api.fields.limits import MAX_NAME_LENGTH, NAME_PATTERN
+from tfoperator.api.replicas.data_service import LONGEST_MEMBER
 from tfoperator.api.replicas.names import LONGEST_SUFFIX, TENSORBOARD_SUFFIX
 from tfoperator.api.v1.choices import ReplicaType
 
@@ -172,6 +173,10 @@ _BOARD_FITS = f"!has(self.spec.tensorBoard) || size(self.metadata.name) <= {MAX_
 _BOARD_TOO_LONG = _too_long(f"{{name}}{TENSORBOARD_SUFFIX}")
 _BOARD_TOLD = _too_long(f"' + self.metadata.name + '{TENSORBOARD_SUFFIX}", "'")
 
+_MEMBERS_FIT = f"!has(self.spec.dataService) || size(self.metadata.name) <= {MAX_NAME_LENGTH - len(LONGEST_MEMBER)}"
+_MEMBERS_TOO_LONG = _too_long(f"{{name}}{LONGEST_MEMBER}")
+_MEMBERS_EXPRESSION = _too_long(f"' + self.metadata.name + '{LONGEST_MEMBER}", "'")
+
 
 def new_job_rules(replicas: Iterable[TwoRules], type_name: str = "type.lowerAscii()") -> list[dict[str, str]]:
     """Return the rules for a whole job, as long as it has no status, new at each call.
@@ -225,6 +230,13 @@ V1_RULES = (
         f"has(oldSelf.spec.tensorBoard) || {_BOARD_FITS}",
         _BOARD_TOO_LONG,
         expression=_BOARD_TOLD,
+        fieldPath=".metadata.name",
+    ),
+    _for_new_jobs(_MEMBERS_FIT, _MEMBERS_TOO_LONG, ".metadata.name", expression=_MEMBERS_EXPRESSION),
+    cel_rule(
+        f"has(oldSelf.spec.dataService) || {_MEMBERS_FIT}",
+        _MEMBERS_TOO_LONG,
+        expression=_MEMBERS_EXPRESSION,
         fieldPath=".metadata.name",
     ),
     larger_job_rule(),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from tfoperator.api.replicas import templates
+from tfoperator.api.replicas.data_service import DEFAULT_DATA_SERVICE_PORT
 from tfoperator.api.schema.cel_rules import REPLICA_RULES, cel_rule, expression_of_item, unchangeable_rule
 from tfoperator.api.schema.pod_template_fields import CONTAINERS, OPEN_STRUCTS
 from tfoperator.api.schema.structs import Table
@@ -18,6 +19,7 @@ from tfoperator.api.validation.rules import IN_PLACE_TOGETHER, TWO_SUCCESSES, Co
 
 _IS_MOUNTED = "has(self.volumes) && self.volumes.exists(volume, volume.name == mount.name)"
 _NETWORK = "(has({0}.network) ? {0}.network : '')"
+_DATA_PORT = f"string(has({{0}}.port) ? {{0}}.port : {DEFAULT_DATA_SERVICE_PORT})"
 _MANAGED_BY = "(has({0}.runPolicy) && has({0}.runPolicy.managedBy) ? {0}.runPolicy.managedBy : '')"
 
 
@@ -35,6 +37,7 @@ TABLE = Table(
             ],
         },
         types.RunPolicy: {"x-kubernetes-validations": [_refused(IN_PLACE_TOGETHER)]},
+        types.DataService: {"x-kubernetes-validations": [unchangeable_rule(_DATA_PORT, fieldPath=".port")]},
         types.TensorBoard: {
             "x-kubernetes-validations": [
                 cel_rule(

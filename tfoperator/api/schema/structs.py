@@ -76,7 +76,7 @@ def struct_schema(struct: type[msgspec.Struct], table: Table) -> Schema:
 
 def _field_schema(field: Field, info: inspect.Type, table: Table, addition: Mapping[str, Any]) -> Schema:
     view = VIEWS.get(field.kubernetes)
-    if field.kubernetes and table.pods:
+    if field.kubernetes and table.pods and not field.open:
         schema = kubernetes_schema(field.kubernetes)
         schema = brief(schema) if field.brief else schema
         for path, more in view.members.items() if view else ():

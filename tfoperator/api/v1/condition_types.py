@@ -88,6 +88,14 @@ class ConditionType(Word):
         "Ready",
         ConditionTraits(meaning="while every replica is ready or has succeeded", is_news=False),
     )
+    DATA_SERVICE_READY = (
+        "DataServiceReady",
+        ConditionTraits(
+            meaning="while the dispatcher and every data worker of the job's data service are ready. The message shows "
+            "what the others wait for",
+            is_news=False,
+        ),
+    )
     RESTARTING = (
         "Restarting",
         ConditionTraits(

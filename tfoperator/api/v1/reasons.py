@@ -280,6 +280,21 @@ class JobReason(Word):
     )
     LOGS_NOT_ARCHIVED = "LogsNotArchived", _event("Warning", "A pod's log could not be kept in the archive.")
 
+    # The data service.
+
+    DATA_SERVICE_READY = (
+        "DataServiceReady",
+        _of(ConditionType.DATA_SERVICE_READY, "The dispatcher and all data workers are ready."),
+    )
+    DATA_SERVICE_NOT_READY = (
+        "DataServiceNotReady",
+        _of(ConditionType.DATA_SERVICE_READY, "The dispatcher or a data worker is not ready; the job goes on."),
+    )
+    DATA_SERVICE_RESTARTED = (
+        "DataServiceRestarted",
+        _event("Warning", "The dispatcher or a data worker was started again; the job goes on."),
+    )
+
     # The TensorBoard.
 
     TENSORBOARD_CREATED = "TensorBoardCreated", _event("Normal", "The TensorBoard was made.", is_news=False)

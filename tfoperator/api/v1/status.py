@@ -140,6 +140,34 @@ class TensorBoardStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaul
     ready: Annotated[bool, Field("Whether the TensorBoard answers.")] = False
 
 
+class DataServiceStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The state of the job's data service. It is a part of the job that never ends the job.
+
+    `restarts` is how often dispatcher and data workers were started again, in place or in a new pod. `restart_counts`
+    has the number by member (`dataworker-2`) where it isn't zero. `dispatcher_started` and `started_indexes` (of the
+    data workers, `"0-3"`) are the members that have run: if such a member has no pod now, its pod was taken.
+    `message` is why members do not run; empty if all run, or have not been started yet.
+    """
+
+    address: Annotated[str, Field("Address of the dispatcher, as in TF_DATA_SERVICE.")] = ""
+    ready: Annotated[str, Field("Number of pods that are ready, and of all, with the dispatcher: 3/5.")] = ""
+    restarts: Annotated[int, Field("Number of restarts of the dispatcher and the data workers.")] = 0
+    restart_counts: Annotated[
+        dict[str, int],
+        Field("Number of restarts by member, where there were any: dataworker-2.", schema={"maxProperties": 1001}),
+    ] = {}
+    dispatcher_started: Annotated[bool, Field("Whether the dispatcher has run.")] = False
+    started_indexes: Annotated[str, Field("Indexes of the data workers that have run: 0-3.")] = ""
+    message: Annotated[str, Field("Reason why a part of the data service does not run; empty if all runs.")] = ""
+
+    @property
+    def in_short(self) -> str:
+        """The state on one line, for a person."""
+        restarts = f", {self.restarts} restart{'' if self.restarts == 1 else 's'}" if self.restarts else ""
+        ready = f", {self.ready} ready" if self.ready else ""
+        return self.address + ready + restarts + (f" - {self.message}" if self.message else "")
+
+
 class Metric(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A number (or a word) that the program has reported."""
 
@@ -357,6 +385,7 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
         Field("Reasons why the job's replicas wait; empty if none waits.", max_items=MAX_WAITING_ENTRIES),
     ] = ()
     tensor_board: Annotated[TensorBoardStatus | None, Field("State of the job's TensorBoard, and its address.")] = None
+    data_service: Annotated[DataServiceStatus | None, Field("State of the job's data service, and its address.")] = None
     progress: Annotated[
         TrainingProgress | None, Field("Progress of the training, as the program reported it last.")
     ] = None

@@ -15,15 +15,18 @@ from tfoperator.api.fields.field import GO_OPERATOR, Field, named_items
 from tfoperator.api.fields.int_or_percent import NUMBER_OR_PERCENT, POSITIVE_NUMBER_OR_PERCENT, IntOrPercent
 from tfoperator.api.fields.limits import (
     MANAGED_BY,
+    MAX_DATA_WORKERS,
     MAX_LOG_DIR_LENGTH,
     MAX_NAME_LENGTH,
     MAX_OBJECT_NAME_LENGTH,
     MAX_PATH_LENGTH,
+    MAX_PORT,
     MAX_REPLICAS,
     MAX_VARIABLES,
     MAX_VOLUMES,
     MOUNT_PATH,
     QUANTITY,
+    WORK_DIR,
 )
 from tfoperator.api.fields.structure import drop_nulls, type_problems
 from tfoperator.api.v1.choices import (
@@ -331,6 +334,53 @@ class TensorBoard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     service_account_name: Annotated[str | None, Field("Service account of its pod, which gets no token of it.")] = None
 
 
+class DataService(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A data service (tf.data service) beside the job: a dispatcher and data workers, which end with the job.
+
+    `template` is raw JSON, a pod template; it is empty (`b""`) when absent: then the pods are like the pods of a
+    training replica, without its devices. `work_dir` None or empty means that the dispatcher keeps no journal.
+    """
+
+    workers: Annotated[
+        int,
+        Field(
+            "Number of data workers. It can be changed while the job runs.",
+            required=True,
+            hint="the number of data workers",
+            ge=1,
+            le=MAX_DATA_WORKERS,
+        ),
+    ] = 0
+    template: Annotated[
+        msgspec.Raw,
+        Field(
+            "The pod that dispatcher and data workers are made from. Its container named tensorflow runs the stock "
+            "programs, unless it has a command. Unset: a pod like the pods of the workers (or of the chief), without "
+            "sidecars and devices.",
+            kubernetes="PodTemplateSpec",
+            # A second copy of all fields of pods would not fit into the annotation of `kubectl apply`.
+            open=True,
+        ),
+    ] = msgspec.Raw()
+    port: Annotated[
+        int | None,
+        Field(
+            "Port of the dispatcher and of each data worker; 5050 if unset. It can't be changed.",
+            ge=1,
+            le=MAX_PORT,
+        ),
+    ] = None
+    work_dir: Annotated[
+        str | None,
+        Field(
+            "Directory (or URL such as gs://bucket/journal) in which the dispatcher keeps a journal. On a volume that "
+            "outlives its pod, a restart of the dispatcher loses nothing. Unset: no journal.",
+            pattern=WORK_DIR,
+            max_length=MAX_PATH_LENGTH,
+        ),
+    ] = None
+
+
 class ProgressReporting(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Whether the replicas get the address for reports of the training's progress: `{}` means that they get it."""
 
@@ -422,6 +472,12 @@ class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     tensor_board: Annotated[
         TensorBoard | None, Field("TensorBoard beside the job, which stays until the job is deleted.")
     ] = None
+    data_service: Annotated[
+        DataService | None,
+        Field(
+            "Data service (tf.data service) beside the job. TF_DATA_SERVICE names its address in the training replicas."
+        ),
+    ] = None
     progress: Annotated[
         ProgressReporting | None,
         Field(
@@ -501,9 +557,11 @@ def _detached(job: TFJob) -> TFJob:
     for replica in job.spec.tf_replica_specs.values():
         if replica is not None:
             force_setattr(replica, "template", replica.template.copy())
-    checkpoint = job.spec.checkpoint
+    checkpoint, data_service = job.spec.checkpoint, job.spec.data_service
     if checkpoint is not None:
         force_setattr(checkpoint, "volume", checkpoint.volume.copy())
+    if data_service is not None:
+        force_setattr(data_service, "template", data_service.template.copy())
     return job
 
 

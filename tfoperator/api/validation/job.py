@@ -15,6 +15,7 @@ from itertools import chain
 
 from tfoperator.api.fields.limits import MAX_NAME_LENGTH, NAME_PATTERN
 from tfoperator.api.fields.problems import Problem, member, shown
+from tfoperator.api.replicas.data_service import LONGEST_MEMBER
 from tfoperator.api.replicas.names import LONGEST_SUFFIX, object_name, parse_replica_type, tensorboard_name
 from tfoperator.api.replicas.templates import is_absent
 from tfoperator.api.v1.choices import ReplicaType
@@ -22,6 +23,7 @@ from tfoperator.api.v1.types import ReplicaSpec, SchedulingPolicy, TFJob, TFJobS
 from tfoperator.api.validation import rules
 from tfoperator.api.validation.checkpoint import validate_checkpoint
 from tfoperator.api.validation.checks import listed, warning
+from tfoperator.api.validation.data_service import validate_data_service
 from tfoperator.api.validation.declared import field_problems
 from tfoperator.api.validation.pod_template import validate_template
 from tfoperator.api.validation.tensorboard import validate_tensorboard
@@ -57,6 +59,7 @@ def validate(job: TFJob) -> tuple[Problem, ...]:
         "network": rules.host_names(spec),
         "checkpoint": validate_checkpoint(spec.checkpoint),
         "tensorBoard": validate_tensorboard(spec.tensor_board),
+        "dataService": validate_data_service(spec),
     }
     return (*_validate_name(job), *field_problems("spec", spec, rules_of_fields), *validate_queue(job))
 
@@ -103,6 +106,8 @@ def long_names(
     ]
     if spec.tensor_board is not None:
         generated.append(tensorboard_name(name))
+    if spec.data_service is not None:
+        generated.append(name + LONGEST_MEMBER)
     longest = max([name, *generated], key=len)
     excess = len(longest) - MAX_NAME_LENGTH
     if excess > 0:

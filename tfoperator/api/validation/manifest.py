@@ -111,6 +111,10 @@ def _templates(manifest: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any
         template = replica.get("template") if isinstance(replica, dict) else None
         if isinstance(template, dict):
             yield f"spec.tfReplicaSpecs[{key}].template", template
+    data_service = spec.get("dataService") if isinstance(spec, dict) else None
+    template = data_service.get("template") if isinstance(data_service, dict) else None
+    if isinstance(template, dict):
+        yield "spec.dataService.template", template
 
 
 def _unknown_in_pod(value: object, kind: str, path: str) -> Iterator[Problem]:

@@ -21,8 +21,13 @@ from tfoperator.api.validation.declared import field_problems
 _CONTAINER_NAME = re.compile("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 
 
-def validate_template(path: str, raw: msgspec.Raw) -> Iterator[Problem]:
-    """Yield the errors and warnings of a template at `path`, also an error if there is no template."""
+def validate_template(
+    path: str, raw: msgspec.Raw, *, own_policy: str = "has no effect: the replica's own restartPolicy holds"
+) -> Iterator[Problem]:
+    """Yield the errors and warnings of a template at `path`, also an error if there is no template.
+
+    `own_policy` is the warning about a restart policy in the template.
+    """
     if is_absent(raw):
         yield Problem(path, "is required")
         return
@@ -34,7 +39,7 @@ def validate_template(path: str, raw: msgspec.Raw) -> Iterator[Problem]:
         return
     spec = member(path, "spec")
     if template.spec.restart_policy:
-        yield warning(member(spec, "restartPolicy"), "has no effect: the replica's own restartPolicy holds")
+        yield warning(member(spec, "restartPolicy"), own_policy)
     yield from _validate_containers(spec, template)
 
 

@@ -19,7 +19,13 @@ from tfoperator.api.replicas.names import (
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.job_conditions import has_condition
 from tfoperator.api.v1.state import restarts_text
-from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus, TrainingProgress, all_conditions, parse_indexes
+from tfoperator.api.v1.status import (
+    ReplicaStatus,
+    TFJobStatus,
+    TrainingProgress,
+    all_conditions,
+    parse_indexes,
+)
 from tfoperator.api.v1.types import ReplicaSpec, TFJob
 from tfoperator.api.v1.usage_text import resources_text, usage_text
 from tfoperator.api.validation.warnings import validate_grace
@@ -114,8 +120,7 @@ def _facts(job: TFJob, pods: Sequence[Pod], now: datetime, queue: JobQueue | Non
         yield "Policy", policy
     if is_multikueue(job) and (lost := not_carried(job)):
         yield "Left behind", f"{', '.join(lost)}: MultiKueue doesn't copy this to the other cluster"
-    if status.tensor_board is not None:
-        yield "TensorBoard", status.tensor_board.url + ("" if status.tensor_board.ready else " (not ready)")
+    yield from _beside(status)
     if status.progress is not None:
         yield from _progress(status.progress, now)
         for problem in validate_grace(job):
@@ -123,6 +128,14 @@ def _facts(job: TFJob, pods: Sequence[Pod], now: datetime, queue: JobQueue | Non
     yield from _restarted_and_used(status, now)
     if job.decode_error:
         yield "Broken", job.decode_error.replace("\n", "; ")
+
+
+def _beside(status: TFJobStatus) -> Iterator[tuple[str, str]]:
+    """Yield what runs beside the replicas."""
+    if status.tensor_board is not None:
+        yield "TensorBoard", status.tensor_board.url + ("" if status.tensor_board.ready else " (not ready)")
+    if status.data_service is not None:
+        yield "Data service", status.data_service.in_short
 
 
 def _progress(progress: TrainingProgress, now: datetime) -> Iterator[tuple[str, str]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from tfoperator.api.replicas import names
+from tfoperator.api.replicas.data_service import DataServiceMember, member_of
 from tfoperator.api.replicas.names import replica_of
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.base.clock import seconds_between
@@ -101,7 +102,7 @@ def found_instead(
         return _in_the_way(wanted, resource, meta, f"belongs to {owner.kind} {owner.name}")
     # A pod counts by the job's labels alone; a service with another replica's labels, or none, belongs to a user.
     exposes_another = wanted.kind == "services" and replica_of(meta.labels) != replica_of(labels)
-    same_kind = _is_of_tensorboard(meta.labels) == _is_of_tensorboard(labels)
+    same_kind = _is_beside(meta.labels) == _is_beside(labels)
     if matching and same_kind and not exposes_another:
         if why := claims.why_not_adopted(job, resource, meta):
             return _in_the_way(wanted, resource, meta, why)
@@ -112,11 +113,12 @@ def found_instead(
 
 
 def _stands_for_the_same(one: dict[str, str], other: dict[str, str]) -> bool:
-    return replica_of(one) == replica_of(other) and _is_of_tensorboard(one) == _is_of_tensorboard(other)
+    return replica_of(one) == replica_of(other) and _is_beside(one) == _is_beside(other)
 
 
-def _is_of_tensorboard(labels: dict[str, str]) -> bool:
-    return names.LABEL_TENSORBOARD in labels
+def _is_beside(labels: dict[str, str]) -> tuple[bool, DataServiceMember | None]:
+    """Return whether an object is a TensorBoard's, and the member of a data service that it belongs to."""
+    return names.LABEL_TENSORBOARD in labels, member_of(labels)
 
 
 def _late(resource: Resource, meta: ObjectMeta, due: datetime, now: datetime) -> str:

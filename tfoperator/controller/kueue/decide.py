@@ -32,7 +32,8 @@ import msgspec
 
 from tfoperator.api.kueue.queues import ADOPTED, POD_SETS_ANNOTATION, PRIORITY_LABEL, queue_name
 from tfoperator.api.kueue.workloads import Workload
-from tfoperator.api.replicas.names import replica_of
+from tfoperator.api.replicas.data_service import DATA_SERVICE_POD_SET
+from tfoperator.api.replicas.names import is_data_service, replica_of
 from tfoperator.api.replicas.replica_pods import ENDED_PHASES
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.job_conditions import final_condition, has_condition
@@ -365,8 +366,13 @@ def _done(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: bool
 
 def _without_pods(workload: Workload, pods: Sequence[Pod]) -> dict[str, int]:
     """Return by pod set how many pods of an ended job don't run; they won't run again."""
-    busy = [replica_of(pod.metadata.labels) for pod in pods if occupies(pod)]
-    return {
-        one.name: one.count - sum(replica is None or replica[0].lower() == one.name for replica in busy)
-        for one in workload.spec.pod_sets
-    }
+    busy = [_pod_set_of(pod) for pod in pods if occupies(pod)]
+    return {one.name: one.count - sum(name in (None, one.name) for name in busy) for one in workload.spec.pod_sets}
+
+
+def _pod_set_of(pod: Pod) -> str | None:
+    """Return the name of the pod set that a pod belongs to; None if its labels name none."""
+    if is_data_service(pod.metadata.labels):
+        return DATA_SERVICE_POD_SET
+    replica = replica_of(pod.metadata.labels)
+    return None if replica is None else replica[0].lower()

@@ -22,6 +22,7 @@ from tfoperator.api.kueue.queues import (
     queue_name,
 )
 from tfoperator.api.kueue.workloads import WORKLOADS, PodSet, Workload
+from tfoperator.api.replicas.data_service import DATA_SERVICE_POD_SET
 from tfoperator.api.replicas.names import LABEL_REPLICA_INDEX
 from tfoperator.api.replicas.parameter_server import parameter_server_template
 from tfoperator.api.replicas.templates import template_dict
@@ -29,6 +30,7 @@ from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.types import TFJOBS, SchedulingPolicy, TFJob
 from tfoperator.controller.kueue.objects import IN_USE, Flavor
 from tfoperator.controller.pods.bodies import owner_reference
+from tfoperator.controller.pods.data_service import data_service_template
 from tfoperator.controller.pods.gang import GANG_ORDER
 
 _MAX_NAME = 253
@@ -62,7 +64,7 @@ def max_execution_seconds(job: TFJob) -> int | None:
 
 
 def pod_sets(job: TFJob, default_ps_image: str) -> list[dict[str, Any]]:
-    """Return a pod set for each replica type, in Kueue's order.
+    """Return a pod set for each replica type, in Kueue's order, and then a pod set for the data service.
 
     Raises msgspec.ValidationError, ValueError if a template or an annotation of it can't be read.
     """
@@ -74,20 +76,27 @@ def pod_sets(job: TFJob, default_ps_image: str) -> list[dict[str, Any]]:
         template = template_dict(spec.template)
         if not template:
             template = parameter_server_template(default_ps_image)
-        metadata, pod = template.get("metadata") or {}, template.get("spec") or {}
-        kept = {name: metadata[name] for name in ("labels", "annotations") if metadata.get(name)}
-        for containers in ("containers", "initContainers"):
-            if pod.get(containers):
-                pod[containers] = [_without_doubles(one) for one in pod[containers]]
-        one = {
-            "name": kind.lower(),
-            "count": spec.desired,
-            "template": {"metadata": kept, "spec": pod},
-            "topologyRequest": _topology(metadata.get("annotations") or {}),
-        }
+        pod_set = _pod_set(kind.lower(), spec.desired, template)
         least = _least_workers(job) if kind is ReplicaType.WORKER else None
-        made.append(one if least is None else one | {"minCount": least})
+        made.append(pod_set if least is None else pod_set | {"minCount": least})
+    if job.spec.data_service is not None:
+        template = template_dict(data_service_template(job))
+        made.append(_pod_set(DATA_SERVICE_POD_SET, job.spec.data_service.workers + 1, template))
     return made
+
+
+def _pod_set(name: str, count: int, template: dict[str, Any]) -> dict[str, Any]:
+    metadata, pod = template.get("metadata") or {}, template.get("spec") or {}
+    kept = {member: metadata[member] for member in ("labels", "annotations") if metadata.get(member)}
+    for containers in ("containers", "initContainers"):
+        if pod.get(containers):
+            pod[containers] = [_without_doubles(container) for container in pod[containers]]
+    return {
+        "name": name,
+        "count": count,
+        "template": {"metadata": kept, "spec": pod},
+        "topologyRequest": _topology(metadata.get("annotations") or {}),
+    }
 
 
 def _without_doubles(container: dict[str, Any]) -> dict[str, Any]:
@@ -227,23 +236,34 @@ def admitted_job(job: TFJob, found: Mapping[str, Placement], default_ps_image: s
         if spec is None or place is None:
             continue
         template = template_dict(spec.template) or parameter_server_template(default_ps_image)
-        pod, metadata = template.setdefault("spec", {}), template.get("metadata") or {}
-        template["metadata"] = metadata
-        for what, owner, member, more in (
-            ("label", metadata, "labels", place.labels),
-            ("annotation", metadata, "annotations", place.annotations),
-            ("node selector", pod, "nodeSelector", place.node_selector),
-        ):
-            owner[member] = owner.get(member) or {}
-            place.add(what, owner[member], more)
-        if place.gated:
-            _ask_for_a_place(metadata["annotations"], pod)
-        pod["tolerations"] = _joined(pod.get("tolerations") or (), place.tolerations)
         # Never more than asked for: a job that was made smaller goes on with what it needs until it is admitted anew.
         size = min(place.count, spec.desired)
-        raw = msgspec.Raw(msgspec.json.encode(template))
-        specs[kind] = msgspec.structs.replace(spec, replicas=size, template=raw)
-    return msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, tf_replica_specs=specs))
+        specs[kind] = msgspec.structs.replace(spec, replicas=size, template=_placed(template, place))
+    data_service, place = job.spec.data_service, found.get(DATA_SERVICE_POD_SET)
+    if data_service is not None and place is not None:
+        # Made before the replicas' templates have what was admitted for their own pods.
+        placed = _placed(template_dict(data_service_template(job)), place)
+        workers = max(min(place.count - 1, data_service.workers), 1)
+        data_service = msgspec.structs.replace(data_service, workers=workers, template=placed)
+    changed = msgspec.structs.replace(job.spec, tf_replica_specs=specs, data_service=data_service)
+    return msgspec.structs.replace(job, spec=changed)
+
+
+def _placed(template: dict[str, Any], place: Placement) -> msgspec.Raw:
+    """Return a template with what was admitted for its pods. Raises PlacementError."""
+    pod, metadata = template.setdefault("spec", {}), template.get("metadata") or {}
+    template["metadata"] = metadata
+    for what, owner, member, more in (
+        ("label", metadata, "labels", place.labels),
+        ("annotation", metadata, "annotations", place.annotations),
+        ("node selector", pod, "nodeSelector", place.node_selector),
+    ):
+        owner[member] = owner.get(member) or {}
+        place.add(what, owner[member], more)
+    if place.gated:
+        _ask_for_a_place(metadata["annotations"], pod)
+    pod["tolerations"] = _joined(pod.get("tolerations") or (), place.tolerations)
+    return msgspec.Raw(msgspec.json.encode(template))
 
 
 def _ask_for_a_place(annotations: dict[str, str], pod: dict[str, Any]) -> None:

@@ -21,9 +21,10 @@ from tfoperator.api.defaults import default
 from tfoperator.api.kueue.queues import uncounted_types
 from tfoperator.api.replicas.templates import hash_of, is_hash
 from tfoperator.api.v1.status import JobUsage, TFJobStatus
-from tfoperator.api.v1.types import ReplicaSpec, TFJob, TFJobSpec
+from tfoperator.api.v1.types import DataService, ReplicaSpec, TFJob, TFJobSpec
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.observed import Comparison, Observed, Refusals
+from tfoperator.controller.pods.data_service import DATA_SERVICE_FIELD
 
 
 class _Entry(msgspec.Struct):
@@ -214,23 +215,35 @@ def _is_same(before: TFJobSpec, now: TFJobSpec) -> bool:
 def _edited_templates(before: TFJobSpec, now: TFJobSpec) -> tuple[str, ...]:
     """Return the replica types that both specs have, and whose pods would now be made from something else."""
     both = [kind for kind in now.tf_replica_specs if kind in before.tf_replica_specs]
+    beside = (DATA_SERVICE_FIELD,) if _is_edited_service(before.data_service, now.data_service) else ()
     if _made_from(before) != _made_from(now):
-        return tuple(both)
-    return tuple(kind for kind in both if _is_edited(before.tf_replica_specs[kind], now.tf_replica_specs[kind]))
+        return (*both, *beside)
+    edited = (kind for kind in both if _is_edited(before.tf_replica_specs[kind], now.tf_replica_specs[kind]))
+    return (*edited, *beside)
+
+
+def _is_edited_service(before: DataService | None, now: DataService | None) -> bool:
+    """Return whether the pods of a data service that both specs have would now be made from something else."""
+    if before is None or now is None or before == now:
+        return False
+    return (before.work_dir or "") != (now.work_dir or "") or _differ(before.template, now.template)
 
 
 def _made_from(spec: TFJobSpec) -> tuple[object, ...]:
     """Return what the pods of all types are made from, beside their templates and how many there are."""
-    told = spec.cluster_arguments, spec.enable_dynamic_worker, spec.evaluator_in_cluster
-    return spec.checkpoint, spec.progress, spec.policy.restart_mode, *map(bool, told)
+    given = spec.cluster_arguments, spec.enable_dynamic_worker, spec.evaluator_in_cluster
+    return spec.checkpoint, spec.progress, spec.policy.restart_mode, spec.data_service is None, *map(bool, given)
 
 
 def _is_edited(before: ReplicaSpec | None, now: ReplicaSpec | None) -> bool:
     """Compare as plain data where both are there: an API server may write the same in another order."""
-    one, other = (msgspec.Raw() if replica is None else replica.template for replica in (before, now))
-    if hash_of(one) == hash_of(other):
+    return _differ(*(msgspec.Raw() if replica is None else replica.template for replica in (before, now)))
+
+
+def _differ(before: msgspec.Raw, now: msgspec.Raw) -> bool:
+    if hash_of(before) == hash_of(now):
         return False
-    return any(map(is_hash, (one, other))) or _plain(one) != _plain(other)
+    return is_hash(before) or is_hash(now) or _plain(before) != _plain(now)
 
 
 def _plain(raw: msgspec.Raw) -> object:

@@ -13,8 +13,8 @@ If the policy is unset, and an administrator set no default, the machines are fr
   good, would hold their nodes for ever.
 - After a success workers and evaluators may finish (an evaluator may still have to process the last checkpoint).
   A worker or evaluator that has ended since, and that its kubelet restarts, has finished: it is stopped, or it would
-  hold its node for ever. Parameter servers, which never end by themselves, are stopped when no other replica of the
-  job runs any more. Replicas on a lost node don't count as running.
+  hold its node for ever. Parameter servers and the data service, which never end by themselves, are stopped when no
+  other replica of the job runs any more. Replicas on a lost node don't count as running.
 - Pods that have not begun have no work to finish. Without a node they are deleted, for a deadline counts from a
   kubelet's first sight of a pod, and without a kubelet they would never end; they have no logs. On a node they are
   stopped: they may have begun since.
@@ -30,7 +30,7 @@ from datetime import datetime
 from tfoperator.api.kueue.queues import MULTIKUEUE_ORIGIN_LABEL
 from tfoperator.api.pods.lost_nodes import node_is_lost
 from tfoperator.api.replicas.left_running import left_running, left_running_text
-from tfoperator.api.replicas.names import is_parameter_server, replica_of
+from tfoperator.api.replicas.names import is_data_service, is_server, replica_name
 from tfoperator.api.replicas.replica_pods import ENDED_PHASES, is_ending, outlives_training, replica_phase
 from tfoperator.api.v1.choices import CleanPodPolicy, Network
 from tfoperator.api.v1.condition_types import ConditionType
@@ -139,6 +139,8 @@ def _end_active(facts: Facts, policy: str) -> Iterator[Act]:
         yield from _delete_active(facts)
     elif not policy or (failed is not None and ended_by_limit(failed)):
         yield from _stop_active(facts, failed=failed is not None)
+    else:
+        yield from _stop_data_service(facts, failed=failed is not None)
 
 
 def _failure(facts: Facts) -> JobCondition | None:
@@ -159,10 +161,10 @@ def _delete_active(facts: Facts) -> Iterator[Act]:
         if _is_active(pod):
             yield from delete("pods", pod, DeleteReason.FINISHED)
         else:
-            kept.add(replica_of(pod.metadata.labels))
+            kept.add(replica_name(pod))
     of_whole_job = facts.options.naming.job(facts.job) if facts.options.network is Network.PER_JOB else None
     for service in facts.observed.services:
-        needed = bool(kept) if service.metadata.name == of_whole_job else replica_of(service.metadata.labels) in kept
+        needed = bool(kept) if service.metadata.name == of_whole_job else replica_name(service) in kept
         if not needed:
             yield from delete("services", service, DeleteReason.FINISHED)
 
@@ -172,7 +174,7 @@ def _stop_active(facts: Facts, *, failed: bool) -> Iterator[Act]:
     reason = StopReason.FAILED if failed else StopReason.SUCCEEDED
     servers, others_run = [], False
     for pod in filter(_is_active, facts.observed.pods):
-        begun, server = _has_begun(pod), is_parameter_server(pod.metadata.labels)
+        begun, server = _has_begun(pod), is_server(pod.metadata.labels)
         others_run |= not server and not node_is_lost(pod)
         if not (begun or pod.spec.node_name):
             yield from delete("pods", pod, DeleteReason.FINISHED, as_seen=True)
@@ -184,6 +186,18 @@ def _stop_active(facts: Facts, *, failed: bool) -> Iterator[Act]:
     if not others_run:
         for pod in servers:
             yield from stop(pod, reason)
+
+
+def _stop_data_service(facts: Facts, *, failed: bool) -> Iterator[Act]:
+    """Stop the data service of a job that leaves its replicas as they are, when no replica runs that may read from it.
+
+    `cleanPodPolicy` None is about replicas, as in the Go operator, which has no data service.
+    """
+    active = [pod for pod in facts.observed.pods if _is_active(pod)]
+    servers = [pod for pod in active if is_data_service(pod.metadata.labels)]
+    if servers and all(is_server(pod.metadata.labels) or node_is_lost(pod) for pod in active):
+        for pod in servers:
+            yield from stop(pod, StopReason.FAILED if failed else StopReason.SUCCEEDED)
 
 
 def _is_active(pod: Pod) -> bool:

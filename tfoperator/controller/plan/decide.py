@@ -27,6 +27,7 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.actions import Plan
 from tfoperator.controller.plan.cleanup import clean_up, expire, release_everything
 from tfoperator.controller.plan.combine import combine
+from tfoperator.controller.plan.data_service import plan_data_service, rest_data_service
 from tfoperator.controller.plan.divergence import report_divergence
 from tfoperator.controller.plan.facts import Facts, Stage
 from tfoperator.controller.plan.gang import plan_pod_group
@@ -93,6 +94,10 @@ def _has_tensorboard(facts: Facts) -> bool:
     return facts.tensorboard is not None
 
 
+def _has_data_service(facts: Facts) -> bool:
+    return facts.data_service is not None
+
+
 def _is_readable(facts: Facts) -> bool:
     """Return whether the policies of a job that had ended are known."""
     return not facts.job.decode_error
@@ -129,8 +134,10 @@ def _has_time_to_live(facts: Facts) -> bool:
 
 
 _TENSORBOARD = Entry(plan_tensorboard, _has_tensorboard)
+_RESTING_DATA_SERVICE = Entry(rest_data_service, _has_data_service)
 _END = (
     _TENSORBOARD,
+    _RESTING_DATA_SERVICE,
     Entry(report_created),
     Entry(report_end),
     Entry(free_lost_pods),
@@ -145,6 +152,7 @@ RULES: Mapping[Stage, tuple[Entry, ...]] = {
         Entry(count_first),
         Entry(plan_pod_group, _is_gang),
         Entry(plan_replicas),
+        Entry(plan_data_service, _has_data_service),
         Entry(report_created),
         Entry(report_admission),
         Entry(report_resumption),
@@ -157,6 +165,7 @@ RULES: Mapping[Stage, tuple[Entry, ...]] = {
     ),
     Stage.SUSPENDED: (
         _TENSORBOARD,
+        _RESTING_DATA_SERVICE,
         Entry(report_created),
         Entry(report_suspension),
         Entry(free_lost_pods),

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from tfoperator.api.replicas.data_service import DataServiceMember
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.disruptions import DisruptionBackoff
@@ -26,7 +27,7 @@ from tfoperator.controller.pods.gang import GangScheduler
 from tfoperator.controller.pods.manifests import ReplicaManifests
 from tfoperator.controller.pods.pod_groups import PodGroupSpec
 from tfoperator.kube.views.deployments import Deployment
-from tfoperator.kube.views.objects import Service
+from tfoperator.kube.views.objects import Pod, Service
 
 _TRAINED = (UsagePhase.TRAINING, UsagePhase.LOST, UsagePhase.STALLED)
 
@@ -87,6 +88,40 @@ class TensorBoardObjects(msgspec.Struct, frozen=True):
     service: Service | None = None
 
 
+class DataServiceState(Enum):
+    """The state of one member of a job's data service."""
+
+    MISSING = "needs its first pod"
+    TAKEN = "had a pod that is gone without our doing, and needs a new pod"
+    PENDING = "its pod has not started"
+    RUNNING = "its pod runs"
+    FAILED = "its pod has ended as a whole, and is made again"
+    LEAVING = "its pod terminates; it waits until the pod is gone"
+
+
+class Member(msgspec.Struct, frozen=True, gc=False):
+    """A member of a data service. Its status had `recorded` restarts; `wait` is seconds until a failed pod's restart.
+
+    `is_started`: the member has run, and its absence would be a loss.
+    """
+
+    member: DataServiceMember
+    pod: Pod | None
+    state: DataServiceState
+    restarts: int
+    recorded: int
+    is_started: bool = False
+    ready: bool = False
+    wait: float = 0.0
+
+
+class DataServiceFacts(msgspec.Struct, frozen=True):
+    """The wanted members of a job's data service, the dispatcher first, and pods that are to go."""
+
+    members: tuple[Member, ...] = ()
+    surplus: tuple[Pod, ...] = ()
+
+
 class Facts(msgspec.Struct, frozen=True):
     """The facts about a job.
 
@@ -99,7 +134,8 @@ class Facts(msgspec.Struct, frozen=True):
     of pods that may have been replaced: a stale cache could deceive.
     The `groups` are as the `verdict` leaves them. `running_on` has, for a suspended job and by type, the number of
     replicas that run on because they can't be stopped yet. `conditions` are the job's conditions. `tensorboard` is None
-    where nothing is to be done for it: the job has no TensorBoard and wants none, or its spec is invalid. `gang` is
+    where nothing is to be done for it: the job has no TensorBoard and wants none, or its spec is invalid. So is
+    `data_service`, which is only known of a job that has not ended. `gang` is
     None where the job's pods are not scheduled as a gang, or the job is not active. `problems` are the reasons why its
     spec can't be acted on.
     """
@@ -123,6 +159,7 @@ class Facts(msgspec.Struct, frozen=True):
     running_on: Mapping[ReplicaType, int] = {}
     gang: Gang | None = None
     tensorboard: TensorBoardObjects | None = None
+    data_service: DataServiceFacts | None = None
     problems: tuple[str, ...] = ()
 
     @property

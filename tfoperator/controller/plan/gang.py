@@ -34,6 +34,7 @@ from tfoperator.controller.plan.facts import Facts, Gang
 from tfoperator.controller.plan.proposal import Act, Want, event
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.pods.bodies import owner_reference
+from tfoperator.controller.pods.data_service import DataServiceManifests
 from tfoperator.controller.pods.gang import GANG_ORDER, GangScheduler
 from tfoperator.controller.pods.manifests import ReplicaManifests, restarts_together
 from tfoperator.controller.pods.pod_groups import PodGroup, PodGroupSpec
@@ -73,7 +74,8 @@ def _gang(facts: Facts, scheduler: GangScheduler, manifests: ReplicaManifests) -
     )
     if problems := "; ".join(refused):
         raise PodTemplateError(problems)
-    members, resources = _gang_size(policy, groups, current, facts.observed.priorities, manifests.template)
+    beside = _data_service_size(facts)
+    members, resources = _gang_size(policy, groups, current, facts.observed.priorities, manifests.template, beside)
     wanted = scheduler.spec(policy, members, resources)
     if current is None and scheduler.is_kubernetes:
         wanted = _with_lasting_fields(wanted, facts, manifests.template)
@@ -159,8 +161,12 @@ def _gang_size(
     current: PodGroup | None,
     priorities: Mapping[str, int],
     template: Callable[[ReplicaGroup], Template],
+    beside: tuple[int, Callable[[], Template]] | None,
 ) -> tuple[int, Mapping[str, str | int] | None]:
     """Return the number of pods that must find room at once, and the sum of their requests (None: as it is).
+
+    `beside` are the number and the template of the pods of the data service, which all count unless the job has a
+    `minAvailable`: the replicas wait for their data.
 
     Raises PodTemplateError if a template's requests can't be read.
 
@@ -168,15 +174,16 @@ def _gang_size(
     each replica that completes would cost a patch, and templates would have to be read at every sync.
     """
     total = sum(group.size for group in groups)
+    more = 0 if beside is None or policy.min_available is not None else beside[0]
     asked = total if policy.min_available is None else policy.min_available
     todo = [(group, replica) for group in groups for replica in group.replicas if not _is_done(replica)]
     # A `minAvailable` above the number of pods stays: such a job waits, and its condition shows why.
     members = asked if asked > total else min(asked, len(todo))
     given = policy.min_resources
-    if current is not None and members <= current.spec.members <= asked and not _needs_room(todo):
+    if current is not None and members + more <= current.spec.members <= asked + more and not _needs_room(todo):
         return current.spec.members, current.spec.min_resources if given is None else given
     if given is not None:
-        return members, given
+        return members + more, given
 
     def precedence(item: tuple[ReplicaGroup, Replica]) -> tuple[int, int, int]:
         group, replica = item
@@ -188,7 +195,18 @@ def _gang_size(
     for group in groups:
         if counts[group.type]:
             resources.add(pod_requests(template(group)), counts[group.type])
-    return members, resources.quantities()
+    if more and beside is not None:
+        resources.add(pod_requests(beside[1]()), more)
+    return members + more, resources.quantities()
+
+
+def _data_service_size(facts: Facts) -> tuple[int, Callable[[], Template]] | None:
+    """Return the number and the template of the pods of the job's data service; None without a data service."""
+    wanted, seen = facts.job.spec.data_service, facts.data_service
+    if wanted is None or seen is None:
+        return None
+    manifests = DataServiceManifests(facts.job, wanted, facts.options)
+    return len(seen.members), lambda: manifests.template
 
 
 def _is_done(replica: Replica) -> bool:

@@ -22,6 +22,7 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.api.validation.job import long_names
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.conditions import is_finished, is_held
+from tfoperator.controller.plan.data_service import absent_members, long_members, see_data_service
 from tfoperator.controller.plan.disruptions import with_delays
 from tfoperator.controller.plan.facts import Facts, Stage, TensorBoardObjects, Verdict
 from tfoperator.controller.plan.gang import with_gang
@@ -106,6 +107,8 @@ def _unusable(job: TFJob, options: PlanOptions) -> tuple[str, ...]:
     if options.naming is not PLAIN_NAMES:
         too_long = long_names("metadata.name", job.metadata.name, job.spec, partial(options.naming.replica, job))
         problems += map(str, too_long)
+        if job.spec.data_service is not None:
+            problems += long_members(job, options)
     return tuple(problems)
 
 
@@ -152,6 +155,11 @@ def _seen(
         # Also for a job that is suspended before its first status: its objects show that it was started, and it keeps
         # their network when they are gone.
         start = whole_second(now)
+    has_data_service = job.spec.data_service is not None or job.status.data_service is not None
+    data_service = see_data_service(observed, now, options) if has_data_service else None
+    absent = _absent(observed, options, groups)
+    if data_service is not None:
+        absent = (*absent, *absent_members(data_service, job, options))
     return Facts(
         observed,
         now,
@@ -161,8 +169,9 @@ def _seen(
         resumed,
         start,
         conditions,
-        absent=_absent(observed, options, groups),
+        absent=absent,
         tensorboard=tensorboard,
+        data_service=data_service,
     )
 
 

@@ -104,7 +104,8 @@ class Observed(msgspec.Struct, frozen=True):
     `progress` is the progress that the job has reported so far, perhaps newer than its status; None if this operator
     takes no reports. `log_lines` is None if this operator reads no logs. `stacks_taken` is when stacks of the job's
     threads were last taken, 1970 if never; None if this operator takes none.
-    `edited_templates` names the replica types whose pods would be made differently than at the last look.
+    `edited_templates` names the replica types whose pods would be made differently than at the last look, and has
+    `spec.dataService` if that is true of the pods of the data service.
     `uncounted_types` are the replica types, as the job spells them, that Kueue's quota doesn't count. `status_age` is
     the number of seconds since this process wrote the status. `refused` maps each object that seems to be the job's,
     but could not be adopted or released, to the reason; decisions don't depend on it. `usage` is the job's usage as the

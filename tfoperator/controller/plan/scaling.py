@@ -37,6 +37,7 @@ from tfoperator.controller.plan.replicas import (
 )
 from tfoperator.controller.plan.restart import overdue_seconds
 from tfoperator.controller.pods.bodies import away_from
+from tfoperator.controller.pods.data_service import DATA_SERVICE_FIELD
 from tfoperator.controller.pods.manifests import PodCounts, ReplicaManifests
 from tfoperator.kube.views.objects import Pod, Service
 
@@ -164,7 +165,10 @@ def _exceeds(gate: QueueGate, groups: Sequence[ReplicaGroup]) -> bool:
 def report_edits(facts: Facts) -> Iterator[Want]:
     """Report once an edit of what pods are made from, if pods from before the edit run."""
     edited = [group for group in facts.groups if group.type in facts.observed.edited_templates]
-    types = [group.type for group in edited if any(one.state in _POD_STATES for one in group.replicas)]
+    types = [str(group.type) for group in edited if any(one.state in _POD_STATES for one in group.replicas)]
+    service = facts.data_service
+    if service is not None and DATA_SERVICE_FIELD in facts.observed.edited_templates:
+        types += ["the data service"] if any(one.pod is not None for one in service.members) else []
     if types:
         yield event(
             JobReason.TEMPLATE_CHANGED,

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tfoperator.api.fields.limits import MAX_REPLICAS
+from tfoperator.api.replicas.data_service import DATA_SERVICE
 from tfoperator.api.replicas.host_lists import ALWAYS_ACCEPTED, PER_HOST, HostList, too_long
 from tfoperator.api.replicas.names import (
     ANNOTATION_DISRUPTIONS,
@@ -33,6 +34,7 @@ from tfoperator.controller.pods.bodies import (
     pod_restart_policy,
 )
 from tfoperator.controller.pods.cluster import Abbreviations, ClusterArguments, TFConfig
+from tfoperator.controller.pods.data_service import data_service_url
 from tfoperator.controller.pods.gang import GangScheduler
 from tfoperator.controller.pods.options import PodOptions
 from tfoperator.controller.pods.template import PodTemplateError, Template
@@ -64,6 +66,11 @@ class DesiredReplicas(msgspec.Struct, frozen=True):
     policy: RestartPolicy
 
 
+def template_path(replica_type: str) -> str:
+    """Return the path in the job of the template of a replica type."""
+    return f"spec.tfReplicaSpecs[{replica_type}].template"
+
+
 def desired_size(spec: ReplicaSpec | None) -> int:
     """Return the number of replicas that a spec asks for, from 0 to MAX_REPLICAS."""
     wanted = spec.replicas if spec is not None else 0
@@ -84,7 +91,8 @@ class _Cluster(NamedTuple):
     the Go operator's, byte by byte.
 
     `processes` are the variables of Keras 3 and JAX. The process of the first replica of a type in `first_process` has
-    that number; a type that is not in it has no such process.
+    that number; a type that is not in it has no such process. `data_service` is the address of the job's data service,
+    empty if it has none.
     """
 
     tf_config: TFConfig | None
@@ -92,6 +100,7 @@ class _Cluster(NamedTuple):
     variables: Mapping[str, str]
     processes: ProcessVariables | None
     first_process: Mapping[ReplicaType, int]
+    data_service: str = ""
 
     def env(self, replica_type: ReplicaType, index: int, own: Collection[str]) -> dict[str, str]:
         """Return the variables that a replica gets, each before those that refer to it.
@@ -105,6 +114,8 @@ class _Cluster(NamedTuple):
         if self.processes is not None and first is not None:
             of_process = self.processes.of_process(first + index)
             found |= {name: value for name, value in of_process.items() if name not in own}
+        if self.data_service and replica_type is not ReplicaType.PS and DATA_SERVICE not in own:
+            found[DATA_SERVICE] = self.data_service
         return found
 
     def arguments_of(self, replica_type: ReplicaType, index: int) -> tuple[str, ...]:
@@ -228,7 +239,8 @@ class ReplicaManifests:
         if self._job.spec.cluster_arguments:
             arguments = ClusterArguments(self._hosts, abbreviations=abbreviations)
         variables = {} if abbreviations is None else abbreviations.variables
-        return _Cluster(tf_config, arguments, variables, *self._processes(groups))
+        data_service = "" if self._job.spec.data_service is None else data_service_url(self._job, self._options)
+        return _Cluster(tf_config, arguments, variables, *self._processes(groups), data_service)
 
     def _processes(
         self, groups: Sequence[DesiredReplicas]
@@ -284,7 +296,7 @@ class ReplicaManifests:
         if template is None:
             if group.spec is None:
                 raise PodTemplateError(f"spec.tfReplicaSpecs[{group.type}]: must not be null")
-            template = Template(group.type, self._with_template(group.type, group.spec))
+            template = Template(template_path(group.type), self._with_template(group.type, group.spec).template)
             self._add_to(template, group.type)
             if self._options.restart_rules and restarts_in_place(self._job):
                 add_restart_rule(template, self._job, group.policy)

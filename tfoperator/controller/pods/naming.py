@@ -15,6 +15,7 @@ from collections.abc import Iterable
 import msgspec
 
 from tfoperator.api.replicas import names
+from tfoperator.api.replicas.data_service import DataServiceMember, member_of, member_suffix
 from tfoperator.api.replicas.templates import own_host_names
 from tfoperator.api.v1.choices import Network, ReplicaType
 from tfoperator.api.v1.types import TFJob
@@ -37,6 +38,11 @@ class Naming(msgspec.Struct, frozen=True):
         if self.unique:
             return names.unique_object_name(meta.name, replica_type, index, meta.uid)
         return names.object_name(meta.name, replica_type, index)
+
+    def data_service(self, job: TFJob, member: DataServiceMember) -> str:
+        """Return the name of the pod of a data service's member, and of its service if it has one of its own."""
+        name = f"{job.metadata.name}-{member_suffix(member)}"
+        return names.with_uid(name, job.metadata.uid) if self.unique else name
 
     def job(self, job: TFJob) -> str:
         """Return the name of the service of a whole job: `{job}`."""
@@ -69,6 +75,9 @@ def is_service_of(job: TFJob, meta: ObjectMeta) -> bool:
     """
     if names.LABEL_TENSORBOARD in meta.labels:
         return meta.name == names.tensorboard_name(job.metadata.name)
+    if names.LABEL_DATA_SERVICE in meta.labels:
+        member = member_of(meta.labels)
+        return member is not None and any(naming.data_service(job, member) == meta.name for naming in NAMINGS)
     replica = names.replica_of(meta.labels)
     for naming in NAMINGS:
         name = naming.job(job) if replica is None else naming.replica(job, *replica)

@@ -1,4 +1,4 @@
-"""One replica type's pod template as plain data, checked just enough that bodies can be made from it.
+"""A pod template as plain data, checked just enough that bodies can be made from it.
 
 Templates are decoded only when an object must be created. Objects built from one share its parts, so no code here or
 later changes them in place.
@@ -13,8 +13,6 @@ import msgspec
 
 from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME, DEFAULT_PORT, DEFAULT_PORT_NAME
 from tfoperator.api.replicas.templates import template_dict
-from tfoperator.api.v1.choices import ReplicaType
-from tfoperator.api.v1.types import ReplicaSpec
 
 
 class PodTemplateError(ValueError):
@@ -40,17 +38,17 @@ def an_object(value: object, path: str) -> dict[str, Any]:
 
 
 class Template:
-    """The template of one replica type. `path` is its path in the job.
+    """A template for the pods of one kind, a replica type for example. `path` is its path in the job.
 
     `container` is the position of the training container: the container named `tensorflow`, else the first. `ports` are
     its ports; a port `tfjob-port` (2222) is added where none has that name. `port` is the number of the port with that
     name. Raises PodTemplateError for a template without containers or of the wrong shape.
     """
 
-    def __init__(self, replica_type: ReplicaType, spec: ReplicaSpec) -> None:
-        self.path = f"spec.tfReplicaSpecs[{replica_type}].template"
+    def __init__(self, path: str, raw: msgspec.Raw) -> None:
+        self.path = path
         try:
-            template = template_dict(spec.template)
+            template = template_dict(raw)
         except msgspec.DecodeError as error:
             raise PodTemplateError(f"{self.path}: {error}") from None
         metadata = an_object(template.get("metadata"), f"{self.path}.metadata")

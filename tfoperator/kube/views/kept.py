@@ -23,7 +23,7 @@ GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
 """On a pod: the PodGroup that it is a member of, for Volcano."""
 
 _OURS = "training.kubeflow.org/"
-_LABELS = ("operator-name", "job-name", "replica-type", "replica-index", "job-role", "tensorboard")
+_LABELS = ("operator-name", "job-name", "replica-type", "replica-index", "job-role", "tensorboard", "data-service")
 _OF_KUEUE = ("queue-name", "multikueue-origin", "priority-class", "max-exec-time-seconds")
 KEPT_LABELS = {*(_OURS + name for name in _LABELS), *("kueue.x-k8s.io/" + name for name in _OF_KUEUE)}
 KEPT_LABELS.add("scheduling.x-k8s.io/pod-group")

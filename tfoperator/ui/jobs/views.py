@@ -91,6 +91,7 @@ def job_detail(
             for c in all_conditions(job.status)
         ],
         "tensorBoard": _tensorboard(job, local),
+        "dataService": "" if job.status.data_service is None else short(job.status.data_service.in_short),
         "time": None if job.status.usage is None else job_time(job.status.usage, phases),
         "hasReport": job.status.restarts > 0
         or (any(has_condition(job, kind) for kind in _REPORTED_CONDITIONS) and job.state.word not in _UNREPORTED_ENDS)

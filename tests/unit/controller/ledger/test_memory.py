@@ -3,6 +3,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from tests.unit.controller.builders import make_job
 from tfoperator.api.cached_job import without_templates
 from tfoperator.api.replicas.templates import is_hash
 from tfoperator.api.v1.status import TFJobStatus
@@ -152,3 +153,18 @@ def test_a_spec_that_only_lost_its_templates_is_no_other_and_none_is_kept_here()
         assert now.problems == (*problems, "the server refuses it")
         assert not memory.first_warning("u", "name taken")
     assert not memory.recall(job("12", generation=2), 0.0).edited_templates
+
+
+def test_an_edit_of_a_data_service_is_named_unless_only_the_number_of_its_workers_differs() -> None:
+    memory = JobMemory()
+
+    def edited(generation: int, **service: object) -> list[str]:
+        job = make_job({"Worker": 1}, generation=generation, dataService=service)
+        return list(memory.recall(job, 0.0).edited_templates)
+
+    template = {"spec": {"containers": [{"name": "tensorflow", "image": "data:1"}]}}
+    assert edited(1, workers=1) == []
+    assert edited(2, workers=2) == []
+    assert edited(3, workers=2, workDir="/journal") == ["spec.dataService"]
+    assert edited(4, workers=2, workDir="/journal", template=template) == ["spec.dataService"]
+    assert edited(5, workers=3, workDir="/journal", template=template) == []

@@ -4,8 +4,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from tfoperator.api.v1.choices import ReplicaType
-from tfoperator.api.v1.types import ReplicaSpec
 from tfoperator.controller.pods.resources import pod_requests
 from tfoperator.controller.pods.template import PodTemplateError, Template
 
@@ -13,7 +11,7 @@ from tfoperator.controller.pods.template import PodTemplateError, Template
 def requests(*containers: dict[str, Any], **spec: Any) -> dict[str, str]:
     whole = {"containers": [{"name": "tensorflow", "image": "x", "resources": one} for one in containers], **spec}
     raw = msgspec.Raw(json.dumps({"spec": whole}).encode())
-    return pod_requests(Template(ReplicaType.WORKER, ReplicaSpec(template=raw))).quantities()
+    return pod_requests(Template("spec.tfReplicaSpecs[Worker].template", raw)).quantities()
 
 
 def init(resources: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from tfoperator.api.conversion import (
     v1_to_v1alpha2,
     v1alpha2_to_v1,
 )
+from tfoperator.api.replicas.data_service import DEFAULT_DATA_SERVICE_PORT
 from tfoperator.api.schema.crd import crd
 from tfoperator.api.schema.v1alpha2 import V1ALPHA2_TYPES
 from tfoperator.local.apiserver.errors import FieldProblem, StatusError, forbidden
@@ -80,7 +81,8 @@ def _validate(obj: Json, old: Json | None) -> Iterator[FieldProblem]:
     for problem in errors(validate(decode_tfjob(encode(obj)))):
         # A job with a status is older than the rule about its name, which it can't change any more.
         older = obj.get("status") and problem.field.startswith("metadata.")
-        if not older or _adds_tensorboard(obj, old) or _adds_replicas(obj, old):
+        added = any(_adds(obj, old, name) for name in ("tensorBoard", "dataService"))
+        if not older or added or _adds_replicas(obj, old):
             yield FieldProblem(problem.field, "FieldValueInvalid", f"Invalid value: {problem.message}")
     if old is None:
         return
@@ -92,6 +94,11 @@ def _validate(obj: Json, old: Json | None) -> Iterator[FieldProblem]:
     if before is not None and after is not None and before != after:
         yield forbidden("spec.runPolicy.schedulingPolicy.queue", f'can\'t be changed from "{before}" to "{after}"')
 
+    if not any("dataService" not in one["spec"] for one in (old, obj)):
+        was, now = (one["spec"]["dataService"].get("port", DEFAULT_DATA_SERVICE_PORT) for one in (old, obj))
+        if was != now:
+            yield forbidden("spec.dataService.port", f'can\'t be changed from "{was}" to "{now}"')
+
 
 def _adds_replicas(obj: Json, old: Json | None) -> bool:
     before = {} if old is None else old["spec"]["tfReplicaSpecs"]
@@ -101,5 +108,6 @@ def _adds_replicas(obj: Json, old: Json | None) -> bool:
     )
 
 
-def _adds_tensorboard(obj: Json, old: Json | None) -> bool:
-    return old is not None and "tensorBoard" in obj["spec"] and "tensorBoard" not in old["spec"]
+def _adds(obj: Json, old: Json | None, name: str) -> bool:
+    """Return whether a change gives a field to the job's spec."""
+    return old is not None and name in obj["spec"] and name not in old["spec"]

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tfoperator.api.replicas.data_service import DATA_SERVICE, DATA_SERVICE_WORK_DIR
 from tfoperator.api.replicas.names import (
     CHECKPOINT_VARIABLE,
     CHECKPOINT_VOLUME,
@@ -34,7 +35,7 @@ MOUNT_VARIABLE = "TFOPERATOR_MOUNT_"
 _FOUND_BY_VARIABLES = (PROGRESS_VOLUME, WORKDIR_VOLUME, WORKDIR_SOURCE_VOLUME)
 """Volumes that the operator adds: programs find their files by variables, so they need no place at a mount path."""
 
-_NOT_INHERITED = {TF_CONFIG, "KUBECONFIG", JAX_BIND_ADDRESS, *PROCESS_VARIABLES}
+_NOT_INHERITED = {TF_CONFIG, DATA_SERVICE, "KUBECONFIG", JAX_BIND_ADDRESS, *PROCESS_VARIABLES}
 """Variables of this machine that would lead a container's program to other processes, or to a cluster."""
 
 
@@ -67,6 +68,8 @@ class HostEnvironment:
             elif mount.name == PROGRESS_VOLUME:
                 for name in (CA_VARIABLE, TOKEN_VARIABLE):
                     environment[name] = real_path(environment.get(name, ""), run.mounts)
+        if journal := run.environment.get(DATA_SERVICE_WORK_DIR):
+            environment[DATA_SERVICE_WORK_DIR] = real_path(journal, run.mounts)
         if run.gpus is not None:
             environment[CUDA_VISIBLE_DEVICES] = visible_devices(run.gpus, run.environment.get(CUDA_VISIBLE_DEVICES))
         return environment

@@ -62,6 +62,16 @@ def test_a_large_job_that_nobody_has_taken_notice_of_does_not_fill_the_screen_an
         assert f"TensorBoard:  {said}\n" in tell("describe", "mnist").out
 
 
+def test_a_data_service_is_shown_with_its_restarts_and_why_a_part_of_it_does_not_run(
+    tell: Tell, world: ServedWorld
+) -> None:
+    world.submit(Worker=1)
+    service = {"address": "grpc://mnist-dispatcher-0.ns.svc:5050", "ready": "2/3", "restarts": 4}
+    world.status({"dataService": {**service, "message": "dataworker-1: exits with 1 again and again"}})
+    shown = "grpc://mnist-dispatcher-0.ns.svc:5050, 2/3 ready, 4 restarts - dataworker-1: exits with 1 again and again"
+    assert f"Data service: {shown}\n" in tell("describe", "mnist").out
+
+
 def test_what_runs_on_after_a_success_is_named_with_how_to_end_it(tell: Tell, world: ServedWorld) -> None:
     world.submit(Worker=2, Evaluator=1)
     world.pod("worker-0", phase="Succeeded")

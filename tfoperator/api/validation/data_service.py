@@ -1,0 +1,86 @@
+"""Finds the problems of `spec.dataService`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from tfoperator.api.fields.limits import MAX_NAME_LENGTH, WORK_DIR
+from tfoperator.api.fields.problems import Problem, member, shown
+from tfoperator.api.replicas.data_service import DEFAULT_DATA_SERVICE_PORT, LONGEST_MEMBER
+from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME, parse_replica_type
+from tfoperator.api.replicas.templates import decode_template, is_absent, is_hash, readable_spec
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.types import DataService, TFJobSpec
+from tfoperator.api.validation.checks import warning
+from tfoperator.api.validation.declared import field_problems
+from tfoperator.api.validation.pod_template import validate_template
+
+_PATH = "spec.dataService"
+_TEMPLATE = member(_PATH, "template")
+
+LONGEST_NAME = MAX_NAME_LENGTH - len(LONGEST_MEMBER)
+"""Characters: the longest name of a job with a data service, whose data workers may become more."""
+
+
+def validate_data_service(spec: TFJobSpec) -> Iterator[Problem]:
+    """Yield the problems of a job's data service, errors and warnings; none if the job has none."""
+    data_service = spec.data_service
+    if data_service is None:
+        return
+    rules = {
+        "template": _validate_template(spec, data_service),
+        "port": _validate_port(data_service),
+        "workDir": _validate_work_dir(spec, data_service),
+    }
+    yield from field_problems(_PATH, data_service, rules)
+
+
+def _validate_template(spec: TFJobSpec, data_service: DataService) -> Iterator[Problem]:
+    if not is_absent(data_service.template):
+        own_policy = "has no effect: the pods of a data service always restart their program"
+        yield from validate_template(_TEMPLATE, data_service.template, own_policy=own_policy)
+    elif not any(
+        replica is not None and parse_replica_type(key) is not ReplicaType.PS and not is_absent(replica.template)
+        for key, replica in spec.tf_replica_specs.items()
+    ):
+        yield Problem(_TEMPLATE, "is required: the pods can't be made from the template of a replica that trains")
+
+
+def _validate_port(data_service: DataService) -> Iterator[Problem]:
+    """Yield a problem if another container of the template has the port: then no program of the service can start."""
+    if is_absent(data_service.template) or is_hash(data_service.template):
+        return
+    try:
+        template = decode_template(data_service.template)
+    except msgspec.ValidationError:
+        return  # reported as a problem of the template
+    port = DEFAULT_DATA_SERVICE_PORT if data_service.port is None else data_service.port
+    for container in template.spec.containers:
+        if container.name != DEFAULT_CONTAINER_NAME and any(one.container_port == port for one in container.ports):
+            text = f"{port} is taken: container {shown(container.name)} of the template has this port"
+            yield Problem(member(_PATH, "port"), text)
+    if readable_spec(data_service.template).get("hostNetwork") is True:
+        text = f"with hostNetwork, {port} must be free on every node, and no two pods of the service fit on one node"
+        yield warning(member(_PATH, "port"), text)
+
+
+def _validate_work_dir(spec: TFJobSpec, data_service: DataService) -> Iterator[Problem]:
+    """Yield a warning about a journal that is lost with its pod."""
+    work_dir = data_service.work_dir
+    if not work_dir or not work_dir.startswith("/") or not WORK_DIR.fits(work_dir):
+        return
+    places = [spec.checkpoint.mount_path] if spec.checkpoint is not None else []
+    for raw in (data_service.template, *(one.template for one in spec.tf_replica_specs.values() if one is not None)):
+        if is_absent(raw):
+            continue
+        if is_hash(raw):
+            return
+        for container in readable_spec(raw).get("containers") or ():
+            mounts = container.get("volumeMounts") if isinstance(container, dict) else None
+            places += [str(one.get("mountPath")) for one in mounts or () if isinstance(one, dict)]
+    folder = work_dir.rstrip("/") + "/"
+    if not any(folder.startswith(place.rstrip("/") + "/") for place in places if place):
+        text = f"{shown(work_dir)} is on no volume: the journal goes with the dispatcher's pod"
+        yield warning(member(_PATH, "workDir"), text)

@@ -1,0 +1,209 @@
+"""The pods and services of a job's data service (`spec.dataService`), as JSON-ready data.
+
+Without a template of their own, the pods are like the pods of a training replica: its image, its volumes, its variables
+and its CPU and memory, for the data workers read what the replica would have read. They have none of its devices,
+sidecars and probes. Dispatcher and data workers come from one template, so that a queue can count them as one pod set.
+
+Every pod restarts its own program (`restartPolicy: Always`), with the delay of its kubelet. A data worker keeps its
+name when it is made again: the dispatcher and the clients find it under the same address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.replicas.data_service import (
+    DATA_SERVICE,
+    DATA_SERVICE_ADDRESS,
+    DATA_SERVICE_WORK_DIR,
+    DEFAULT_DATA_SERVICE_PORT,
+    DISPATCHER,
+    PROGRAMS,
+    DataServiceMember,
+    DataServiceRole,
+    member_labels,
+)
+from tfoperator.api.replicas.names import ANNOTATION_RESTARTS, DEFAULT_CONTAINER_NAME, TF_CONFIG, job_labels
+from tfoperator.api.replicas.templates import is_absent, template_dict
+from tfoperator.api.v1.choices import Network, ReplicaType
+from tfoperator.api.v1.types import DataService, TFJob
+from tfoperator.controller.pods.additions import mount_checkpoint
+from tfoperator.controller.pods.bodies import headless_service, owner_reference
+from tfoperator.controller.pods.gang import GangScheduler
+from tfoperator.controller.pods.options import PodOptions
+from tfoperator.controller.pods.template import Template
+
+DATA_SERVICE_FIELD = "spec.dataService"
+_PATH = f"{DATA_SERVICE_FIELD}.template"
+_PORT_NAME = "data-service"
+
+_SOURCES = (ReplicaType.WORKER, ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.EVALUATOR)
+"""The replica types whose pods the pods of a data service are like; the first that the job has counts."""
+
+_OF_TRAINING = ("args", "lifecycle", "livenessProbe", "ports", "readinessProbe", "restartPolicy", "restartPolicyRules",
+                "startupProbe", "stdin", "tty", "workingDir")  # fmt: skip
+"""Members of a training container that belong to its program."""
+
+_OF_TRAINING_PODS = ("activeDeadlineSeconds", "hostname", "resourceClaims", "resources", "subdomain")
+"""Members of a training pod that its data service must not have: a deadline, names of its own, and devices."""
+
+
+def data_service_url(job: TFJob, options: PodOptions) -> str:
+    """Return the address of the job's dispatcher, as `distribute(service=...)` takes it."""
+    return f"grpc://{_host(job, options, DISPATCHER)}"
+
+
+def data_service_template(job: TFJob) -> msgspec.Raw:
+    """Return the template of the pods of the job's data service: its own, else one like a training replica's.
+
+    Empty if no replica has a template. Raises msgspec.ValidationError for a template of the wrong shape, NotKept for
+    the hash of a template.
+    """
+    wanted = job.spec.data_service
+    if wanted is not None and not is_absent(wanted.template):
+        return wanted.template
+    for replica_type in _SOURCES:
+        spec = job.spec.tf_replica_specs.get(replica_type)
+        if spec is not None and not is_absent(spec.template):
+            return msgspec.Raw(msgspec.json.encode(_like(template_dict(spec.template))))
+    return msgspec.Raw()
+
+
+class DataServiceManifests:
+    """Makes the manifests of a job's data service, for one plan.
+
+    Its methods raise PodTemplateError if the template can't be used. Their results may share parts: encode them, don't
+    change them.
+    """
+
+    def __init__(self, job: TFJob, wanted: DataService, options: PodOptions, gang: GangScheduler | None = None) -> None:
+        """Initialize; `options` have the job's own naming and network. With `gang` the pods join its PodGroup."""
+        self._job = job
+        self._wanted = wanted
+        self._options = options
+        self._gang = gang
+
+    def name(self, member: DataServiceMember) -> str:
+        """Return the name of a member's pod, and of its service if it has one of its own."""
+        return self._options.naming.data_service(self._job, member)
+
+    @cached_property
+    def template(self) -> Template:
+        """The template with all additions."""
+        template = Template(_PATH, data_service_template(self._job))
+        if self._job.spec.checkpoint is not None:
+            mount_checkpoint(template, self._job.spec.checkpoint, self._job.metadata)
+        if self._gang is not None:
+            self._gang.add_member(template, self._job, DataServiceRole.WORKER)
+        return template
+
+    def pod(self, member: DataServiceMember, restarts: int) -> dict[str, Any]:
+        """Return the pod of a member, which was started `restarts` times before."""
+        template, name = self.template, self.name(member)
+        annotations = {key: value for key, value in template.annotations.items() if key != ANNOTATION_RESTARTS}
+        if restarts:
+            annotations[ANNOTATION_RESTARTS] = str(restarts)
+        containers = list(template.containers)
+        containers[template.container] = self._container(template, member)
+        spec = template.spec | {"restartPolicy": "Always", "containers": containers}
+        if self._options.network is Network.PER_JOB:
+            spec |= {"hostname": name, "subdomain": self._options.naming.job(self._job)}
+        metadata: dict[str, Any] = {
+            "name": name,
+            "namespace": self._job.metadata.namespace,
+            "labels": template.labels | self._labels(member),
+            "ownerReferences": [owner_reference(self._job)],
+        }
+        if annotations:
+            metadata["annotations"] = annotations
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+    def service(self, member: DataServiceMember) -> dict[str, Any]:
+        """Return the service of a member."""
+        port = {"name": _PORT_NAME, "port": port_of(self._wanted)}
+        # Data workers connect to the dispatcher before a kubelet may call it ready.
+        spec = {"publishNotReadyAddresses": True, "ports": [port]}
+        return headless_service(self._job, self.name(member), self._labels(member), spec)
+
+    def _labels(self, member: DataServiceMember) -> dict[str, str]:
+        return job_labels(self._job.metadata.name) | member_labels(member)
+
+    def _container(self, template: Template, member: DataServiceMember) -> dict[str, Any]:
+        container, port = template.containers[template.container], port_of(self._wanted)
+        ours = self._environment(member)
+        env = [variable for variable in template.env if str(variable.get("name")) not in ours]
+        others = [one for one in template.list_of_objects("ports") if one.get("containerPort") != port]
+        command = {} if container.get("command") else {"command": ["python", "-u", "-c", PROGRAMS[member[0]]]}
+        return {
+            # The program's last words explain its end, such as an image without TensorFlow.
+            "terminationMessagePolicy": "FallbackToLogsOnError",
+            **container,
+            **command,
+            "env": [*env, *({"name": name, "value": value} for name, value in ours.items())],
+            "ports": [*others, {"name": _PORT_NAME, "containerPort": port}],
+        }
+
+    def _environment(self, member: DataServiceMember) -> Mapping[str, str]:
+        found = {
+            DATA_SERVICE: data_service_url(self._job, self._options),
+            DATA_SERVICE_ADDRESS: _host(self._job, self._options, member),
+        }
+        if member == DISPATCHER and self._wanted.work_dir:
+            # A job that is created again under its name must not go on with the journal of the earlier job.
+            found[DATA_SERVICE_WORK_DIR] = f"{self._wanted.work_dir.rstrip('/')}/{self._job.metadata.uid}"
+        return found
+
+
+def port_of(wanted: DataService) -> int:
+    """Return the port of the dispatcher and of each data worker."""
+    return DEFAULT_DATA_SERVICE_PORT if wanted.port is None else wanted.port
+
+
+def _host(job: TFJob, options: PodOptions, member: DataServiceMember) -> str:
+    """Return `host:port` of a member, as TF_CONFIG names replicas."""
+    domain = f".{options.cluster_domain}" if options.cluster_domain else ""
+    service = f".{options.naming.job(job)}" if options.network is Network.PER_JOB else ""
+    port = DEFAULT_DATA_SERVICE_PORT if job.spec.data_service is None else port_of(job.spec.data_service)
+    return f"{options.naming.data_service(job, member)}{service}.{job.metadata.namespace}.svc{domain}:{port}"
+
+
+def _like(template: dict[str, Any]) -> dict[str, Any]:
+    """Return a template for data workers that is like the template of a training replica.
+
+    A part of the wrong shape stays as it is: the replica's own pod reports it.
+    """
+    spec = template.get("spec")
+    containers = spec.get("containers") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(containers, list) or not containers:
+        return template
+    named = (one for one in containers if isinstance(one, dict) and one.get("name") == DEFAULT_CONTAINER_NAME)
+    container = next(named, containers[0])
+    if not isinstance(container, dict):
+        return template
+    own = {key: value for key, value in container.items() if key not in _OF_TRAINING and key != "command"}
+    env = own.get("env")
+    if isinstance(env, list):
+        own["env"] = [one for one in env if not (isinstance(one, dict) and one.get("name") == TF_CONFIG)]
+    kept = {key: value for key, value in spec.items() if key not in _OF_TRAINING_PODS}
+    kept["containers"] = [_without_devices(own)]
+    init = kept.get("initContainers")
+    if isinstance(init, list):
+        kept["initContainers"] = [_without_devices(one) if isinstance(one, dict) else one for one in init]
+    return template | {"spec": kept}
+
+
+def _without_devices(container: dict[str, Any]) -> dict[str, Any]:
+    """Return a container that asks for CPU, memory and storage only: names of devices have a domain."""
+    resources = container.get("resources")
+    if not isinstance(resources, dict):
+        return container
+    amounts = {
+        kind: {name: amount for name, amount in resources[kind].items() if "/" not in name}
+        for kind in ("limits", "requests")
+        if isinstance(resources.get(kind), dict)
+    }
+    return container | {"resources": {kind: found for kind, found in amounts.items() if found}}
