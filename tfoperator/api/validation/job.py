@@ -53,6 +53,7 @@ def validate(job: TFJob) -> tuple[Problem, ...]:
         "successPolicy": validate_cluster_size(job, _name(job)[1]),
         "maxFailedWorkers": rules.thresholds(spec),
         "runPolicy": _validate_run_policy(spec),
+        "elasticPolicy": rules.elastic(spec),
         "clusterArguments": rules.cluster_arguments(spec),
         "network": rules.host_names(spec),
         "checkpoint": validate_checkpoint(spec.checkpoint),

@@ -28,6 +28,7 @@ from tfoperator.controller.plan.actions import Plan
 from tfoperator.controller.plan.cleanup import clean_up, expire, release_everything
 from tfoperator.controller.plan.combine import combine
 from tfoperator.controller.plan.divergence import report_divergence
+from tfoperator.controller.plan.elastic_reports import forget_size, plan_probes, record_size, remove_probes
 from tfoperator.controller.plan.facts import Facts, Stage
 from tfoperator.controller.plan.gang import plan_pod_group
 from tfoperator.controller.plan.invalid import invalid_facts, report_invalid
@@ -128,12 +129,17 @@ def _has_time_to_live(facts: Facts) -> bool:
     return facts.job.spec.policy.ttl_seconds_after_finished is not None
 
 
+def _is_elastic(facts: Facts) -> bool:
+    return facts.size is not None or facts.job.status.elastic is not None
+
+
 _TENSORBOARD = Entry(plan_tensorboard, _has_tensorboard)
 _END = (
     _TENSORBOARD,
     Entry(report_created),
     Entry(report_end),
     Entry(free_lost_pods),
+    Entry(remove_probes, _is_elastic),
     Entry(clean_up),
     Entry(expire, _has_time_to_live),
 )
@@ -143,8 +149,10 @@ RULES: Mapping[Stage, tuple[Entry, ...]] = {
         _TENSORBOARD,
         Entry(free_lost_pods),
         Entry(count_first),
+        Entry(record_size, _is_elastic),
         Entry(plan_pod_group, _is_gang),
         Entry(plan_replicas),
+        Entry(plan_probes, _is_elastic),
         Entry(report_created),
         Entry(report_admission),
         Entry(report_resumption),
@@ -159,6 +167,7 @@ RULES: Mapping[Stage, tuple[Entry, ...]] = {
         _TENSORBOARD,
         Entry(report_created),
         Entry(report_suspension),
+        Entry(forget_size, _is_elastic),
         Entry(free_lost_pods),
         Entry(release_everything),
     ),

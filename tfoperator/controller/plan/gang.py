@@ -4,9 +4,10 @@ A job is scheduled as a gang from its first pod on, or not at all. Its pods may 
 before an administrator chose a gang scheduler. A PodGroup would then have none of these pods as members, and a
 restarted pod would wait for a gang that never comes together.
 
-`minAvailable` pods must find room at once; the default is all pods. If a job needs fewer pods than it has, only the
-pods count that its scheduler would take first: by the priority of their PriorityClass, then chief, master, parameter
-servers, workers, evaluators, then by index. (The Go operator iterates over a Go map here, so its choice is random.)
+`minAvailable` pods must find room at once; the default is all pods, and of an elastic job's workers `minReplicas`. If
+a job needs fewer pods than it has, only the pods count that its scheduler would take first: by the priority of their
+PriorityClass, then chief, master, parameter servers, workers, evaluators, then by index. (The Go operator iterates over
+a Go map here, so its choice is random.)
 Replicas that have ended need no room any more, and schedulers don't see their pods: if they counted, a restarted
 replica would wait for ever.
 
@@ -72,6 +73,10 @@ def _gang(facts: Facts, scheduler: GangScheduler, manifests: ReplicaManifests) -
     )
     if problems := "; ".join(refused):
         raise PodTemplateError(problems)
+    if facts.size is not None and policy.min_available is None:
+        # The gang of an elastic job comes together with the least number of its workers.
+        total = sum(group.size for group in groups)
+        policy = msgspec.structs.replace(policy, min_available=total - max(facts.size.workers - facts.size.least, 0))
     members, resources = _gang_size(policy, groups, current, facts.observed.priorities, manifests.template)
     wanted = scheduler.spec(policy, members, resources)
     if current is None and scheduler.is_kubernetes:

@@ -17,6 +17,7 @@ from tfoperator.api.v1.reasons import ForeignReason, JobReason
 from tfoperator.api.waiting import summary
 from tfoperator.controller.plan.actions import Looks
 from tfoperator.controller.plan.conditions import is_held
+from tfoperator.controller.plan.elastic_reports import restarting_for_size, size_note
 from tfoperator.controller.plan.facts import Facts
 from tfoperator.controller.plan.gang import ignored_topology, report_gang
 from tfoperator.controller.plan.in_place_reports import (
@@ -143,6 +144,7 @@ def report_progress(facts: Facts) -> Iterator[Want]:
         f"the job has no {absent} replica now" if absent else "",
         "all replicas start again when the last old pod is gone" if facts.restart.old else "",
         ignored,
+        "" if facts.size is None else size_note(facts.size),
         _waiting(facts),
     )
     waits = "; ".join(filter(None, waiting))
@@ -263,7 +265,9 @@ def _restarts(facts: Facts) -> Iterator[Want]:
     """Set Restarting while a replica is on its way to a new pod; Running takes its place when all have theirs."""
     groups, restart, name = facts.groups, facts.restart, facts.job.metadata.name
     lost = [(group, one) for group in groups for one in group.replicas if one.state in _RESTART_STATES]
-    if restart.causes:
+    if restart.causes and facts.size is not None and facts.size.changes:
+        yield from restarting_for_size(facts, facts.size)
+    elif restart.causes:
         causes = ", ".join(restart.causes[:_MAX_LOSSES])
         more = f" and {len(restart.causes) - _MAX_LOSSES} more" if len(restart.causes) > _MAX_LOSSES else ""
         taken = " That is a disruption, and no failure." if restart.is_disruption else ""
