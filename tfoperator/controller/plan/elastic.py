@@ -66,10 +66,9 @@ def with_size(facts: Facts, spec: TFJob, seen: Callable[[Observed], Facts]) -> F
     size = _with_answers(size, probes, facts.now)
     if size.changes:
         facts = seen(_with_workers(observed, size.workers))
-    has_pods = any(not is_probe(pod) for pod in observed.pods)
     kept = frozenset(pod.metadata.uid for pod in probes if _index(pod) < size.before + size.probes)
     kept = frozenset() if size.changes else kept
-    size = msgspec.structs.replace(size, kept=kept, has_pods=has_pods)
+    size = msgspec.structs.replace(size, kept=kept, has_pods=bool(observed.pods))
     groups = tuple(_without_probes(group, kept) for group in facts.groups) if kept else facts.groups
     return msgspec.structs.replace(facts, groups=groups, size=size)
 

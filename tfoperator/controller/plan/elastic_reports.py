@@ -37,7 +37,9 @@ def record_size(facts: Facts) -> Iterator[Want]:
     """Record the number of workers before anything is done with it, and report a change."""
     size = facts.size
     if size is None:
+        # A user has removed the policy. A probe that is now the pod of a replica would never start.
         yield StatusPart({"elastic": None})
+        yield from remove_probes(facts)
         return
     yield StatusPart({"elastic": size.record})
     if size.is_new or size.changes:
@@ -79,10 +81,10 @@ def plan_probes(facts: Facts) -> Iterator[Want]:
 
 
 def remove_probes(facts: Facts) -> Iterator[Want]:
-    """Delete the probes of a job that has ended: no kubelet would ever end a pod without a node."""
+    """Delete the probes of a job that has ended, or is not elastic any more: they would wait for ever."""
     for pod in facts.observed.pods:
         if is_probe(pod):
-            yield from delete("pods", pod, DeleteReason.FINISHED)
+            yield from delete("pods", pod, DeleteReason.NOT_WANTED)
 
 
 def restarting_for_size(facts: Facts, size: Size) -> Iterator[Want]:
