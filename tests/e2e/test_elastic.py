@@ -212,5 +212,6 @@ def test_scaling_a_running_job_gives_all_workers_the_new_number(plane: ControlPl
     assert (status.elastic.workers, status.elastic.changes, status.elastic.reason) == (2, 2, "the job was scaled to 2")
     said = cli.run("describe", "scaled", code=0).stdout
     assert "TFJobResized" in said
+    assert re.search(r"^Workers: +2 since .*, because the job was scaled to 2 \(2 changes\)$", said, re.MULTILINE)
     assert "from 1 to 3 workers, because there is room for 2 more" in said
     plane.client.delete(TFJOBS, "default", "scaled")

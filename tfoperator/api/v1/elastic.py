@@ -81,3 +81,12 @@ class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
         datetime | None, Field("Time since which workers have no room; unset if all of them have room.")
     ] = None
     changes: Annotated[int, Field("Number of changes of the number of workers since the start of the job.")] = 0
+
+    def text(self) -> str:
+        """Return the number of workers for people, and the reason of the last change; empty if none is chosen."""
+        if self.workers <= 0:
+            return ""
+        wanted = f"{self.workers} of {self.wanted} wanted" if self.workers < self.wanted else str(self.workers)
+        since = "" if self.since is None or not self.reason else f" since {self.since:%Y-%m-%d %H:%M:%S}, because"
+        changes = "1 change" if self.changes == 1 else f"{self.changes} changes"
+        return f"{wanted}{since} {self.reason}".rstrip() + f" ({changes})"

@@ -200,7 +200,7 @@ def elastic(spec: TFJobSpec) -> Iterator[Problem]:
         yield Problem(member(ELASTIC, "minReplicas"), message)
     if spec.policy.restart_scope == RestartScope.REPLICA:
         yield Problem(member(_POLICY, "restartScope"), ELASTIC_ALONE)
-    if spec.policy.restart_mode == RestartMode.IN_PLACE:
+    if spec.policy.restart_mode == RestartMode.IN_PLACE and not IN_PLACE_TOGETHER.is_in(spec.policy):
         yield Problem(member(_POLICY, "restartMode"), ELASTIC_IN_PLACE)
     if spec.enable_dynamic_worker:
         yield Problem("spec.enableDynamicWorker", ELASTIC_DYNAMIC)

@@ -109,7 +109,7 @@ def _facts(job: TFJob, pods: Sequence[Pod], now: datetime, queue: JobQueue | Non
         yield "Ended", f"{_moment(status.completion_time, now)}, took {took(job, now)}"
     if has_condition(job, ConditionType.SUCCEEDED) and (left := left_running(pods)):
         yield "Still runs", left_running_text(left)
-    yield "Asked for", replicas_text(job)
+    yield from _numbers(job)
     if policy := _policy(job):
         yield "Policy", policy
     if is_multikueue(job) and (lost := not_carried(job)):
@@ -123,6 +123,12 @@ def _facts(job: TFJob, pods: Sequence[Pod], now: datetime, queue: JobQueue | Non
     yield from _restarted_and_used(status, now)
     if job.decode_error:
         yield "Broken", job.decode_error.replace("\n", "; ")
+
+
+def _numbers(job: TFJob) -> Iterator[tuple[str, str]]:
+    yield "Asked for", replicas_text(job)
+    if job.status.elastic is not None and (workers := job.status.elastic.text()):
+        yield "Workers", workers
 
 
 def _progress(progress: TrainingProgress, now: datetime) -> Iterator[tuple[str, str]]:
