@@ -47,8 +47,7 @@ def record_size(facts: Facts) -> Iterator[Want]:
     if size.is_new and facts.job.spec.checkpoint is None:
         yield event(JobReason.NO_CHECKPOINT, f"TFJob {facts.job.metadata.key}: {_WITHOUT_CHECKPOINTS}.")
     if size.changes:
-        again = " All its replicas start again together; this is no failure." if size.has_pods else ""
-        yield event(JobReason.RESIZED, f"TFJob {facts.job.metadata.key} goes {size.change}.{again}")
+        yield event(JobReason.RESIZED, _change_text(facts, size))
     if size.look_again is not None:
         yield LookAgain(size.look_again)
 
@@ -89,8 +88,12 @@ def remove_probes(facts: Facts) -> Iterator[Want]:
 
 def restarting_for_size(facts: Facts, size: Size) -> Iterator[Want]:
     """Set Restarting for a restart of all replicas because of a change of their number."""
-    message = f"job {facts.job.metadata.name} goes {size.change}: all its replicas start again. That is no failure."
-    yield SetCondition(ConditionType.RESTARTING, "True", JobReason.RESIZED, message)
+    yield SetCondition(ConditionType.RESTARTING, "True", JobReason.RESIZED, _change_text(facts, size))
+
+
+def _change_text(facts: Facts, size: Size) -> str:
+    again = ": all its replicas start again. That is no failure" if size.has_pods else ""
+    return f"job {facts.job.metadata.name} goes {size.change}{again}."
 
 
 def size_note(size: Size) -> str:

@@ -265,7 +265,7 @@ def _restarts(facts: Facts) -> Iterator[Want]:
     """Set Restarting while a replica is on its way to a new pod; Running takes its place when all have theirs."""
     groups, restart, name = facts.groups, facts.restart, facts.job.metadata.name
     lost = [(group, one) for group in groups for one in group.replicas if one.state in _RESTART_STATES]
-    if restart.causes and facts.size is not None and facts.size.changes:
+    if facts.size is not None and facts.size.changes and (restart.causes or facts.is_true(ConditionType.RESTARTING)):
         yield from restarting_for_size(facts, facts.size)
     elif restart.causes:
         causes = ", ".join(restart.causes[:_MAX_LOSSES])
