@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,53 +26,24 @@ from tfoperator.local.gpus.nvml import Nvml
 from tfoperator.local.runtime.selection import RuntimeOptions
 
 DEVICES = uuids(2)
+TRAIN = ROOT / "examples/elastic/train.py"
 EVERY = 5
-"""Steps between two checkpoints of the program."""
+"""Steps between two checkpoints of this program."""
 
-TENSORFLOW = textwrap.dedent(
-    f"""
-    import os, signal, sys, tempfile, time
-    os.environ |= {{"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}}
-    import tensorflow as tf
-
-    folder, notes = sys.argv[1] + "/kept", open(sys.argv[1] + "/notes", "a", 1)
-    strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    task, workers = strategy.cluster_resolver.task_id or 0, strategy.num_replicas_in_sync
-    with strategy.scope():
-        weights = tf.Variable(0.0, aggregation=tf.VariableAggregation.MEAN)
-    done = tf.Variable(0, dtype=tf.int64)
-    checkpoint = tf.train.Checkpoint(weights=weights, done=done)
-    if latest := tf.train.latest_checkpoint(folder):
-        checkpoint.restore(latest)
-    manager = tf.train.CheckpointManager(checkpoint, tempfile.mkdtemp() if task else folder, max_to_keep=2)
-    asked = []
-    signal.signal(signal.SIGTERM, lambda *_: asked.append(1))
-
-    @tf.function
-    def step(ends):
-        weights.assign_add(1.0)
-        return ends
-
-    @tf.function
-    def of_all(ends):
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(step, args=(ends,)), axis=None)
-
-    print(f"worker {{task}} of {{workers}} begins after {{int(done)}}", os.getpid(), file=notes)
-    while True:
-        last = float(of_all(tf.constant(float(bool(asked)))))
-        done.assign_add(1)
-        print(f"worker {{task}} of {{workers}} step {{int(done)}}", file=notes)
-        if last or int(done) % {EVERY} == 0:
-            manager.save(checkpoint_number=int(done))
-        if last:
-            sys.exit(143)
-        time.sleep(0.05)
-    """
-)
+WRAPPED = """
+import json, os, runpy, sys
+folder, program = sys.argv[1:]
+task = json.loads(os.environ.get("TF_CONFIG") or '{"task": {"index": 0}}')["task"]["index"]
+open(f"{folder}/process-{task}", "w").write(str(os.getpid()))
+sys.stdout = open(f"{folder}/notes", "a", 1)
+sys.argv = [program, "--steps", "1000000", "--checkpoint-dir", folder]
+runpy.run_path(program, run_name="__main__")
+"""
+"""Runs a program that appends its output to FOLDER/notes; FOLDER/process-N has the number of worker N's process."""
 
 
 class Notes:
-    """The notes of a program's workers: `worker T of N begins after S` and `worker T of N step S`."""
+    """The lines of a program's workers: `worker T of N begins after step S` and `worker T of N step S`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -84,7 +54,7 @@ class Notes:
 
     def trains_with(self, workers: int, starts: int) -> bool:
         """Whether worker 0 has begun so many times, and trains with so many workers now."""
-        begun = self.lines(r"0 of (\d+) begins after (\d+) \d+")
+        begun = self.lines(r"0 of (\d+) begins after step (\d+)")
         steps = self.lines(r"0 of (\d+) step (\d+)")
         return len(begun) == starts and begun[-1][0] == workers == steps[-1][0] and steps[-1][1] > begun[-1][1] + EVERY
 
@@ -92,7 +62,7 @@ class Notes:
         """How many steps of worker 0 each of its starts but the first has lost."""
         lost, last = [], 0
         for kind, step in re.findall(
-            r"^worker 0 of \d+ (begins after|step) (\d+)", self._path.read_text(), re.MULTILINE
+            r"^worker 0 of \d+ (begins after|step)(?: step)? (\d+)", self._path.read_text(), re.MULTILINE
         ):
             if kind == "begins after":
                 lost.append(last - int(step))
@@ -158,7 +128,7 @@ def test_a_machine_that_is_taken_and_given_back_costs_no_step_and_a_kill_costs_t
     plane: ControlPlane, machine: Machine, tmp_path: Path
 ) -> None:
     notes = Notes(tmp_path / "notes")
-    start(plane, "taken", [sys.executable, "-c", TENSORFLOW, str(tmp_path)], 2)
+    start(plane, "taken", [sys.executable, "-c", WRAPPED, str(tmp_path), str(TRAIN)], 2)
     eventually(lambda: notes.trains_with(2, 1), within=120, what="two workers train")
     plane.client.delete(PODS, "default", "taken-worker-1")
     eventually(machine.take_one, within=60, every=0.005, what="the GPU is taken")
@@ -171,8 +141,7 @@ def test_a_machine_that_is_taken_and_given_back_costs_no_step_and_a_kill_costs_t
     eventually(lambda: notes.trains_with(2, 3), within=120, what="two workers train again")
     assert notes.lost() == [0, 0], "a change of size is announced"
     assert read(plane, "taken").status.restarts == read(plane, "taken").status.disruptions == 3
-    (_, process) = notes.lines(r"1 of (\d+) begins after \d+ (\d+)")[-1]
-    os.kill(process, signal.SIGKILL)
+    os.kill(int((tmp_path / "process-1").read_text()), signal.SIGKILL)
     eventually(lambda: notes.trains_with(2, 4), within=120, what="both start again")
     assert notes.lost()[:2] == [0, 0]
     assert 0 <= notes.lost()[2] <= EVERY + 1, "a kill is not announced"

@@ -176,6 +176,7 @@ def test_a_job_that_becomes_smaller_restarts_all_replicas_and_counts_no_failure(
     assert later.created_pods == ["Worker-0", "Worker-1"]
     config = [json.loads(_env(one.body)["TF_CONFIG"]) for one in later.creations("pods")]
     assert [len(one["cluster"]["worker"]) for one in config] == [2, 2]
+    assert {_env(one.body)["KERAS_DISTRIBUTION_NUM_PROCESSES"] for one in later.creations("pods")} == {"2"}
 
 
 def _env(body: dict[str, Any]) -> dict[str, str]:
