@@ -179,7 +179,7 @@ _NOT_TOGETHER = ("elasticPolicy",)
 
 def _schema_of(names: Callable[[str], bool]) -> Json:
     """Return the schema of the spec of v1 with the fields that have such a name."""
-    schema = _SCHEMAS["v1"]
+    schema: Json = _SCHEMAS["v1"]
     return schema | {"properties": {name: one for name, one in schema["properties"].items() if names(name)}}
 
 

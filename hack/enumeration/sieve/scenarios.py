@@ -53,7 +53,7 @@ def _no_room(world: World) -> str:
     waiting = [one for one in world.recorder.current("Pod") if one["status"].get("phase") == "Pending"]
     if not waiting:
         return "no such pod"
-    name = max(one["metadata"]["name"] for one in waiting)
+    name: str = max(one["metadata"]["name"] for one in waiting)
     why = "0/1 nodes are available: 1 Insufficient cpu."
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why}
     world.client.patch(

@@ -104,7 +104,7 @@ class JobReason(Word):
     )
     NO_CHECKPOINT = (
         "NoCheckpoint",
-        _event("Warning", "An elastic job has no `spec.checkpoint`: a change of its size may begin its training anew."),
+        _event("Warning", "An elastic job changes its size, and nothing shows that its program saves checkpoints."),
     )
     SUCCEEDED = (
         "TFJobSucceeded",

@@ -27,9 +27,12 @@ from tfoperator.controller.plan.replicas import ReplicaGroup
 from tfoperator.controller.pods.manifests import PodCounts, ReplicaManifests
 from tfoperator.controller.pods.probes import as_probe, for_workers, is_probe
 
+_SAVED_STEP = "saved_step"
+"""The metric by which `Saving` reports a checkpoint."""
+
 _WITHOUT_CHECKPOINTS = (
-    "the job has an elasticPolicy and no spec.checkpoint. If its program saves and restores no checkpoint by itself, "
-    "each change of the number of workers begins the training anew"
+    "the job has no spec.checkpoint, and its program has reported no checkpoint. If the program does not resume, each "
+    "change of the number of workers begins the training anew"
 )
 
 
@@ -44,12 +47,19 @@ def record_size(facts: Facts) -> Iterator[Want]:
     yield StatusPart({"elastic": size.record})
     if size.is_new or size.changes:
         yield STATUS_FIRST
-    if size.is_new and facts.job.spec.checkpoint is None:
+    if size.changes and size.record.changes == 1 and not _saves(facts):
         yield event(JobReason.NO_CHECKPOINT, f"TFJob {facts.job.metadata.key}: {_WITHOUT_CHECKPOINTS}.")
     if size.changes:
         yield event(JobReason.RESIZED, _change_text(facts, size))
     if size.look_again is not None:
         yield LookAgain(size.look_again)
+
+
+def _saves(facts: Facts) -> bool:
+    """Return whether the job shows that its program saves checkpoints."""
+    reported = facts.observed.reported
+    metrics = () if reported is None else reported.metrics
+    return facts.job.spec.checkpoint is not None or any(one.name == _SAVED_STEP for one in metrics)
 
 
 def forget_size(facts: Facts) -> Iterator[Want]:

@@ -13,6 +13,7 @@ from tfoperator.api.replicas.names import ANNOTATION_PROBE, ANNOTATION_WORKERS
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.elastic import ElasticPolicy, ElasticStatus
+from tfoperator.api.v1.status import Metric, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import Reason, ReasonKind
 from tfoperator.controller.plan.elastic_size import Room, Size, decide
@@ -149,9 +150,27 @@ def test_the_number_is_recorded_before_the_first_pod_and_each_pod_has_it() -> No
     assert made.write_status_first
     assert made.status.elastic == ElasticStatus(3, 3, NOW)
     assert {one.body["metadata"]["annotations"][ANNOTATION_WORKERS] for one in made.creations("pods")} == {"3"}
-    assert made.reasons.count("NoCheckpoint") == 1
-    checkpoint = {"volume": {"emptyDir": {}}, "mountPath": "/checkpoint"}
-    assert "NoCheckpoint" not in planned(elastic_job(checkpoint=checkpoint)).reasons
+
+
+@pytest.mark.parametrize(
+    ("spec", "saved", "changes", "warns"),
+    [
+        ({}, False, 0, True),
+        ({}, False, 1, False),
+        ({}, True, 0, False),
+        ({"checkpoint": {"volume": {"emptyDir": {}}, "mountPath": "/c"}}, False, 0, False),
+    ],
+    ids=["nothing is known", "it was warned of", "the program reports a checkpoint", "it has a place for checkpoints"],
+)
+def test_a_program_of_which_no_checkpoint_is_known_is_warned_of_at_the_first_change(
+    spec: dict[str, Any], saved: bool, changes: int, warns: bool
+) -> None:
+    job = at_work(elastic_job(**spec), 3, lacking_since=NOW, changes=changes)
+    progress = TrainingProgress(metrics=(Metric("saved_step", "40"),), last_updated_time=NOW) if saved else None
+    pods = (running(0, 3), running(1, 3), pending(2, 3, conditions=(NO_CPU,)))
+    made = plan_for(Observed(job, pods, services_of(job), progress=progress), after(60))
+    assert made.reasons.count("TFJobResized") == 1
+    assert ("NoCheckpoint" in made.reasons) is warns
 
 
 def test_a_job_that_becomes_smaller_restarts_all_replicas_and_counts_no_failure() -> None:
