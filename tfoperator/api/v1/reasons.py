@@ -104,7 +104,7 @@ class JobReason(Word):
     )
     NO_CHECKPOINT = (
         "NoCheckpoint",
-        _event("Warning", "An elastic job changes its size, and nothing shows that its program saves checkpoints."),
+        _event("Warning", "An elastic job changes its size, and its program has reported no checkpoint."),
     )
     SUCCEEDED = (
         "TFJobSucceeded",
