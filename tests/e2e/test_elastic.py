@@ -26,6 +26,9 @@ from tfoperator.local.gpus.nvml import Nvml
 from tfoperator.local.runtime.selection import RuntimeOptions
 
 DEVICES = uuids(2)
+LIMIT = 200
+"""Seconds for each wait; a start takes some 10 on an idle machine of 2 cores."""
+
 TRAIN = ROOT / "examples/elastic/train.py"
 EVERY = 5
 """Steps between two checkpoints of this program."""
@@ -123,26 +126,26 @@ def read(plane: ControlPlane, name: str) -> TFJob:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(5 * LIMIT)
 def test_a_machine_that_is_taken_and_given_back_costs_no_step_and_a_kill_costs_those_since_the_checkpoint(
     plane: ControlPlane, machine: Machine, tmp_path: Path
 ) -> None:
     notes = Notes(tmp_path / "notes")
     start(plane, "taken", [sys.executable, "-c", WRAPPED, str(tmp_path), str(TRAIN)], 2)
-    eventually(lambda: notes.trains_with(2, 1), within=120, what="two workers train")
+    eventually(lambda: notes.trains_with(2, 1), within=LIMIT, what="two workers train")
     plane.client.delete(PODS, "default", "taken-worker-1")
     eventually(machine.take_one, within=60, every=0.005, what="the GPU is taken")
-    eventually(lambda: notes.trains_with(1, 2), within=120, what="one worker goes on")
+    eventually(lambda: notes.trains_with(1, 2), within=LIMIT, what="one worker goes on")
     smaller = read(plane, "taken").status
     assert smaller.elastic is not None
     assert (smaller.elastic.workers, smaller.ready) == (1, "1/1")
     assert "1 replica has had no room for 2 seconds (Insufficient nvidia.com/gpu)" in smaller.elastic.reason
     machine.give_back()
-    eventually(lambda: notes.trains_with(2, 3), within=120, what="two workers train again")
+    eventually(lambda: notes.trains_with(2, 3), within=LIMIT, what="two workers train again")
     assert notes.lost() == [0, 0], "a change of size is announced"
     assert read(plane, "taken").status.restarts == read(plane, "taken").status.disruptions == 3
     os.kill(int((tmp_path / "process-1").read_text()), signal.SIGKILL)
-    eventually(lambda: notes.trains_with(2, 4), within=120, what="both start again")
+    eventually(lambda: notes.trains_with(2, 4), within=LIMIT, what="both start again")
     assert notes.lost()[:2] == [0, 0]
     assert 0 <= notes.lost()[2] <= EVERY + 1, "a kill is not announced"
     plane.client.delete(TFJOBS, "default", "taken")
