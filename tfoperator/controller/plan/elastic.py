@@ -23,9 +23,11 @@ from tfoperator.api.fields.limits import MAX_REPLICAS
 from tfoperator.api.replicas.names import MAX_RESTARTS, replica_of
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.elastic import ElasticStatus
+from tfoperator.api.v1.status import all_conditions
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import ReasonKind, unschedulable_reasons, why_it_waits
 from tfoperator.base.clock import seconds_between
+from tfoperator.controller.plan.conditions import is_held
 from tfoperator.controller.plan.elastic_size import Room, Size, decide
 from tfoperator.controller.plan.facts import Facts
 from tfoperator.controller.plan.observed import Observed
@@ -38,12 +40,17 @@ from tfoperator.kube.views.objects import Pod
 _ANSWER_TIME = 30.0
 """Seconds after which a probe without a scheduler's answer is not awaited, if another probe has a node."""
 
+_MAX_REASON = 240
+"""Characters of another program's words in the reason of a change."""
+
 _ON_THE_WAY = (ReplicaState.RESTARTING, ReplicaState.VANISHED, ReplicaState.LEAVING)
 _NO_ROOM = (ReasonKind.UNSCHEDULABLE, ReasonKind.QUOTA)
 
 
 def as_sized(observed: Observed) -> Observed:
     """Return what is observed of an elastic job with the current number of workers in its spec."""
+    if _workers_of(observed.job) < 1:
+        return observed
     recorded = _recorded(observed)
     workers = 0 if recorded is None else recorded.workers
     return _with_workers(observed, workers) if workers > 0 else observed
@@ -54,11 +61,10 @@ def with_size(facts: Facts, spec: TFJob, seen: Callable[[Observed], Facts]) -> F
 
     `spec` is the job as its spec has it. `seen` makes the facts anew if the number changes.
     """
-    policy = spec.spec.elastic_policy
-    if policy is None or facts.suspended:
+    policy, wanted = spec.spec.elastic_policy, _workers_of(spec)
+    if policy is None or facts.suspended or wanted < 1:
         return facts
     observed, number = facts.observed, job_restarts_so_far(spec, facts.observed.pods)
-    wanted = _workers_of(spec)
     probes = [pod for pod in observed.pods if _is_kept(pod)]
     room = None if number >= MAX_RESTARTS or _is_on_the_way(facts) else _room(facts, probes)
     quota = None if observed.gate is None else observed.gate.quota.get(ReplicaType.WORKER.lower())
@@ -85,10 +91,13 @@ def _with_answers(size: Size, probes: Sequence[Pod], now: datetime) -> Size:
 def _recorded(observed: Observed) -> ElasticStatus | None:
     """Return the recorded state of the number of workers; None if there is none yet.
 
-    A status that is older than the pods, or was lost, has an older number: then the pods' number counts.
+    A status that is older than the pods, or was lost, has an older number: then the pods' number counts. A suspended
+    job has no number, since it is resumed with the number in its spec.
     """
     status = observed.job.status
     recorded = status.elastic
+    if observed.is_suspended or is_held(all_conditions(status)):
+        return None if recorded is None else msgspec.structs.replace(recorded, workers=0)
     newest = max((pod for pod in observed.pods if not is_probe(pod)), key=job_restarts_before, default=None)
     if newest is not None and (workers := made_for(newest)):
         is_newer = job_restarts_before(newest) > status.job_restarts
@@ -161,7 +170,8 @@ def _reasons(facts: Facts) -> Iterator[str]:
 def _in_short(pod: Pod, reason: str) -> str:
     """Return the obstacles that a scheduler names, without its numbers of nodes; else the whole reason."""
     messages = [one.message for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "False"]
-    return ", ".join(obstacle for message in messages for obstacle in unschedulable_reasons(message)) or reason
+    short = ", ".join(obstacle for message in messages for obstacle in unschedulable_reasons(message)) or reason
+    return short if len(short) <= _MAX_REASON else short[: _MAX_REASON - 3] + "..."
 
 
 def _refusal(facts: Facts, group: ReplicaGroup) -> str | None:

@@ -86,13 +86,13 @@ def decide(
     record, before = _record(recorded, wanted, now), wanted
     if recorded is not None and recorded.workers > 0:
         before = recorded.workers
-    size = Size(before, before, wanted, policy.least, record, is_new=recorded is None)
+    size = Size(before, before, wanted, min(policy.least, wanted), record, is_new=recorded is None)
     if room is None:
         return size
     if wanted < before:
         return _changed(size, wanted, f"the job was scaled to {wanted}", now)
-    if before < policy.least:
-        return _changed(size, policy.least, f"minReplicas is {policy.least}", now)
+    if before < size.least:
+        return _changed(size, size.least, f"minReplicas is {policy.least}", now)
     if room.lacking:
         return _lacking(policy, size, room, now)
     if room.is_placed and record.lacking_since is not None:

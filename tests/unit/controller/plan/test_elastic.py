@@ -107,6 +107,10 @@ def test_a_least_number_that_was_raised_holds_at_once() -> None:
     assert decided(record(1), 6, FULL, 1).workers == 2
 
 
+def test_a_least_number_above_the_wanted_number_makes_no_job_go_to_and_fro() -> None:
+    assert decided(record(1, wanted=1), 1, FULL, 1).workers == 1, "such a job is refused, and may be older than that"
+
+
 def test_times_that_lie_ahead_do_not_delay_for_ever() -> None:
     wrong = record(3, since=10**6, lacking=10**6)
     assert decided(wrong, 6, FULL, 0).look_again == 600
@@ -246,6 +250,17 @@ def test_a_probe_goes_with_the_job(end: str) -> None:
         assert made.status.elastic.workers == 0, "it is resumed with the wanted number"
     if end == "not elastic":
         assert made.status.elastic is None
+
+
+def test_a_suspended_job_is_as_its_spec_has_it_and_is_resumed_so() -> None:
+    job = at_work(elastic_job(3), 1)
+    suspended = replace(job, spec=replace(job.spec, run_policy=replace(job.spec.run_policy, suspend=True)))
+    held = planned(suspended, running(0, 1)).status
+    assert (held.ready, held.elastic.workers) == ("0/3", 0)
+    waits = planned(with_status(job, held), running(0, 1))
+    assert (waits.status.ready, waits.created_pods) == ("0/3", []), "its old pod is still there"
+    resumed = planned(with_status(job, held))
+    assert (resumed.status.elastic.workers, len(resumed.created_pods)) == (3, 3)
 
 
 def test_a_loss_and_a_failure_leave_the_number_as_it_is() -> None:
