@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from hack.enumeration.fields.changes import V1, V1ALPHA2, fields
+from hack.enumeration.fields.changes import ELASTIC, V1, V1ALPHA2, fields
 from hack.enumeration.fields.lives import Life
 from hack.enumeration.fields.table import GOOD, change_all
 from hack.enumeration.fields.table import table as fields_table
@@ -114,7 +114,7 @@ def _explore(settings: Sequence[Setting], seconds: float, jobs: int, path: Path)
 
 def _change_fields(jobs: int) -> int:
     bad = []
-    for subject in (V1, V1ALPHA2):
+    for subject in (V1, ELASTIC, V1ALPHA2):
         done = change_all(tuple(Life), jobs=jobs, say=_say, subject=subject)
         wrong = [one for one in done if one.changed.outcome not in GOOD]
         print(f"{subject.version}, {len(fields(subject))} fields\n", fields_table(done), *wrong, sep="\n")

@@ -12,7 +12,7 @@ from collections import Counter
 import msgspec
 
 from tfoperator.api.replicas.names import parse_replica_type
-from tfoperator.api.v1.choices import RestartPolicy, SuccessPolicy
+from tfoperator.api.v1.choices import RestartPolicy, RestartScope, SuccessPolicy
 from tfoperator.api.v1.types import LEAST_PROGRESS_DEADLINE, ReplicaSpec, TFJob
 
 
@@ -22,7 +22,8 @@ def default(job: TFJob) -> TFJob:
     Replica keys get their proper case, `replicas` 1, `restartPolicy` Never, `suspend` false, `successPolicy` "". An
     empty string counts as unset, as in the Go operator. A null replica spec stays null. An unset `cleanPodPolicy` stays
     unset: that differs from each of its values. So does `network`, which the operator chooses. A
-    `progressDeadlineSeconds` below the least value, which an older CRD allowed, counts as the least value.
+    `progressDeadlineSeconds` below the least value, which an older CRD allowed, counts as the least value. The replicas
+    of a job with an `elasticPolicy` restart together (`restartScope: Job`).
     """
     spec = job.spec
     return msgspec.structs.replace(
@@ -38,6 +39,7 @@ def default(job: TFJob) -> TFJob:
                 clean_pod_policy=spec.policy.clean_pod_policy or None,
                 suspend=spec.suspended,
                 progress_deadline_seconds=_progress_deadline(spec.policy.progress_deadline_seconds),
+                restart_scope=spec.policy.restart_scope or (RestartScope.JOB if spec.elastic_policy else None),
             ),
             success_policy=spec.success_policy or SuccessPolicy.DEFAULT,
             enable_dynamic_worker=bool(spec.enable_dynamic_worker),

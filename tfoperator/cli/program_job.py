@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -33,15 +33,22 @@ _CHECKPOINT_PATH = "/checkpoint"  # not a path of this machine: $TFOPERATOR_CHEC
 _MOST_PARAMETERS, _LONGEST_VALUE = 100, 200
 
 
+class WorkerNumbers(NamedTuple):
+    """The least and the largest number of workers; a job is elastic if they differ."""
+
+    least: int
+    most: int
+
+
 class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
     """The program to run, and the number of replicas. `command` is the command line before the program's own `args`.
 
-    Without `workers` the job has 1 worker, or 0 if a chief trains. Each training replica gets `gpus`; parameter servers
-    and evaluators get no GPU. With `data_workers` the job has a data service; its dispatcher keeps a journal beside the
-    checkpoints. After `max_restarts` restarts the next failure of a replica ends the job. With
-    `restart_together` the failure of one replica restarts all, as a collective needs it. `parameters` are a function's
-    parameters, for the record: the first parameters, and the first characters of each. `limits` are each replica's, by
-    resource. `checkpoints` is a folder of this machine for spec.checkpoint, and `log_dir` the folder that a
+    Without `workers` the job has 1 worker, or 0 if a chief trains. With `elastic` the number may change between these
+    two numbers. Each training replica gets `gpus`; parameter servers and evaluators get no GPU. With `data_workers` the
+    job has a data service; its dispatcher keeps a journal beside the checkpoints. After `max_restarts` restarts the
+    next failure of a replica ends the job. With `restart_together` the failure of one replica restarts all, as a
+    collective needs it. `parameters` are a function's parameters, for the record: the first parameters, and the first
+    characters of each. `limits` are each replica's, by resource. `checkpoints` is a folder of this machine for spec.checkpoint, and `log_dir` the folder that a
     TensorBoard shows. A job without progress for `stall_seconds` is `Stalled`. Programs have `grace_seconds` to end.
     """
 
@@ -50,6 +57,7 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
     args: Sequence[str] = ()
     image: str = LOCAL_IMAGE
     workers: int | None = None
+    elastic: WorkerNumbers | None = None
     ps: int = 0
     data_workers: int = 0
     chief: bool = False
@@ -80,6 +88,8 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
         }
         if self.evaluator:
             spec["evaluatorInCluster"] = False  # TensorFlow's rule: no other replica talks to an evaluator
+        if self.elastic is not None:
+            spec["elasticPolicy"] = {"minReplicas": self.elastic.least, "maxReplicas": self.elastic.most}
         policy: dict[str, Any] = {}
         if self.max_restarts:
             policy["backoffLimit"] = self.max_restarts

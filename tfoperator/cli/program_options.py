@@ -19,10 +19,11 @@ from tfoperator.base.controlchars import in_utf8
 from tfoperator.base.private_files import check_own_place
 from tfoperator.cli.option_groups import pairs
 from tfoperator.cli.other_programs import refuse_other_programs
-from tfoperator.cli.program_job import LOCAL_GRACE, LOCAL_IMAGE, ProgramJob, is_program, job_name
+from tfoperator.cli.program_job import LOCAL_GRACE, LOCAL_IMAGE, ProgramJob, WorkerNumbers, is_program, job_name
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.waiting import timeout_seconds
 from tfoperator.local.runtime.selection import PROCESSES, RuntimeName, RuntimeOptions
+from tfoperator.local.usage import usable_cpus
 
 DEFAULT_CHECKPOINTS = Path(".tfoperator", "checkpoints")
 """Where `--resume` alone keeps them."""
@@ -69,6 +70,20 @@ def _option(name: str, text: str, **limits: Any) -> Any:
     return typer.Option(name, help=text, rich_help_panel=_PANEL, **limits)
 
 
+def _worker_numbers(text: str) -> WorkerNumbers:
+    """Return the numbers of `4` or `1..4`. Raises typer.BadParameter."""
+    first, dots, last = text.partition("..")
+    numbers = [
+        int(word) if word.isascii() and word.isdigit() and len(word) <= 5 else -1 for word in (first, last or first)
+    ]
+    least, most = numbers
+    if (dots and not last) or not 0 <= least <= most <= _MOST:
+        raise typer.BadParameter(f"{text!r} is neither a number from 0 to {_MOST}, nor a range such as 1..4")
+    if dots and not least:
+        raise typer.BadParameter(f"{text!r}: at least 1 worker trains, so write 1..{most}")
+    return WorkerNumbers(least, most)
+
+
 class Scope(StrEnum):
     """The part of a job that is started again after a failure."""
 
@@ -80,7 +95,14 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The values of the options. The defaults are the same as on the command line."""
 
     workers: Annotated[
-        int | None, _option("--workers", "Number of workers; 1 unless there is a chief.", min=0, max=_MOST)
+        WorkerNumbers | None,
+        _option(
+            "--workers",
+            "Number of workers; 1 unless there is a chief. With 1..4 the number may change; it begins with the "
+            "number of CPUs of this machine.",
+            parser=_worker_numbers,
+            metavar="N|MIN..MAX",
+        ),
     ] = None
     ps: Annotated[int, _option("--ps", "Number of parameter servers.", min=0, max=_MOST)] = 0
     data_workers: Annotated[
@@ -171,6 +193,8 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
 def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOptions = PROCESSES) -> ProgramJob | None:
     """Return the job of the program named first, with its own arguments; None if the words name manifests.
 
+    On this machine an elastic job begins with as many workers as there are CPUs, within its limits; for a cluster it
+    begins with the most.
     The program is found even if processes start elsewhere. Raises CliError.
     """
     file, *args = words
@@ -184,7 +208,8 @@ def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOpti
         command=_command(file, options, pods),
         args=args,
         image=_image(file, options, pods),
-        workers=options.workers,
+        workers=_workers(options.workers, None if options.emit_yaml else usable_cpus()),
+        elastic=_elastic(options.workers),
         ps=options.ps,
         data_workers=options.data_workers,
         chief=options.chief,
@@ -201,13 +226,29 @@ def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOpti
     )
     if job.restart_together and not job.max_restarts:
         raise CliError("--restart-scope job: nothing is started again without --max-restarts", "Add --max-restarts 3.")
-    if options.workers == 0 and not options.chief:
+    if job.elastic is not None and job.ps:
+        raise CliError(
+            "--workers with a range is for jobs without parameter servers",
+            "Leave out --ps, or give --workers a number.",
+        )
+    if job.workers == 0 and not options.chief:
         raise CliError("no replica would train", "Give --workers a number, or --chief.")
     texts = (*job.env, *job.env.values(), job.checkpoints, job.log_dir)
     for word in (job.name, *job.command, *job.args, job.image, *texts):
         if word != in_utf8(word):
             raise CliError(f"{word}: is not UTF-8; a job can have UTF-8 text only", "Nothing was started.")
     return job
+
+
+def _workers(numbers: WorkerNumbers | None, cpus: int | None) -> int | None:
+    """Return the number of workers with which the job begins."""
+    if numbers is None:
+        return None
+    return numbers.most if cpus is None else max(numbers.least, min(numbers.most, cpus))
+
+
+def _elastic(numbers: WorkerNumbers | None) -> WorkerNumbers | None:
+    return None if numbers is None or numbers.least == numbers.most else numbers
 
 
 def _refuse_for_manifests(words: Sequence[str], options: ProgramOptions) -> None:

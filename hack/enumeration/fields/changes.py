@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -174,7 +174,25 @@ def _value_of(schema: Json, path: tuple[Key, ...]) -> Any:
     raise NoValue(path, "_CHOSEN", "a valid value")
 
 
-V1 = Subject("v1", whole(_CHOSEN, _SCHEMAS["v1"]), _SCHEMAS["v1"], {})
+_NOT_TOGETHER = ("elasticPolicy",)
+"""Fields of v1 that contradict others: the whole job has the others, and `ELASTIC` has these."""
+
+
+def _schema_of(names: Callable[[str], bool]) -> Json:
+    """Return the schema of the spec of v1 with the fields that have such a name."""
+    schema: Json = _SCHEMAS["v1"]
+    return schema | {"properties": {name: one for name, one in schema["properties"].items() if names(name)}}
+
+
+_TOGETHER = _schema_of(lambda name: name not in _NOT_TOGETHER)
+V1 = Subject("v1", whole(_CHOSEN, _TOGETHER), _TOGETHER, {})
+_ELASTIC: Json = {
+    "elasticPolicy": {"minReplicas": 1, "maxReplicas": 4, "shrinkAfterSeconds": _AN_HOUR, "growAfterSeconds": _AN_HOUR},
+    "runPolicy": {"restartScope": "Job"},
+    "tfReplicaSpecs": {"Worker": {"replicas": 2, "restartPolicy": "ExitCode", "template": _TEMPLATE}},
+}
+ELASTIC = Subject("v1", _ELASTIC, _schema_of(lambda name: name in _NOT_TOGETHER), {})
+"""An elastic job: its fields contradict parameter servers, for example."""
 _OLDER = v1_to_v1alpha2(V1.job(V1.spec)).obj
 V1ALPHA2 = Subject("v1alpha2", _OLDER["spec"], _SCHEMAS["v1alpha2"], _OLDER["metadata"]["annotations"])
 """The same job, changed through the older version. The parts that only v1 has are in an annotation."""

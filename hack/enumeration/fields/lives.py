@@ -44,6 +44,7 @@ _PORT = "spec.containers[0].ports[0].containerPort"
 _ENDED = "a job that has ended stays so, and what its end has deleted is not made again"
 BY_DESIGN = {
     "spec.cleanPodPolicy": _ENDED,
+    "spec.elasticPolicy": "pods that exist keep the number of workers that they were made for",
     "spec.enableDynamicWorker": _ENDED,
     "spec.maxFailedWorkers": _ENDED,
     "spec.minSucceededWorkers": _ENDED,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from hack.enumeration.fields.changes import Edit, Json, changes
+from hack.enumeration.fields.changes import ELASTIC, V1, Edit, Json, Subject, changes
 from hack.enumeration.fields.lives import Life, change
 from hack.enumeration.fields.table import GOOD
 from hack.enumeration.recorded.journal import journal
@@ -50,8 +50,9 @@ def plays() -> list[Play]:
     calm = [Play(one.name, partial(_points, one, faults=False)) for one in EVERY]
     faulty = [Play(f"{one.name}, with faults", partial(_points, one, faults=True)) for one in EVERY]
     every = (
-        Play(f"{life}, {field}: {how}", partial(_field, field, how, spec, life))
-        for field, how, spec in changes()
+        Play(f"{life}, {field}: {how}", partial(_field, field, how, spec, life, subject))
+        for subject in (V1, ELASTIC)
+        for field, how, spec in changes(subject)
         for life in Life
     )
     fields = [one for one in every if is_chosen(one.name, _FIELDS_SHARE)]
@@ -84,8 +85,8 @@ def _point(scenario: Scenario, fault: Fault) -> Seen:
     return _seen(world, world.play().violations)
 
 
-def _field(field: str, how: Edit, spec: Json, life: Life) -> Iterator[Seen]:
-    changed = change(field, spec, life)
+def _field(field: str, how: Edit, spec: Json, life: Life, subject: Subject) -> Iterator[Seen]:
+    changed = change(field, spec, life, subject)
     wrong = f"{life}: {field}, {how}: {changed.outcome}" if changed.outcome not in GOOD else ""
     yield Seen(wrong, [changed.outcome, *changed.said, *changed.differs, *changed.left])
 

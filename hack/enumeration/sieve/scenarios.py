@@ -48,6 +48,20 @@ def _orphan(world: World) -> str:
     return "two orphans"
 
 
+def _no_room(world: World) -> str:
+    """The scheduler finds no node for the last pod of the job that waits."""
+    waiting = [one for one in world.recorder.current("Pod") if one["status"].get("phase") == "Pending"]
+    if not waiting:
+        return "no such pod"
+    name: str = max(one["metadata"]["name"] for one in waiting)
+    why = "0/1 nodes are available: 1 Insufficient cpu."
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why}
+    world.client.patch(
+        PODS, NAMESPACE, name, {"status": {"conditions": [refused]}}, decode_partial, subresource="status"
+    )
+    return name
+
+
 _CLEANING = (_CREATE, _RUN, _fail(137, 0.6), Step(3, Act.RUN, value="all"), Step(0, Act.SUCCEED, pick=_LAST))
 
 
@@ -102,6 +116,31 @@ SCENARIOS: tuple[Scenario, ...] = (
         "whole-job restart",
         (_shape("ExitCode", {"restartScope": "Job"}, PS=1, Worker=2),),
         (_CREATE, _RUN, _fail(137, _LAST), _wait(3), Step(0, Act.DELETE_BOUND_POD), Step(0, Act.END_TERMINATING)),
+    ),
+    Scenario(
+        "elastic, without room and scaled",
+        (
+            _shape(
+                "OnFailure",
+                {"backoffLimit": 0, "restartScope": "Job"},
+                Worker=2,
+                elastic={"maxReplicas": 3, "shrinkAfterSeconds": 5, "growAfterSeconds": 20},
+            ),
+        ),
+        (
+            _CREATE,
+            _no_room,
+            Step(0, Act.RUN, pick=_FIRST),
+            Step(8, Act.RUN, pick=_FIRST),
+            Step(25, Act.RUN, value="all"),
+            Step(3, Act.END_TERMINATING),
+            _wait(3),
+            _scale("Worker", 3),
+            Step(3, Act.RUN, value="all"),
+            _wait(3),
+            _scale("Worker", 1),
+            _wait(3),
+        ),
     ),
     Scenario(
         "scale up and down",

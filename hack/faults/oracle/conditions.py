@@ -15,7 +15,8 @@ Json = dict[str, Any]
 _STATES = ("Created", "Running", "Restarting", "Succeeded", "Failed", "Suspended")
 """The values that `kubectl get tfjobs` may show as State."""
 
-_OTHER_REASONS = {"Failed": ("ProgressDeadlineExceeded", "TFJobInvalid")}
+_RESIZED = "TFJobResized"
+_OTHER_REASONS = {"Failed": ("ProgressDeadlineExceeded", "TFJobInvalid"), "Restarting": (_RESIZED,)}
 _NOT_RUNNING = ("Succeeded", "Failed")
 _BUSY = ("Running", "Ready", "Restarting")
 _ALWAYS = ("reason", "message", "lastUpdateTime", "lastTransitionTime")
@@ -73,7 +74,7 @@ def _check_texts(job: JobHistory) -> Iterator[str]:
         and f"{ready} replicas ready" not in running["message"]
     ):
         yield f"{ready} replicas are ready, and its condition Running says: {running['message']}"
-    if restarting is not None and restarting["status"] == "True":
+    if restarting is not None and restarting["status"] == "True" and restarting["reason"] != _RESIZED:
         pods = job.pods.values()
         lost = [one.replica for one in pods if one.deleting or one.in_place or one.lost(job.policy(one.replica[0]))]
         names = [f"{kind}-{index}" if job.together else kind for kind, index in lost]

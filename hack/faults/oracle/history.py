@@ -228,9 +228,11 @@ class JobHistory:
         return policy.get("onStall") == "Restart" and self.holds("Stalled") and "progressDeadlineSeconds" in policy
 
     def size(self, kind: str, spec: Json | None = None) -> int:
-        """How many replicas of a type it is to have."""
+        """How many replicas of a type it is to have: of an elastic job's workers, as many as its status records."""
         replicas = (spec or self.spec)["tfReplicaSpecs"].get(kind)
-        return 0 if replicas is None else int(replicas.get("replicas", 1))
+        wanted = 0 if replicas is None else int(replicas.get("replicas", 1))
+        elastic = self.status.get("elastic") or {}
+        return int(elastic.get("workers") or wanted) if kind == "Worker" and elastic else wanted
 
     def policy(self, kind: str) -> str:
         """The restart policy of a type."""
@@ -314,9 +316,14 @@ class JobHistory:
         return in_place + len(failed) * (2 if self.has_had_scope("Job") else 1)
 
     def most_job_restarts(self) -> int:
-        """Return how many restarts of all replicas its history can account for: a loss precedes each restart."""
+        """Return how many restarts of all replicas its history can account for.
+
+        A loss, or a change of the number of an elastic job's workers, precedes each restart.
+        """
         lost = {pod.number for pod in self.pods.values() if pod.lost(self.policy(pod.replica[0]))}
-        return next(number for number in itertools.count() if not self.has_had_scope("Job") or number not in lost)
+        changes = int((self.status.get("elastic") or {}).get("changes") or 0)
+        without = (number for number in itertools.count() if not self.has_had_scope("Job") or number not in lost)
+        return next(itertools.islice(without, changes, None))
 
     def fewest_job_restarts(self) -> int:
         """How many restarts of all replicas its history proves."""

@@ -55,7 +55,7 @@ class JobShape:
     """A TFJob to be made. `tensorboard` is its `spec.tensorBoard`, `scheduling` its `schedulingPolicy`; each replica
     asks for so much `cpu`. With `reports` its programs report progress, when a step asks for it and at the end. With
     `sidecar` each pod has a second container, which never ends by itself. `queue` is a LocalQueue of Kueue, `priority`
-    a class of its priorities.
+    a class of its priorities. `elastic` is its `spec.elasticPolicy`.
     """
 
     name: str
@@ -76,6 +76,7 @@ class JobShape:
     sidecar: bool = False
     queue: str = ""
     priority: str = ""
+    elastic: Json | None = None
 
     def manifest(self) -> Json:
         """The TFJob, ready to be posted."""
@@ -95,6 +96,8 @@ class JobShape:
             spec["enableDynamicWorker"] = True
         thresholds = {"minSucceededWorkers": self.min_succeeded, "maxFailedWorkers": self.max_failed}
         spec |= {name: share for name, share in thresholds.items() if share is not None}
+        if self.elastic is not None:
+            spec["elasticPolicy"] = self.elastic
         if self.network:
             spec["network"] = self.network
         if self.managed_by:

@@ -27,6 +27,7 @@ from hack.faults.simulation.pod_status import (
     with_sidecar,
 )
 from hack.faults.simulation.programs import Programs
+from tfoperator.api.replicas.names import ANNOTATION_PROBE
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.protocol.errors import ConflictError, KubeError, NotFoundError
 from tfoperator.kube.protocol.resources import PODS, SERVICES, Resource
@@ -224,6 +225,11 @@ class ClusterSimulator:
             # The size of a gang depends on it, and how long quota is kept.
             self._bind(pod)
             pod = self._namespace.get(PODS, pod["metadata"]["name"])
+        if ANNOTATION_PROBE in (pod["metadata"].get("annotations") or {}):
+            # The program of a probe never starts.
+            if not pod["spec"].get("nodeName"):
+                self._bind(pod)
+            return f"{pod['metadata']['name']} has a node"
         return self._report(pod, "Running")
 
     def _report(

@@ -6,6 +6,7 @@ import pytest
 from tests.unit.cli.conftest import Run
 from tfoperator.api.loading import parse_manifests
 from tfoperator.cli.other_programs import refuse_other_programs
+from tfoperator.cli.program_job import WorkerNumbers
 from tfoperator.cli.program_options import ProgramOptions, Scope, check_checkpoints, program_job
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.local.runtime.selection import RuntimeName, RuntimeOptions
@@ -20,7 +21,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_runs_is_a_program_with_its_own_words_a_module_or_a_command_of_ones_own(folder: Path) -> None:
     assert program_job(["job.yaml", "more.yaml"], ProgramOptions()) is None, "a manifest is no program"
-    job = program_job(["train.py", "--epochs", "3"], ProgramOptions(workers=2))
+    job = program_job(["train.py", "--epochs", "3"], ProgramOptions(workers=WorkerNumbers(2, 2)))
     assert (job.name, job.command, job.args, job.workers) == ("train", ["python", "train.py"], ["--epochs", "3"], 2)
     elsewhere = program_job(["train.py"], ProgramOptions(), RuntimeOptions(work_dir=Path("/")))
     assert elsewhere.command == ["python", str(folder / "train.py")]
@@ -80,7 +81,7 @@ DOCKER = RuntimeName.DOCKER
     ("words", "options", "said"),
     [
         ("nosuch.py", {}, "nosuch.py: no such file"),
-        ("train.py", {"workers": 0}, "no replica would train"),
+        ("train.py", {"workers": WorkerNumbers(0, 0)}, "no replica would train"),
         ("train.py", {"restart_scope": Scope.JOB}, "nothing is started again without --max-restarts"),
         ("train.py", {"emit_yaml": True}, "--emit-yaml: the image of the program is missing"),
         ("train.py", {"runtime": DOCKER}, "--runtime docker: the image of the program is missing"),
@@ -94,7 +95,7 @@ DOCKER = RuntimeName.DOCKER
             "--tensorboard: containers and clusters can't see",
         ),
         ("job.yaml", {"grace": "1s"}, "--grace: this option is for a program"),
-        ("job.yaml", {"workers": 2}, "--workers: this option is for a program"),
+        ("job.yaml", {"workers": WorkerNumbers(2, 2)}, "--workers: this option is for a program"),
         ("job.yaml", {"ps": 1, "max_restarts": 2}, "--ps, --max-restarts: these options are for a program"),
         ("job.yaml train.py", {}, "job.yaml and train.py: give either"),
     ],
@@ -171,10 +172,10 @@ def test_a_stall_can_not_be_found_sooner_on_a_laptop_than_in_a_cluster(folder: P
 
 
 def test_a_collective_is_started_again_together_and_an_evaluator_is_not_in_its_cluster(folder: Path) -> None:
-    plain = program_job(["train.py"], ProgramOptions(workers=2, max_restarts=3)).manifest()["spec"]
+    plain = program_job(["train.py"], ProgramOptions(workers=WorkerNumbers(2, 2), max_restarts=3)).manifest()["spec"]
     assert plain["runPolicy"] == {"backoffLimit": 3}
     assert "evaluatorInCluster" not in plain
-    options = ProgramOptions(workers=2, max_restarts=3, restart_scope=Scope.JOB, evaluator=True)
+    options = ProgramOptions(workers=WorkerNumbers(2, 2), max_restarts=3, restart_scope=Scope.JOB, evaluator=True)
     spec = program_job(["train.py"], options).manifest()["spec"]
     assert spec["runPolicy"] == {"backoffLimit": 3, "restartScope": "Job"}
     assert spec["evaluatorInCluster"] is False
@@ -205,3 +206,29 @@ def test_a_manifest_by_any_name_is_none_of_these(folder: Path, content: str) -> 
     (folder / "job").write_text(content)
     for file in ("job", "-", "nosuch.sh"):
         refuse_other_programs(file)
+
+
+def test_a_range_of_workers_makes_an_elastic_job_that_begins_with_the_cpus_of_this_machine(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tfoperator.cli.program_options.usable_cpus", lambda: 3)
+    some = ProgramOptions(workers=WorkerNumbers(2, 8))
+    assert (program_job(["train.py"], some).workers, program_job(["train.py"], some).elastic) == (3, (2, 8))
+    assert program_job(["train.py"], ProgramOptions(workers=WorkerNumbers(4, 8))).workers == 4, "never below the least"
+    assert program_job(["train.py"], ProgramOptions(workers=WorkerNumbers(1, 2))).workers == 2, "never above the most"
+    assert program_job(["train.py"], ProgramOptions(workers=WorkerNumbers(4, 4))).elastic is None, "exact"
+    said = run("run", "train.py", "--workers", "1..4", "--image", "me/train:1", "--emit-yaml", code=0)
+    (manifest,) = parse_manifests(said.out)
+    spec = manifest.obj["spec"]
+    assert spec["elasticPolicy"] == {"minReplicas": 1, "maxReplicas": 4}
+    assert spec["tfReplicaSpecs"]["Worker"]["replicas"] == 4, "a cluster has its own machines"
+
+
+@pytest.mark.parametrize("text", ["4..1", "0..3", "1..", "..3", "a", "1..20000", "-1", "1...3"])
+def test_a_range_of_workers_that_makes_no_sense_is_refused(run: Run, text: str) -> None:
+    assert "--workers" in run("run", "train.py", f"--workers={text}", code=2).err
+
+
+def test_a_range_of_workers_is_refused_with_parameter_servers() -> None:
+    with pytest.raises(CliError, match="without parameter servers"):
+        program_job(["train.py"], ProgramOptions(workers=WorkerNumbers(1, 3), ps=1))

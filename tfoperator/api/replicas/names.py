@@ -41,6 +41,11 @@ ANNOTATION_JOB_DISRUPTIONS = LABEL_PREFIX + "job-disruptions"
 """On a pod: how many of the restarts of all replicas together before this pod followed on a disruption."""
 
 
+ANNOTATION_WORKERS = LABEL_PREFIX + "workers"
+"""On a pod of a job with an `elasticPolicy`: the number of workers that it was made for."""
+ANNOTATION_PROBE = LABEL_PREFIX + "probe"
+"""On a pod that asks for room for a further worker of such a job: its program does not start."""
+
 ANNOTATION_RESTART_MODE = LABEL_PREFIX + "restart-mode"
 """On a pod whose kubelet starts its container `tensorflow` again by a rule that the operator gave it: `InPlace`."""
 

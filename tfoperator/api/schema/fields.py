@@ -14,13 +14,64 @@ from tfoperator.api.replicas.data_service import DEFAULT_DATA_SERVICE_PORT
 from tfoperator.api.schema.cel_rules import REPLICA_RULES, cel_rule, expression_of_item, unchangeable_rule
 from tfoperator.api.schema.pod_template_fields import CONTAINERS, OPEN_STRUCTS
 from tfoperator.api.schema.structs import Table
-from tfoperator.api.v1 import status, types
-from tfoperator.api.validation.rules import IN_PLACE_TOGETHER, TWO_SUCCESSES, Contradiction
+from tfoperator.api.v1 import elastic, status, types
+from tfoperator.api.validation.rules import (
+    ELASTIC_ALONE,
+    ELASTIC_DYNAMIC,
+    ELASTIC_IN_PLACE,
+    ELASTIC_WITH_PS,
+    ELASTIC_WITHOUT_WORKERS,
+    IN_PLACE_TOGETHER,
+    TWO_SUCCESSES,
+    Contradiction,
+)
 
 _IS_MOUNTED = "has(self.volumes) && self.volumes.exists(volume, volume.name == mount.name)"
 _NETWORK = "(has({0}.network) ? {0}.network : '')"
 _DATA_PORT = f"string(has({{0}}.port) ? {{0}}.port : {DEFAULT_DATA_SERVICE_PORT})"
 _MANAGED_BY = "(has({0}.runPolicy) && has({0}.runPolicy.managedBy) ? {0}.runPolicy.managedBy : '')"
+
+
+_IS_WORKER = "type.lowerAscii() == 'worker'"
+_LEAST = "(has(self.elasticPolicy.minReplicas) ? self.elasticPolicy.minReplicas : 1)"
+
+
+def _elastic(rule: str, message: str, path: str = ".elasticPolicy") -> dict[str, str]:
+    """Return a rule of the spec for jobs with an elastic policy."""
+    return cel_rule(f"!has(self.elasticPolicy) || {rule}", message, fieldPath=path)
+
+
+def _elastic_workers(demand: str) -> str:
+    """Return CEL for a demand on the number of workers, which is {0} in it."""
+    number = "self.tfReplicaSpecs[type].replicas"
+    return f"self.tfReplicaSpecs.all(type, !({_IS_WORKER}) || {demand.format(number)})"
+
+
+_ELASTIC_RULES = [
+    _elastic("!self.tfReplicaSpecs.exists(type, type.lowerAscii() == 'ps')", ELASTIC_WITH_PS),
+    _elastic(f"self.tfReplicaSpecs.exists(type, {_IS_WORKER})", ELASTIC_WITHOUT_WORKERS),
+    _elastic(
+        f"!has(self.elasticPolicy.maxReplicas) || {_elastic_workers('{0} <= self.elasticPolicy.maxReplicas')}",
+        "must be at least tfReplicaSpecs.Worker.replicas",
+        ".elasticPolicy.maxReplicas",
+    ),
+    _elastic(
+        _elastic_workers(f"{{0}} >= {_LEAST}"),
+        "must be at most tfReplicaSpecs.Worker.replicas",
+        ".elasticPolicy.minReplicas",
+    ),
+    _elastic(
+        "!has(self.runPolicy) || !has(self.runPolicy.restartScope) || self.runPolicy.restartScope != 'Replica'",
+        ELASTIC_ALONE,
+        ".runPolicy.restartScope",
+    ),
+    _elastic(
+        "!has(self.runPolicy) || !has(self.runPolicy.restartMode) || self.runPolicy.restartMode != 'InPlace'",
+        ELASTIC_IN_PLACE,
+        ".runPolicy.restartMode",
+    ),
+    _elastic("!has(self.enableDynamicWorker) || !self.enableDynamicWorker", ELASTIC_DYNAMIC, ".enableDynamicWorker"),
+]
 
 
 def _refused(contradiction: Contradiction) -> dict[str, str]:
@@ -34,6 +85,16 @@ TABLE = Table(
                 unchangeable_rule(_MANAGED_BY, fieldPath=".runPolicy.managedBy"),
                 unchangeable_rule(_NETWORK, fieldPath=".network"),
                 _refused(TWO_SUCCESSES),
+                *_ELASTIC_RULES,
+            ],
+        },
+        elastic.ElasticPolicy: {
+            "x-kubernetes-validations": [
+                cel_rule(
+                    "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
+                    "must be at most maxReplicas",
+                    fieldPath=".minReplicas",
+                )
             ],
         },
         types.RunPolicy: {"x-kubernetes-validations": [_refused(IN_PLACE_TOGETHER)]},

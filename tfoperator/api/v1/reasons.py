@@ -94,6 +94,18 @@ class JobReason(Word):
             conditions=(ConditionType.RESTARTING, ConditionType.RUNNING),
         ),
     )
+    RESIZED = (
+        "TFJobResized",
+        ReasonTraits(
+            meaning="The number of workers of an elastic job changes; the message names both numbers, and the reason.",
+            event="Normal",
+            conditions=(ConditionType.RESTARTING,),
+        ),
+    )
+    NO_CHECKPOINT = (
+        "NoCheckpoint",
+        _event("Warning", "An elastic job changes its size, and its program has reported no checkpoint."),
+    )
     SUCCEEDED = (
         "TFJobSucceeded",
         ReasonTraits(

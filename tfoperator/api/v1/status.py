@@ -21,6 +21,7 @@ from tfoperator.api.fields.limits import (
 )
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.disruptions import DisruptionBackoff
+from tfoperator.api.v1.elastic import ElasticStatus
 from tfoperator.base.clock import utc
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -337,7 +338,8 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     `phase`, `ready` ("3/4") and `restarts` are the facts that people look for first, in one word or number each.
     `kubectl get tfjobs -o wide` prints them: a printer column can't add up numbers itself. `job_restarts` is how often
     all replicas were started again together (`restartScope: Job`); each time counts once in `restarts`.
-    `disruptions` is how many of the `restarts` followed on disruptions, `job_disruptions` how many of `job_restarts`.
+    `disruptions` is how many of the `restarts` followed on disruptions, `job_disruptions` how many of `job_restarts`. A
+    change of the number of workers (`elastic`) is no failure, so it counts as a disruption.
 
     `last_reconcile_time` is when the job was last compared with the live state (`tfoperator.reconciler`). It is written
     with other changes of the status, or else with the first comparison, and then before it is five minutes old, until
@@ -358,7 +360,11 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     ] = 0
     job_restarts: Annotated[int, Field("Number of restarts of all replicas together (restartScope: Job).")] = 0
     disruptions: Annotated[
-        int, Field("Number of restarts after a pod was deleted, evicted or preempted, or lost with its node.")
+        int,
+        Field(
+            "Number of restarts after a pod was deleted, evicted or preempted, or lost with its node, or after the "
+            "number of workers of an elastic job changed."
+        ),
     ] = 0
     job_disruptions: Annotated[int, Field("Number of such restarts of all replicas together (restartScope: Job).")] = 0
     disruption_backoff: Annotated[
@@ -397,6 +403,9 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
             schema={"maxProperties": MAX_NODE_FAILURES},
         ),
     ] = {}
+    elastic: Annotated[
+        ElasticStatus | None, Field("Number of workers of a job with an elasticPolicy, since when, and why.")
+    ] = None
     network: Annotated[str, Field("Network with which the job was started. PerJob: one service for all replicas.")] = ""
     observed_generation: Annotated[
         int, Field("The metadata.generation of the job to which this status belongs.", int64=True)

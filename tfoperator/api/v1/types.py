@@ -41,6 +41,7 @@ from tfoperator.api.v1.choices import (
     SuccessPolicy,
     TensorBoardServiceType,
 )
+from tfoperator.api.v1.elastic import ElasticPolicy
 from tfoperator.api.v1.state import JobState, in_short, state_of
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.kube.protocol.resources import Resource
@@ -439,6 +440,13 @@ class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
             "Whether the TF_CONFIG of a worker names only itself and the parameter servers, so that "
             "workers can come and go.",
             since=GO_OPERATOR,
+        ),
+    ] = None
+    elastic_policy: Annotated[
+        ElasticPolicy | None,
+        Field(
+            "Limits of the number of workers of a job without parameter servers: the job goes on with the workers that "
+            "find room. With {} it goes on with one."
         ),
     ] = None
     cluster_arguments: Annotated[

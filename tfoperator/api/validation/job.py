@@ -55,6 +55,7 @@ def validate(job: TFJob) -> tuple[Problem, ...]:
         "successPolicy": validate_cluster_size(job, _name(job)[1]),
         "maxFailedWorkers": rules.thresholds(spec),
         "runPolicy": _validate_run_policy(spec),
+        "elasticPolicy": _validate_elastic(spec),
         "clusterArguments": rules.cluster_arguments(spec),
         "network": rules.host_names(spec),
         "checkpoint": validate_checkpoint(spec.checkpoint),
@@ -62,6 +63,12 @@ def validate(job: TFJob) -> tuple[Problem, ...]:
         "dataService": validate_data_service(spec),
     }
     return (*_validate_name(job), *field_problems("spec", spec, rules_of_fields), *validate_queue(job))
+
+
+def _validate_elastic(spec: TFJobSpec) -> Iterator[Problem]:
+    if spec.elastic_policy is not None:
+        yield from field_problems(rules.ELASTIC, spec.elastic_policy)
+        yield from rules.elastic(spec)
 
 
 def _decode_problems(decode_error: str) -> Iterator[Problem]:

@@ -77,6 +77,15 @@ IN_PLACE_TOGETHER = Contradiction("restartMode", "restartScope", RestartScope.JO
 """Of `spec.runPolicy`."""
 
 
+ELASTIC = "spec.elasticPolicy"
+
+ELASTIC_WITH_PS = "is for jobs without parameter servers; with them, enableDynamicWorker lets workers come and go"
+ELASTIC_WITHOUT_WORKERS = "needs workers: it limits their number"
+ELASTIC_ALONE = "Replica and elasticPolicy contradict each other: a change of the number of workers restarts all"
+ELASTIC_IN_PLACE = "InPlace and elasticPolicy contradict each other: a change of the number of workers needs new pods"
+ELASTIC_DYNAMIC = "and elasticPolicy contradict each other: all elastic workers know each other"
+
+
 def thresholds(spec: TFJobSpec) -> Iterator[Problem]:
     """Yield problems of numbers of workers that contradict another field, or can't have their apparent meaning."""
     workers = [
@@ -168,6 +177,33 @@ def never_scheduled(policy: SchedulingPolicy, spec: TFJobSpec) -> Iterator[Probl
             member(_POLICY, "schedulingPolicy.minAvailable"),
             f"is {policy.min_available}, but the job has only {total} replicas, so it will never be scheduled",
         )
+
+
+def elastic(spec: TFJobSpec) -> Iterator[Problem]:
+    """Yield the problems of an elastic policy: its limits, and members of the spec that contradict it."""
+    policy = spec.elastic_policy
+    if policy is None:
+        return
+    least, most = policy.least, policy.max_replicas
+    if most is not None and least > most:
+        yield Problem(member(ELASTIC, "minReplicas"), f"is {least}, but must be at most maxReplicas, which is {most}")
+    kinds = {parse_replica_type(key): replica for key, replica in spec.tf_replica_specs.items()}
+    if ReplicaType.PS in kinds:
+        yield Problem(ELASTIC, ELASTIC_WITH_PS)
+    if (workers := kinds.get(ReplicaType.WORKER)) is None:
+        yield Problem(ELASTIC, ELASTIC_WITHOUT_WORKERS)
+    elif most is not None and workers.desired > most:
+        message = f"is {most}, but must be at least tfReplicaSpecs.Worker.replicas, which is {workers.desired}"
+        yield Problem(member(ELASTIC, "maxReplicas"), message)
+    elif workers.desired < least:
+        message = f"is {least}, but must be at most tfReplicaSpecs.Worker.replicas, which is {workers.desired}"
+        yield Problem(member(ELASTIC, "minReplicas"), message)
+    if spec.policy.restart_scope == RestartScope.REPLICA:
+        yield Problem(member(_POLICY, "restartScope"), ELASTIC_ALONE)
+    if spec.policy.restart_mode == RestartMode.IN_PLACE and not IN_PLACE_TOGETHER.is_in(spec.policy):
+        yield Problem(member(_POLICY, "restartMode"), ELASTIC_IN_PLACE)
+    if spec.enable_dynamic_worker:
+        yield Problem("spec.enableDynamicWorker", ELASTIC_DYNAMIC)
 
 
 def cluster_arguments(spec: TFJobSpec) -> Iterator[Problem]:

@@ -21,7 +21,7 @@ MAX_WORDS = 240
 """The maximum number of characters of another program's words in a reason."""
 
 _MAX_REASONS = 8
-"""Reasons of replicas. The entry about the others, and three about the whole job, also fit in MAX_WAITING_ENTRIES."""
+"""Reasons of replicas. The entry about the others, and four about the whole job, also fit in MAX_WAITING_ENTRIES."""
 _MAX_NAMES = 8
 _MAX_RANGES = 20
 
@@ -56,6 +56,7 @@ class ReasonKind(StrEnum):
     NO_LEADER = "NoLeader"
     OLD_PODS = "OldPodsTerminate"
     NO_TOPOLOGY = "NoTopology"
+    FEWER_WORKERS = "FewerWorkers"
     OTHER = "Other"
     """A reason whose text begins with a word of the kubelet that is not listed here."""
 
@@ -72,6 +73,7 @@ _NOT_IN_TEXT = frozenset(
         ReasonKind.NO_LEADER,
         ReasonKind.OLD_PODS,
         ReasonKind.NO_TOPOLOGY,
+        ReasonKind.FEWER_WORKERS,
         ReasonKind.OTHER,
     }
 )

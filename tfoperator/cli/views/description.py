@@ -115,7 +115,7 @@ def _facts(job: TFJob, pods: Sequence[Pod], now: datetime, queue: JobQueue | Non
         yield "Ended", f"{_moment(status.completion_time, now)}, took {took(job, now)}"
     if has_condition(job, ConditionType.SUCCEEDED) and (left := left_running(pods)):
         yield "Still runs", left_running_text(left)
-    yield "Asked for", replicas_text(job)
+    yield from _numbers(job)
     if policy := _policy(job):
         yield "Policy", policy
     if is_multikueue(job) and (lost := not_carried(job)):
@@ -136,6 +136,12 @@ def _beside(status: TFJobStatus) -> Iterator[tuple[str, str]]:
         yield "TensorBoard", status.tensor_board.url + ("" if status.tensor_board.ready else " (not ready)")
     if status.data_service is not None:
         yield "Data service", status.data_service.in_short
+
+
+def _numbers(job: TFJob) -> Iterator[tuple[str, str]]:
+    yield "Asked for", replicas_text(job)
+    if job.status.elastic is not None and (workers := job.status.elastic.text()):
+        yield "Workers", workers
 
 
 def _progress(progress: TrainingProgress, now: datetime) -> Iterator[tuple[str, str]]:

@@ -227,7 +227,10 @@ class OutcomeReporter:
             if stopped := _done(chosen, Patch).get("pods"):
                 message = f"Stopped {_listed('pod', stopped)}, because {why}; the logs stay with the pods"
                 self._events.emit(job, (PlannedEvent.of(JobReason.SUCCESSFUL_STOP_POD, message),))
-        failures = [one.error for one in applied if one.error is not None]
+        # A probe that is refused is tried again without a message: the job has all that it needs.
+        refused = [one.error for one in applied if one.error is not None and isinstance(one.action, Create)]
+        outcome.errors += [AlreadyReported(str(error)) if is_refusal(error) else error for error in refused]
+        failures = [one.error for one in applied if one.error is not None and not isinstance(one.action, Create)]
         # One message for all: whatever refuses to have a pod stopped (mostly a policy) refuses that for each pod.
         self._events.failed(job, JobReason.FAILED_STOP_POD, "Error stopping pods", failures, once=True)
         for error in failures:

@@ -35,6 +35,7 @@ from tfoperator.api.kueue.workloads import Workload
 from tfoperator.api.replicas.data_service import DATA_SERVICE_POD_SET
 from tfoperator.api.replicas.names import is_data_service, replica_of
 from tfoperator.api.replicas.replica_pods import ENDED_PHASES
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.job_conditions import final_condition, has_condition
 from tfoperator.api.v1.status import parse_indexes
@@ -270,8 +271,7 @@ def _reported(facts: Facts, workload: Workload, now: datetime, *, admitted: bool
     """
     job, status = facts.job, NextStatus(workload, now)
     status.report_readiness(admitted=admitted, ready=has_condition(job, ConditionType.READY))
-    done = {} if restarts_together(job) else _done(job, workload, facts.pods, reserved=reserved)
-    status.reclaim(done, reserved=reserved)
+    status.reclaim(_not_needed(job, workload, facts.pods, reserved=reserved), reserved=reserved)
     return status
 
 
@@ -325,7 +325,8 @@ def _reprice(job: TFJob, workload: Workload) -> tuple[Write, ...]:
 
 def _run_again(facts: Facts, workload: Workload) -> bool:
     """Return whether quota was given back for replicas that have not ended, or not any more."""
-    ended = _done(facts.job, workload, (), reserved=True)
+    is_elastic = facts.job.spec.elastic_policy is not None
+    ended = (_left_out if is_elastic else _done)(facts.job, workload, (), reserved=True)
     return any(count > ended.get(name, 0) for name, count in facts.reclaimed(workload).items())
 
 
@@ -339,6 +340,34 @@ def _quota(facts: Facts, workload: Workload, status: NextStatus) -> dict[str, in
         needed = one.count - max(reclaimed.get(one.name, 0), status.reclaimed.get(one.name, 0))
         left[one.name] = needed if count is None else min(needed, count)
     return left
+
+
+def _not_needed(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: bool) -> dict[str, int]:
+    """Return by pod set how many replicas need no quota any more.
+
+    Where all replicas restart together a replica that has ended may run again, so it keeps its quota. An elastic job
+    that has become smaller gives back the quota of the workers that it goes on without, once their pods are gone.
+    """
+    if job.spec.elastic_policy is not None:
+        return _left_out(job, workload, pods, reserved=reserved)
+    return {} if restarts_together(job) else _done(job, workload, pods, reserved=reserved)
+
+
+def _left_out(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: bool) -> dict[str, int]:
+    """Return for how many workers an elastic job needs no quota, because it goes on without them."""
+    size = job.status.elastic.workers if job.status.elastic is not None else 0
+    if size <= 0 or not reserved:
+        return {}
+    busy = {replica_of(pod.metadata.labels) for pod in pods if occupies(pod)}
+    admission = workload.status.admission
+    given = {} if admission is None else {one.name: one.count for one in admission.pod_set_assignments}
+    kind = ReplicaType.WORKER
+    for one in workload.spec.pod_sets:
+        if one.name == kind.lower():
+            admitted = admitted_count(one, given.get(one.name))
+            count = sum((kind, index) not in busy for index in range(size, admitted))
+            return {one.name: count + one.count - admitted} if count else {}
+    return {}
 
 
 def _done(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: bool) -> dict[str, int]:

@@ -126,7 +126,13 @@ def _topology(annotations: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _least_workers(job: TFJob) -> int | None:
-    """Return the least number of workers that an elastic job accepts: `minAvailable` without the other replicas."""
+    """Return the least number of workers that a job accepts, None if it accepts no fewer than it asks for.
+
+    That is `minReplicas` of an elastic job; with dynamic workers, it is `minAvailable` without the other replicas.
+    """
+    if job.spec.elastic_policy is not None:
+        spec, least = job.spec.tf_replica_specs.get(ReplicaType.WORKER), job.spec.elastic_policy.least
+        return least if spec is not None and least < spec.desired else None
     policy = job.spec.policy.scheduling_policy or SchedulingPolicy()
     if not job.spec.enable_dynamic_worker or policy.min_available is None:
         return None

@@ -29,6 +29,7 @@ from tfoperator.controller.plan.cleanup import clean_up, expire, release_everyth
 from tfoperator.controller.plan.combine import combine
 from tfoperator.controller.plan.data_service import plan_data_service, rest_data_service
 from tfoperator.controller.plan.divergence import report_divergence
+from tfoperator.controller.plan.elastic_reports import forget_size, plan_probes, record_size, remove_probes
 from tfoperator.controller.plan.facts import Facts, Stage
 from tfoperator.controller.plan.gang import plan_pod_group
 from tfoperator.controller.plan.invalid import invalid_facts, report_invalid
@@ -133,6 +134,10 @@ def _has_time_to_live(facts: Facts) -> bool:
     return facts.job.spec.policy.ttl_seconds_after_finished is not None
 
 
+def _is_elastic(facts: Facts) -> bool:
+    return facts.size is not None or facts.job.status.elastic is not None
+
+
 _TENSORBOARD = Entry(plan_tensorboard, _has_tensorboard)
 _RESTING_DATA_SERVICE = Entry(rest_data_service, _has_data_service)
 _END = (
@@ -141,6 +146,7 @@ _END = (
     Entry(report_created),
     Entry(report_end),
     Entry(free_lost_pods),
+    Entry(remove_probes, _is_elastic),
     Entry(clean_up),
     Entry(expire, _has_time_to_live),
 )
@@ -150,9 +156,11 @@ RULES: Mapping[Stage, tuple[Entry, ...]] = {
         _TENSORBOARD,
         Entry(free_lost_pods),
         Entry(count_first),
+        Entry(record_size, _is_elastic),
         Entry(plan_pod_group, _is_gang),
         Entry(plan_replicas),
         Entry(plan_data_service, _has_data_service),
+        Entry(plan_probes, _is_elastic),
         Entry(report_created),
         Entry(report_admission),
         Entry(report_resumption),
@@ -168,6 +176,7 @@ RULES: Mapping[Stage, tuple[Entry, ...]] = {
         _RESTING_DATA_SERVICE,
         Entry(report_created),
         Entry(report_suspension),
+        Entry(forget_size, _is_elastic),
         Entry(free_lost_pods),
         Entry(release_everything),
     ),

@@ -20,6 +20,7 @@ from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import JobCondition, UsagePhase
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import seconds_between
+from tfoperator.controller.plan.elastic_size import Size
 from tfoperator.controller.plan.observed import Observed, PlanOptions
 from tfoperator.controller.plan.progress import NOT_WATCHED, Stall
 from tfoperator.controller.plan.replicas import JobRestart, Replica, ReplicaGroup, ReplicaState
@@ -135,9 +136,10 @@ class Facts(msgspec.Struct, frozen=True):
     The `groups` are as the `verdict` leaves them. `running_on` has, for a suspended job and by type, the number of
     replicas that run on because they can't be stopped yet. `conditions` are the job's conditions. `tensorboard` is None
     where nothing is to be done for it: the job has no TensorBoard and wants none, or its spec is invalid. So is
-    `data_service`, which is only known of a job that has not ended. `gang` is
-    None where the job's pods are not scheduled as a gang, or the job is not active. `problems` are the reasons why its
-    spec can't be acted on.
+    `data_service`, which is only known of a job that has not ended. `gang` is None where the job's pods are not
+    scheduled as a gang, or the job is not active. `size` is None unless the job has an `elasticPolicy` and is not
+    suspended; the job's spec has the current number of workers then. `problems` are the reasons why its spec can't be
+    acted on.
     """
 
     observed: Observed
@@ -158,6 +160,7 @@ class Facts(msgspec.Struct, frozen=True):
     verdict: Verdict = GOES_ON
     running_on: Mapping[ReplicaType, int] = {}
     gang: Gang | None = None
+    size: Size | None = None
     tensorboard: TensorBoardObjects | None = None
     data_service: DataServiceFacts | None = None
     problems: tuple[str, ...] = ()

@@ -4,9 +4,10 @@ A job is scheduled as a gang from its first pod on, or not at all. Its pods may 
 before an administrator chose a gang scheduler. A PodGroup would then have none of these pods as members, and a
 restarted pod would wait for a gang that never comes together.
 
-`minAvailable` pods must find room at once; the default is all pods. If a job needs fewer pods than it has, only the
-pods count that its scheduler would take first: by the priority of their PriorityClass, then chief, master, parameter
-servers, workers, evaluators, then by index. (The Go operator iterates over a Go map here, so its choice is random.)
+`minAvailable` pods must find room at once; the default is all pods, and of an elastic job's workers `minReplicas`. If
+a job needs fewer pods than it has, only the pods count that its scheduler would take first: by the priority of their
+PriorityClass, then chief, master, parameter servers, workers, evaluators, then by index. (The Go operator iterates over
+a Go map here, so its choice is random.)
 Replicas that have ended need no room any more, and schedulers don't see their pods: if they counted, a restarted
 replica would wait for ever.
 
@@ -74,8 +75,13 @@ def _gang(facts: Facts, scheduler: GangScheduler, manifests: ReplicaManifests) -
     )
     if problems := "; ".join(refused):
         raise PodTemplateError(problems)
+    least = None
+    if facts.size is not None and policy.min_available is None:
+        # The gang of an elastic job comes together with the least number of its workers.
+        least = sum(group.size for group in groups) - max(facts.size.workers - facts.size.least, 0)
     beside = _data_service_size(facts)
-    members, resources = _gang_size(policy, groups, current, facts.observed.priorities, manifests.template, beside)
+    template = manifests.template
+    members, resources = _gang_size(policy, least, groups, current, facts.observed.priorities, template, beside)
     wanted = scheduler.spec(policy, members, resources)
     if current is None and scheduler.is_kubernetes:
         wanted = _with_lasting_fields(wanted, facts, manifests.template)
@@ -157,6 +163,7 @@ def _lacks_pods(groups: Sequence[ReplicaGroup]) -> bool:
 
 def _gang_size(
     policy: SchedulingPolicy,
+    least: int | None,
     groups: Sequence[ReplicaGroup],
     current: PodGroup | None,
     priorities: Mapping[str, int],
@@ -165,8 +172,9 @@ def _gang_size(
 ) -> tuple[int, Mapping[str, str | int] | None]:
     """Return the number of pods that must find room at once, and the sum of their requests (None: as it is).
 
-    `beside` are the number and the template of the pods of the data service, which all count unless the job has a
-    `minAvailable`: the replicas wait for their data.
+    `least` is the number of replicas with which an elastic job can train, and None for other jobs. `beside` are the
+    number and the template of the pods of the data service, which all count unless the job has a `minAvailable`: the
+    replicas wait for their data.
 
     Raises PodTemplateError if a template's requests can't be read.
 
@@ -175,7 +183,9 @@ def _gang_size(
     """
     total = sum(group.size for group in groups)
     more = 0 if beside is None or policy.min_available is not None else beside[0]
-    asked = total if policy.min_available is None else policy.min_available
+    asked = policy.min_available
+    if asked is None:
+        asked = total if least is None else least
     todo = [(group, replica) for group in groups for replica in group.replicas if not _is_done(replica)]
     # A `minAvailable` above the number of pods stays: such a job waits, and its condition shows why.
     members = asked if asked > total else min(asked, len(todo))

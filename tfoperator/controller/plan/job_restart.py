@@ -63,6 +63,9 @@ def with_job_restart(facts: Facts, number: int) -> Facts:
             number += 1
             disruptions += is_disruption
             groups = _restarted_together(groups, [(group.type, one.index) for group, one in afterwards])
+        elif facts.size is not None and facts.size.changes and facts.size.has_pods:
+            # This is no failure: it counts as a disruption, after which nothing waits.
+            causes, number, disruptions = (facts.size.change,), number + 1, disruptions + 1
     old = tuple(pod for pod in pods if job_restarts_before(pod) < number and _goes(pod, groups))
     failed = (pod for pod in old if replica_phase(pod) == "Failed" and not _is_leaving(pod))
     own = (pod for pod in failed if not ending_of(pod).is_disruption)

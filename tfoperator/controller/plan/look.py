@@ -24,6 +24,7 @@ from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.conditions import is_finished, is_held
 from tfoperator.controller.plan.data_service import absent_members, long_members, see_data_service
 from tfoperator.controller.plan.disruptions import with_delays
+from tfoperator.controller.plan.elastic import as_sized, with_size
 from tfoperator.controller.plan.facts import Facts, Stage, TensorBoardObjects, Verdict
 from tfoperator.controller.plan.gang import with_gang
 from tfoperator.controller.plan.invalid import invalid_facts
@@ -48,7 +49,9 @@ def look(observed: Observed, now: datetime, options: PlanOptions) -> Facts:
     Raises PodTemplateError if the size of the job's gang can't be found out from its templates.
     """
     observed, tensorboard = _split(with_own_deletions(observed, now))
-    options = _as_started(observed, options)
+    options, spec = _as_started(observed, options), observed.job
+    if spec.spec.elastic_policy is not None:
+        observed = as_sized(observed)
     job, conditions = observed.job, all_conditions(observed.job.status)
     if is_finished(job.status.conditions):
         there = None if observed.problems else tensorboard
@@ -57,7 +60,12 @@ def look(observed: Observed, now: datetime, options: PlanOptions) -> Facts:
     # A suspended job must release its resources, whether the rest of its spec makes sense or not.
     if problems and not (observed.is_suspended and job.status.start_time is not None):
         return invalid_facts(observed, now, options, problems)
-    return _look_on(_seen(observed, now, options, conditions, None if problems else tensorboard))
+
+    def seen(observed: Observed) -> Facts:
+        return _seen(observed, now, options, conditions, None if problems else tensorboard)
+
+    facts = seen(observed)
+    return _look_on(facts if spec.spec.elastic_policy is None else with_size(facts, spec, seen))
 
 
 def _split(observed: Observed) -> tuple[Observed, TensorBoardObjects | None]:

@@ -20,6 +20,7 @@ from tfoperator.api.waiting import Reason, ReasonKind, about_job, text_of, waiti
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.actions import Looks
 from tfoperator.controller.plan.conditions import is_held
+from tfoperator.controller.plan.elastic_reports import restarting_for_size, size_note
 from tfoperator.controller.plan.facts import Facts
 from tfoperator.controller.plan.gang import ignored_topology, report_gang
 from tfoperator.controller.plan.in_place_reports import (
@@ -172,6 +173,7 @@ def report_progress(facts: Facts) -> Iterator[Want]:
         (ReasonKind.NO_LEADER, f"the job has no {absent} replica now" if absent else ""),
         (ReasonKind.OLD_PODS, "all replicas start again when the last old pod is gone" if facts.restart.old else ""),
         (ReasonKind.NO_TOPOLOGY, ignored),
+        (ReasonKind.FEWER_WORKERS, "" if facts.size is None else size_note(facts.size)),
     )
     waiting = (*(about_job(Reason(kind, text)) for kind, text in of_job if text), *_waiting(facts))
     waits = text_of(waiting)
@@ -294,7 +296,9 @@ def _restarts(facts: Facts) -> Iterator[Want]:
     """Set Restarting while a replica is on its way to a new pod; Running takes its place when all have theirs."""
     groups, restart, name = facts.groups, facts.restart, facts.job.metadata.name
     lost = [(group, one) for group in groups for one in group.replicas if one.state in _RESTART_STATES]
-    if restart.causes:
+    if facts.size is not None and facts.size.changes and (restart.causes or facts.is_true(ConditionType.RESTARTING)):
+        yield from restarting_for_size(facts, facts.size)
+    elif restart.causes:
         causes = ", ".join(restart.causes[:_MAX_LOSSES])
         more = f" and {len(restart.causes) - _MAX_LOSSES} more" if len(restart.causes) > _MAX_LOSSES else ""
         taken = " This counts as a disruption, not as a failure." if restart.is_disruption else ""

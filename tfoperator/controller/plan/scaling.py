@@ -39,6 +39,7 @@ from tfoperator.controller.plan.restart import overdue_seconds
 from tfoperator.controller.pods.bodies import away_from
 from tfoperator.controller.pods.data_service import DATA_SERVICE_FIELD
 from tfoperator.controller.pods.manifests import PodCounts, ReplicaManifests
+from tfoperator.controller.pods.probes import for_workers
 from tfoperator.kube.views.objects import Pod, Service
 
 _POD_STATES = (ReplicaState.PENDING, ReplicaState.RUNNING)
@@ -62,6 +63,7 @@ def plan_replicas(facts: Facts) -> Iterator[Want]:
         may_create=has_quota and not facts.restart.old and (gang is None or gang.may_create),
         # A gang scheduler may still count the old pod: where there is a gang, the end of the old pod is awaited.
         may_replace=has_quota and gang is None,
+        workers=0 if facts.size is None else facts.size.workers,
     )
     if facts.restart.old:
         yield from _delete_old(facts.restart)
@@ -113,7 +115,7 @@ class _Terms(msgspec.Struct, frozen=True):
     """The conditions that are the same for all replicas of the job.
 
     With `per_job` there is one service for all replicas. Objects may be created with `may_create`, and a failed pod and
-    its successor at once with `may_replace`.
+    its successor at once with `may_replace`. `workers` is the number of workers of an elastic job, else 0.
     """
 
     manifests: ReplicaManifests
@@ -121,6 +123,7 @@ class _Terms(msgspec.Struct, frozen=True):
     per_job: bool
     may_create: bool
     may_replace: bool
+    workers: int
 
 
 def _plan_replica(terms: _Terms, group: ReplicaGroup, replica: Replica, *, has_service: bool) -> Iterator[Want]:
@@ -237,6 +240,8 @@ def _pod(terms: _Terms, group: ReplicaGroup, replica: Replica) -> Create:
     restart = terms.restart
     counts = PodCounts(replica.restarts, replica.disruptions, restart.number, restart.disruptions)
     body = terms.manifests.pod(group, replica.index, counts)
+    if terms.workers:
+        body = for_workers(body, terms.workers)
     if replica.avoids:
         body = away_from(body, replica.avoids)
     return _creation("pods", group, replica, restart, body)

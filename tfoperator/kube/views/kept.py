@@ -28,6 +28,6 @@ _OF_KUEUE = ("queue-name", "multikueue-origin", "priority-class", "max-exec-time
 KEPT_LABELS = {*(_OURS + name for name in _LABELS), *("kueue.x-k8s.io/" + name for name in _OF_KUEUE)}
 KEPT_LABELS.add("scheduling.x-k8s.io/pod-group")
 _COUNTS = ("restarts", "job-restarts", "disruptions", "job-disruptions")
-_ANNOTATIONS = (*_COUNTS, "restart-mode", "stopped", "spec-hash", "tensorboard-url")
+_ANNOTATIONS = (*_COUNTS, "workers", "probe", "restart-mode", "stopped", "spec-hash", "tensorboard-url")
 KEPT_ANNOTATIONS = {GROUP_NAME_ANNOTATION, "kueue.x-k8s.io/workload", *(_OURS + name for name in _ANNOTATIONS)}
 """The labels and annotations that the operator reads; a test compares both with the names in `tfoperator.api`."""

@@ -77,6 +77,7 @@ def job_detail(
         "queue": (scheduling.queue if scheduling is not None else None) or queue_name(job.metadata.labels),
         "queueState": "" if queue is None else short(str(queue)),
         "suspended": job.spec.suspended,
+        "elastic": "" if job.status.elastic is None else short(job.status.elastic.text()),
         "managedBy": job.spec.policy.managed_by or "",
         "labels": job.metadata.labels,
         "broken": job.decode_error,

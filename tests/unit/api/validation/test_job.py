@@ -312,3 +312,30 @@ def test_a_tensorboard_that_may_not_be_what_was_meant_is_a_warning(board: dict[s
     no_errors, [found] = board_problems(board)
     assert no_errors == []
     assert found.startswith(warning)
+
+
+@pytest.mark.parametrize(
+    ("workers", "policy", "more", "field"),
+    [
+        (3, {"minReplicas": 4, "maxReplicas": 3}, {}, "spec.elasticPolicy.minReplicas"),
+        (3, {"maxReplicas": 2}, {}, "spec.elasticPolicy.maxReplicas"),
+        (1, {"minReplicas": 2}, {}, "spec.elasticPolicy.minReplicas"),
+        (1, {"growAfterSeconds": -1}, {}, "spec.elasticPolicy.growAfterSeconds"),
+        (1, {}, {"runPolicy": {"restartScope": "Replica"}}, "spec.runPolicy.restartScope"),
+        (1, {}, {"runPolicy": {"restartMode": "InPlace", "restartScope": "Job"}}, "spec.runPolicy.restartMode"),
+        (1, {}, {"enableDynamicWorker": True}, "spec.enableDynamicWorker"),
+    ],
+)
+def test_an_elastic_policy_that_contradicts_the_job_is_refused_at_its_field(
+    workers: int, policy: dict[str, int], more: dict[str, Any], field: str
+) -> None:
+    found = complaints(tfjob({"Worker": {"replicas": workers}}, elasticPolicy=policy, **more))
+    assert any(one.startswith(field) for one in found), found
+
+
+def test_an_elastic_policy_is_for_workers_without_parameter_servers() -> None:
+    assert complaints(tfjob({"worker": {"replicas": 2}, "Chief": {}, "Evaluator": {}}, elasticPolicy={})) == []
+    (with_servers,) = complaints(tfjob({"Worker": {}, "PS": {}}, elasticPolicy={}))
+    assert "enableDynamicWorker lets workers come and go" in with_servers
+    (without_workers,) = complaints(tfjob({"Chief": {}}, elasticPolicy={}))
+    assert without_workers == "spec.elasticPolicy: needs workers: it limits their number"

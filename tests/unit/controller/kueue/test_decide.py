@@ -35,7 +35,7 @@ from tfoperator.controller.kueue.requests import send
 from tfoperator.controller.kueue.writes import Verb
 from tfoperator.controller.plan.observed import Observed
 from tfoperator.kube.protocol.errors import ConflictError
-from tfoperator.kube.views.objects import Pod
+from tfoperator.kube.views.objects import Pod, PodCondition
 
 FLAVORS = {
     "fast": msgspec.convert(
@@ -547,6 +547,68 @@ class World(RuleBasedStateMachine):
 
 TestWorld = World.TestCase
 TestWorld.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)
+
+
+class ElasticWorld(World):
+    """The same with an elastic job, whose workers find room or not."""
+
+    @initialize()
+    def the_job_is_elastic(self) -> None:
+        policy = {"minReplicas": 1, "maxReplicas": 3, "shrinkAfterSeconds": 0, "growAfterSeconds": 0}
+        self.elastic = {"elasticPolicy": policy}
+        self.job = self.wanted()
+
+    def sizes(self) -> dict[str, int]:
+        return {"Worker": self.workers}
+
+    def change_job(self, **fields: Any) -> None:
+        super().change_job(**{name: value for name, value in fields.items() if name != "restartScope"})
+
+    @rule(data=st.data(), looks=st.booleans())
+    def a_scheduler_finds_no_room(self, data: st.DataObject, looks: bool) -> None:
+        waiting = [name for name, pod in self.pods.items() if pod.status.phase == "Pending"]
+        if waiting:
+            self.refuse(data.draw(st.sampled_from(waiting)))
+        if looks:
+            self.operator_looks(2)
+
+    def refuse(self, name: str) -> None:
+        pod = self.pods[name]
+        refused = PodCondition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available: 1 Insufficient cpu.")
+        self.pods[name] = msgspec.structs.replace(
+            pod, status=msgspec.structs.replace(pod.status, conditions=(refused,))
+        )
+
+
+TestElasticWorld = ElasticWorld.TestCase
+TestElasticWorld.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
+
+
+def test_an_elastic_job_gives_the_quota_of_workers_without_room_back_when_their_pods_are_gone() -> None:
+    world = ElasticWorld()
+    world.workers = 3
+    world.the_job_is_elastic()
+    world.operator_looks(1)
+    (asked_for,) = world.api.stored["spec"]["podSets"]
+    assert (asked_for["count"], asked_for["minCount"]) == (3, 1)
+    world.api.admit(world.api.needed())
+    world.operator_looks(1)
+    for name in ("mnist-worker-0", "mnist-worker-1"):
+        world.change_pod(name, phase="Running")
+    world.refuse("mnist-worker-2")
+    world.operator_looks(1)
+    assert world.job.status.elastic.workers == 2
+    world.operator_looks(1)
+    assert world.api.quota() == {"worker": 3}, "the old pods are still there"
+    world.pods.clear()
+    world.operator_looks(2)
+    assert world.api.quota() == {"worker": 2}
+    assert sorted(world.pods) == ["mnist-worker-0", "mnist-worker-1"]
+    for name in world.pods:
+        world.change_pod(name, phase="Running")
+    world.operator_looks(3)
+    assert len(world.pods) == 2, "it does not grow beyond its quota"
+    assert world.api.made == 1, "and it is not queued anew"
 
 
 @pytest.mark.parametrize("how", ["a server fails", "all pods are gone", "suspended for a moment"])

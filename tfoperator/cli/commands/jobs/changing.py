@@ -69,8 +69,12 @@ def scale(
 
         def change(name: str) -> TFJob:
             job = client.scale_job(name, wanted)
-            if not job.spec.enable_dynamic_worker and job.status.start_time is not None:
-                note("warning: the job lacks enableDynamicWorker, so running replicas won't learn of the change")
+            learns = job.spec.enable_dynamic_worker or job.spec.elastic_policy is not None
+            if not learns and job.status.start_time is not None:
+                note(
+                    "warning: the job lacks enableDynamicWorker and elasticPolicy, so running replicas won't learn of "
+                    "the change"
+                )
             return job
 
         _apply_to_each(client, [name], change, output, done="scaled")

@@ -1,0 +1,92 @@
+"""The elastic policy of a TFJob, and the state that its status records: the number of workers may change. Pure."""
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+
+from tfoperator.api.fields.field import Field
+from tfoperator.api.fields.limits import MAX_REPLICAS
+
+SHRINK_AFTER = 60
+"""Seconds: the default of `shrinkAfterSeconds`. A pod that was deleted usually has a node again by then."""
+
+GROW_AFTER = 600
+"""Seconds: the default of `growAfterSeconds`. A restart costs the time since the last checkpoint, and a start."""
+
+MAX_CHANGES = 1_000_000
+"""The highest number of changes that a status records."""
+
+
+class ElasticPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The limits of the number of workers, and how soon it changes."""
+
+    min_replicas: Annotated[
+        int | None,
+        Field("Least number of workers with which the job trains; 1 if unset.", ge=1, le=MAX_REPLICAS),
+    ] = None
+    max_replicas: Annotated[
+        int | None,
+        Field(
+            "Largest number of workers that the job may have; tfReplicaSpecs.Worker.replicas if unset.",
+            ge=1,
+            le=MAX_REPLICAS,
+        ),
+    ] = None
+    shrink_after_seconds: Annotated[
+        int | None,
+        Field(
+            f"Seconds for which workers must lack room before the job goes on without them; {SHRINK_AFTER} if unset.",
+            ge=0,
+        ),
+    ] = None
+    grow_after_seconds: Annotated[
+        int | None,
+        Field(
+            "Seconds after a change of the number of workers before the job asks for room for more; "
+            f"{GROW_AFTER} if unset.",
+            ge=0,
+        ),
+    ] = None
+
+    @property
+    def least(self) -> int:
+        """The least number of workers, at least 1."""
+        return 1 if self.min_replicas is None else max(self.min_replicas, 1)
+
+    @property
+    def shrink_after(self) -> int:
+        """Seconds for which workers must lack room before the job goes on without them."""
+        return SHRINK_AFTER if self.shrink_after_seconds is None else max(self.shrink_after_seconds, 0)
+
+    @property
+    def grow_after(self) -> int:
+        """Seconds after a change of the number of workers before the job asks for room for more."""
+        return GROW_AFTER if self.grow_after_seconds is None else max(self.grow_after_seconds, 0)
+
+
+class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The number of workers of an elastic job, since when it is so, and why.
+
+    `workers` is the number that the job has, or waits for. `wanted` is the number of the spec for which it was chosen:
+    if the spec has another number, a user has scaled the job since. `lacking_since` is when workers began to lack room;
+    None if all of them have room. The state exists from the first start of the job, until it is suspended.
+    """
+
+    workers: Annotated[int, Field("Number of workers that the job has now, or waits for.")] = 0
+    wanted: Annotated[int, Field("Number of workers that the spec had when this number was chosen.")] = 0
+    since: Annotated[datetime | None, Field("Time at which the number of workers last changed.")] = None
+    reason: Annotated[str, Field("Reason of the last change, in a sentence for people.")] = ""
+    lacking_since: Annotated[
+        datetime | None, Field("Time since which workers have no room; unset if all of them have room.")
+    ] = None
+    changes: Annotated[int, Field("Number of changes of the number of workers since the start of the job.")] = 0
+
+    def text(self) -> str:
+        """Return the number of workers for people, and the reason of the last change; empty if none is chosen."""
+        if self.workers <= 0:
+            return ""
+        wanted = f"{self.workers} of {self.wanted} wanted" if self.workers < self.wanted else str(self.workers)
+        since = "" if self.since is None or not self.reason else f" since {self.since:%Y-%m-%d %H:%M:%S}, because"
+        changes = "1 change" if self.changes == 1 else f"{self.changes} changes"
+        return f"{wanted}{since} {self.reason}".rstrip() + f" ({changes})"
