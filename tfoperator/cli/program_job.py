@@ -48,8 +48,9 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
     job has a data service; its dispatcher keeps a journal beside the checkpoints. After `max_restarts` restarts the
     next failure of a replica ends the job. With `restart_together` the failure of one replica restarts all, as a
     collective needs it. `parameters` are a function's parameters, for the record: the first parameters, and the first
-    characters of each. `limits` are each replica's, by resource. `checkpoints` is a folder of this machine for spec.checkpoint, and `log_dir` the folder that a
-    TensorBoard shows. A job without progress for `stall_seconds` is `Stalled`. Programs have `grace_seconds` to end.
+    characters of each. `limits` are each replica's, by resource. `checkpoints` is a folder of this machine for
+    spec.checkpoint, and `log_dir` the folder that a TensorBoard shows. A job without progress for `stall_seconds` is
+    `Stalled`. Programs have `grace_seconds` to end.
     """
 
     name: str
