@@ -78,10 +78,10 @@ def check_table(rows: list[tuple[str, int, int]]) -> None:
     """Compare the table of docs/agents.md with what was counted."""
     wanted = "\n".join(f"| {broken} | {short:,} | {long:,} |" for broken, short, long in rows)
     cells = re.findall(r"^\| ([^|]+) \| ([\d,]+) \| ([\d,]+) \|$", PAGE.read_text(), re.MULTILINE)
-    told = {broken: (int(short.replace(",", "")), int(long.replace(",", ""))) for broken, short, long in cells}
-    assert list(told) == [broken for broken, _, _ in rows], wanted
+    of_page = {broken: (int(short.replace(",", "")), int(long.replace(",", ""))) for broken, short, long in cells}
+    assert list(of_page) == [broken for broken, _, _ in rows], wanted
     for broken, *counted in rows:
-        for page, now in zip(told[broken], counted, strict=True):
+        for page, now in zip(of_page[broken], counted, strict=True):
             assert abs(page - now) <= SAME * now, wanted
 
 

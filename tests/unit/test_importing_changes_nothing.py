@@ -23,7 +23,8 @@ def import_all(names):
         importlib.import_module(name)
 
 def of_others():
-    return [name for name in sys.modules if name.partition(".")[0] not in ("tfoperator", "__main__")]
+    ours = ("tfoperator", "__main__", "__mp_main__")  # multiprocessing gives this program a second name
+    return [name for name in sys.modules if name.partition(".")[0] not in ours]
 """
 
 LIST = """

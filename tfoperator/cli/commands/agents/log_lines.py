@@ -36,8 +36,8 @@ def matching(lines: Sequence[str], pattern: str) -> list[int]:
 
 def nearest(times: Sequence[datetime | None], around: datetime) -> list[int]:
     """Return the position of the line that was written nearest to a time; none if no line has a time."""
-    known = [(abs((when - around).total_seconds()), at) for at, when in enumerate(times) if when is not None]
-    return [min(known)[1]] if known else []
+    distances = [(abs((when - around).total_seconds()), at) for at, when in enumerate(times) if when is not None]
+    return [min(distances)[1]] if distances else []
 
 
 def around(lines: Sequence[str], places: Iterable[int], context: int, limit: int) -> list[str]:
