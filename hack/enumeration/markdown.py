@@ -1,4 +1,4 @@
-"""Tables for docs/faults.md."""
+"""Tables for the pages in docs/evidence."""
 
 from __future__ import annotations
 

@@ -20,9 +20,10 @@ TUTORIALS = sorted(ROOT.glob("docs/tutorial-*.md"))
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FOLDERS = ("tasks", "concepts", "operate")
+FOLDERS = ("tasks", "concepts", "operate", "evidence")
 """Folders of docs whose pages the first page links to."""
 MOST_WORDS_OF_A_TASK = 400
+MOST_WORDS_OF_A_SCREEN = 500
 LANGUAGES = {"sh", "console", "yaml", "json", "python", ""}
 
 
@@ -77,11 +78,21 @@ def test_a_page_that_is_not_in_the_list_of_all_pages_is_not_found() -> None:
         assert {page.name for page in folder.glob("*.md")} - listed == {"README.md"}
 
 
-def test_each_page_about_a_task_a_concept_or_operation_is_linked_from_the_first_page() -> None:
+def test_each_page_about_a_task_a_concept_operation_or_evidence_is_linked_from_the_first_page() -> None:
     docs = ROOT / "docs"
     listed = {link.partition("#")[0] for link in _LINK.findall((docs / "README.md").read_text())}
     pages = [page for folder in FOLDERS for page in sorted((docs / folder).glob("*.md"))]
     assert [name for page in pages if (name := str(page.relative_to(docs))) not in listed] == []
+
+
+def test_the_pages_that_prove_a_claim_are_one_screen_and_link_to_each_appendix() -> None:
+    docs = ROOT / "docs"
+    listed = set()
+    for name in ("faults.md", "benchmark.md"):
+        text = (docs / name).read_text()
+        assert len(text.split()) < MOST_WORDS_OF_A_SCREEN, f"{name} is too long"
+        listed |= {link.partition("#")[0] for link in _LINK.findall(text)}
+    assert {f"evidence/{page.name}" for page in (docs / "evidence").glob("*.md")} - listed == set()
 
 
 def test_a_page_about_a_task_begins_with_something_to_run_and_is_short() -> None:

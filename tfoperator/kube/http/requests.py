@@ -165,8 +165,8 @@ def status_write(resource: Resource, meta: ObjectMeta, status: msgspec.Struct) -
 
     So the PUT changes neither an object that another process has written to since, nor a new object of the same name.
     API servers read only these members of the body. A PATCH costs them a tenth to a quarter more CPU, because they
-    encode, merge and decode the whole object once more (docs/benchmark.md). Members unknown to the type of `status` are
-    removed.
+    encode, merge and decode the whole object once more (docs/evidence/cost-of-a-request.md). Members unknown to the
+    type of `status` are removed.
     """
     metadata = {"name": meta.name, "namespace": meta.namespace, "resourceVersion": meta.resource_version}
     body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "status": status}
