@@ -2,7 +2,7 @@
 
     python -m hack.data_service
 
-It writes the picture docs/data-service.svg, and prints the table of docs/data-service.md. The pipeline is that of
+It writes the picture docs/data-service.svg, and prints the table of docs/data-service.md. The pipeline is the pipeline of
 examples/data-service/train.py: each element takes some milliseconds to prepare. Elements wait and don't compute, so the
 servers can be threads of this process. It takes half a minute on an idle machine of 2 cores.
 """
@@ -36,7 +36,7 @@ _LIMIT = 30.0
 _BAR, _GAP, _HEIGHT, _TOP, _LEFT = 70, 30, 200, 40, 60
 
 ENDS = ("", "data worker", "dispatcher")
-"""What ends during a reading, a quarter after its beginning: nothing, or a server, which is started again."""
+"""The server that ends after a quarter of a reading, and is started again; "" for none."""
 
 
 class Service:
