@@ -2,14 +2,15 @@
 
     python -m hack.data_service
 
-It writes the picture docs/data-service.svg, and prints the table of docs/data-service.md. The pipeline is that of
-examples/data-service/train.py: each element takes some milliseconds to prepare. Elements wait and don't compute, so the
-servers can be threads of this process. It takes half a minute on an idle machine of 2 cores.
+It writes the picture docs/data-service.svg, and prints the table of docs/data-service.md. The pipeline is taken from
+the example in examples/data-service: each element takes some milliseconds to prepare. Elements wait and don't compute,
+so the servers can be threads of this process. It takes half a minute on an idle machine of 2 cores.
 """
 
 from __future__ import annotations
 
 import collections
+import importlib
 import runpy
 import socket
 import tempfile
@@ -36,7 +37,7 @@ _LIMIT = 30.0
 _BAR, _GAP, _HEIGHT, _TOP, _LEFT = 70, 30, 200, 40, 60
 
 ENDS = ("", "data worker", "dispatcher")
-"""What ends during a reading, a quarter after its beginning: nothing, or a server, which is started again."""
+"""The server that ends after a quarter of a reading, and is started again; "" for none."""
 
 
 class Service:
@@ -180,7 +181,7 @@ def picture(rates: Mapping[int, float]) -> str:
 
 def main() -> None:
     """Measure, print the table, and write the picture."""
-    import tensorflow as tf  # It takes seconds, and tests of the picture don't need it.
+    tf: Any = importlib.import_module("tensorflow")  # Imported late: it takes seconds, and has no types.
 
     slowly = runpy.run_path(str(PROGRAM))["slowly"]
     pipeline = tf.data.Dataset.range(_ELEMENTS).map(lambda element: slowly(element, _WAIT))
