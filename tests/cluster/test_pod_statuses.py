@@ -63,7 +63,7 @@ FOR_EVER = "trap 'exit 0' TERM; sleep 100000 & wait"
 MISSING = {"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "missing", "key": "a"}}}]}
 MOUNTED = {"volumeMounts": [{"name": "data", "mountPath": "/tmp/data"},
                             {"name": "data", "mountPath": "/tmp/seen", "readOnly": True}]}  # fmt: skip
-SIZED = {"resources": {"requests": {"cpu": "500m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}}}
+SIZED = {"resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}}}
 SIDECAR = container(FOR_EVER, "helper", restartPolicy="Always")
 
 CASES: dict[str, tuple[Json, Milestone]] = {
