@@ -249,21 +249,18 @@ class _Reading:
         container = executor["container"]
         action = IMAGES.get(container.get("image", ""))
         contents = tuple([key for key, one in sides[0].items() if kind_of(one, "artifactType") in VALUES])
-        spec: ExecutorSpec = (
-            ClaimSpec(action)
-            if action is not None
-            else IRContainerSpec(
-                container.get("image", ""),
-                tuple(container.get("command", ())),
-                tuple(container.get("args", ())),
-                task=where,
-                parameters=tuple(definitions_of(component, "input", "parameters")),
-                artifacts=kinds,
-                values=tuple(values),
-                contents=contents,
-                old_schema=self._pipeline.get("schemaVersion") == OLD_SCHEMA,
-            )
+        program = IRContainerSpec(
+            container.get("image", ""),
+            tuple(container.get("command", ())),
+            tuple(container.get("args", ())),
+            task=where,
+            parameters=tuple(definitions_of(component, "input", "parameters")),
+            artifacts=kinds,
+            values=tuple(values),
+            contents=contents,
+            old_schema=self._pipeline.get("schemaVersion") == OLD_SCHEMA,
         )
+        spec: ExecutorSpec = program if action is None else ClaimSpec(action)
         outputs = {key: kind_of(one, "artifactType") for key, one in sides[1].items()} | values
         for key in (*outputs, *sides[0]):
             if not re.fullmatch(r"[\w.-]*\w", key):
@@ -289,7 +286,7 @@ class _Reading:
         fixed = {**container, "resources": {} if late else resources}
         steps = [msgspec.structs.replace(step, settings={**step.settings, **late})]
         if (before := container.get("lifecycle", {}).get("preCacheCheck")) is not None:
-            steps = _with_program_before(steps[0], spec, before)
+            steps = _with_program_before(steps[0], program, before)
         self._steps += steps
         for platform, config in configs_of(label, fixed, self._platforms.get(label, {})).items():
             self._configs[platform] |= {one.name: [config] for one in steps}
