@@ -269,7 +269,7 @@ def test_data_workers_are_scaled_by_their_field_and_the_scale_subresource_stays_
     assert (spec["tfReplicaSpecs"]["Worker"]["replicas"], spec["dataService"]["workers"]) == (3, 4)
     with refused(InvalidError, "spec.dataService.workers"):
         space.patch(TFJOBS, "mnist", {"spec": {"dataService": {"workers": 0}}})
-    with refused(InvalidError, "spec.dataService.port", 'can\'t be changed from "5050" to "6001"'):
+    with refused(InvalidError, "spec.dataService.port", "can't be changed"):
         space.patch(TFJOBS, "mnist", {"spec": {"dataService": {"port": 6001}}})
 
 

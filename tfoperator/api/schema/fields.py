@@ -28,7 +28,7 @@ from tfoperator.api.validation.rules import (
 
 _IS_MOUNTED = "has(self.volumes) && self.volumes.exists(volume, volume.name == mount.name)"
 _NETWORK = "(has({0}.network) ? {0}.network : '')"
-_DATA_PORT = f"string(has({{0}}.port) ? {{0}}.port : {DEFAULT_DATA_SERVICE_PORT})"
+_DATA_PORT = f"(has({{0}}.port) ? {{0}}.port : {DEFAULT_DATA_SERVICE_PORT})"
 _MANAGED_BY = "(has({0}.runPolicy) && has({0}.runPolicy.managedBy) ? {0}.runPolicy.managedBy : '')"
 
 
@@ -98,7 +98,17 @@ TABLE = Table(
             ],
         },
         types.RunPolicy: {"x-kubernetes-validations": [_refused(IN_PLACE_TOGETHER)]},
-        types.DataService: {"x-kubernetes-validations": [unchangeable_rule(_DATA_PORT, fieldPath=".port")]},
+        types.DataService: {
+            "x-kubernetes-validations": [
+                # Without an expression for the message: API servers take a number as a text of any length.
+                cel_rule(
+                    f"{_DATA_PORT.format('self')} == {_DATA_PORT.format('oldSelf')}",
+                    "can't be changed",
+                    "FieldValueForbidden",
+                    fieldPath=".port",
+                )
+            ]
+        },
         types.TensorBoard: {
             "x-kubernetes-validations": [
                 cel_rule(
