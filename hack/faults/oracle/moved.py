@@ -18,7 +18,8 @@ def moves(job: JobHistory, pod: PodHistory) -> bool:
     if job.run_policy.get("onStraggler") != "Restart":
         return False
     told = job.conditions().get("Straggling", {})
-    slow = told.get("status") == "True" and f"{_name(pod)} (" in told["message"]
+    named = told.get("message", "").rpartition(": ")[2].rstrip(".").split(", ")
+    slow = told.get("status") == "True" and _name(pod) in named
     return slow or pod.in_place >= _IN_A_ROW
 
 
