@@ -37,7 +37,7 @@ _MIN_AGE = 20.0
 def report_stragglers(facts: Facts) -> Iterator[Want]:
     """Set the condition Straggling, which names the slow replicas; report what is new, an event each.
 
-    The condition has no factors, so another factor is no change of the status.
+    The condition has no factors, so another factor is no change of the status. `status.progress` has the factors.
     """
     before = facts.condition(ConditionType.STRAGGLING)
     for key, count in facts.node_failures.items():
@@ -46,12 +46,11 @@ def report_stragglers(facts: Facts) -> Iterator[Want]:
             yield event(JobReason.NODE_AVOIDED, f"{why}: it is made anew on another node.")
     slow, key = _slow(facts), facts.job.metadata.key
     if slow:
-        text = f"Steps of TFJob {key} take longer than the median of the replica's type: "
-        yield SetCondition(ConditionType.STRAGGLING, "True", JobReason.SLOW_REPLICA, f"{text}{', '.join(slow)}.")
+        message = f"Steps of TFJob {key} take longer than the median of the replica's type: {', '.join(slow)}."
+        yield SetCondition(ConditionType.STRAGGLING, "True", JobReason.SLOW_REPLICA, message)
         if before is None or before.status != "True":
-            names = ", ".join(f"{name} ({factor} times)" for name, factor in slow.items())
-            yield event(JobReason.STRAGGLING, f"{text}{names}.")
-    elif before is not None and not slow:
+            yield event(JobReason.STRAGGLING, message)
+    elif before is not None:
         message = f"No replica of TFJob {key} is slow."
         yield SetCondition(ConditionType.STRAGGLING, "False", JobReason.NO_SLOW_REPLICA, message)
 
@@ -61,7 +60,7 @@ def moved(facts: Facts) -> Facts:
     with what is to be remembered of nodes.
     """
     noted: Mapping[str, int] = facts.job.status.node_failures
-    slow = _slow(facts) if has_condition(facts.job, ConditionType.STRAGGLING) else {}
+    slow = _slow(facts) if has_condition(facts.job, ConditionType.STRAGGLING) else ()
     groups = []
     for group in facts.groups:
         replicas = []
@@ -110,9 +109,9 @@ def _failures(replica: Replica, *, is_slow: bool) -> tuple[int, Replica]:
     return (_IN_A_ROW if ending.exit_code in _DEVICE_EXIT_CODES else 1), replica
 
 
-def _slow(facts: Facts) -> dict[str, str]:
-    """Return the running replicas that are slow, and by how much."""
-    reported, found = facts.observed.reported, {}
+def _slow(facts: Facts) -> tuple[str, ...]:
+    """Return the names of the running replicas that are slow."""
+    reported, found = facts.observed.reported, []
     slow = {one.name: one for one in reported.slow} if reported is not None else {}
     for group in facts.groups if slow else ():
         for replica in group.replicas:
@@ -120,5 +119,5 @@ def _slow(facts: Facts) -> dict[str, str]:
             if one is not None and pod is not None and replica.state is ReplicaState.RUNNING:
                 created, time = pod.metadata.creation_timestamp, one.last_updated_time
                 if created is not None and time is not None and seconds_between(created, time) >= _MIN_AGE:
-                    found[one.name] = one.factor
-    return found
+                    found.append(one.name)
+    return tuple(found)
