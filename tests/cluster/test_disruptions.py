@@ -1,4 +1,4 @@
-"""Disruptions of a job are no failures of it, on a real node: the table of docs/tfjob.md, a drain, a lost node."""
+"""Disruptions of a job are no failures of it, on a real node: the table of docs/reference, a drain, a lost node."""
 
 from collections.abc import Iterator
 from pathlib import Path

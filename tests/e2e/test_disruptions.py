@@ -1,4 +1,4 @@
-"""Disruptions of a job are no failures of it, on the embedded node: each row of the table in docs/tfjob.md."""
+"""Disruptions of a job are no failures of it, on the embedded node: each row of the table in docs/reference."""
 
 from pathlib import Path
 
@@ -50,6 +50,6 @@ def test_a_pod_that_is_deleted_is_made_again_also_where_no_restart_is_allowed(st
 
 @pytest.mark.journey
 def test_the_table_of_the_docs_has_a_play_for_each_row() -> None:
-    section = (ROOT / "docs/tfjob.md").read_text().partition("\n## Failures and disruptions\n")[2]
-    rows = [line.split(" | ")[0].strip("| ") for line in section.partition("\n\n- ")[0].splitlines() if line[:1] == "|"]
-    assert rows[2:] == list(RULES)
+    page = (ROOT / "docs/reference/disruptions.md").read_text()
+    table = page.partition("\n| rule | disruption | failure |\n|---|---|---|\n")[2].partition("\n\n")[0]
+    assert [line.split(" | ")[0].strip("| ") for line in table.splitlines()] == list(RULES)

@@ -1,4 +1,4 @@
-"""The table of docs/tfjob.md, "Failures and disruptions", row by row, on whatever node a stage has.
+"""The table of docs/reference/disruptions.md, row by row, on whatever node a stage has.
 
 Each rule is played by jobs whose pods are taken from them by a deletion, and by jobs whose programs fail.
 """

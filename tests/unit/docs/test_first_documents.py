@@ -1,4 +1,4 @@
-"""docs/tfjob.md names what differs between the first design documents and the code: the code is asked about each row.
+"""docs/reference names what differs between the first design documents and the code: the code is asked about each row.
 
 A check returns the words of its row that the code has, and fails where the code does something else than the row.
 """
@@ -35,7 +35,9 @@ from tfoperator.pipeline.compiling.argo import FINAL_EXIT_CODES, argo_workflow
 from tfoperator.reconciler.live import Looker
 
 ROOT = Path(__file__).resolve().parents[3]
-TABLES = re.findall(r"^\|.*\bdocuments\b.*\|\n\|[-|]+\n((?:\|.*\n)+)", (ROOT / "docs/tfjob.md").read_text(), re.M)
+PAGES = (ROOT / "docs/reference/states.md", ROOT / "docs/reference/first-design-documents.md")
+TABLE = re.compile(r"^\|.*\bdocuments\b.*\|\n\|[-|]+\n((?:\|.*\n)+)", re.M)
+TABLES = [rows for page in PAGES for rows in TABLE.findall(page.read_text())]
 ROWS = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in "".join(TABLES).splitlines()]
 
 QUIET_SECONDS = Options().reconcile_max_period
@@ -154,10 +156,10 @@ CHECKS: dict[str, Check] = {
         of("RR", 6, runPolicy={"activeDeadlineSeconds": 5}).is_true(C.FAILED),
         planned(make_job(ALONE), problems=("spec: it",)).is_true(C.FAILED),
     ),
-    "(not there)": words([C.SUSPENDED, f"The phase is {SUSPENDED.status.phase}"], SUSPENDED.is_true(C.SUSPENDED)),
-    "(nor this)": lambda: [C.STALLED, "progressDeadlineSeconds"],
-    "(nor that)": lambda: [C.STRAGGLING, "onStraggler"],
-    "(nor even that)": lambda: [C.DIVERGED, "ten "],
+    "(no `Suspended`)": words([C.SUSPENDED, f"The phase is {SUSPENDED.status.phase}"], SUSPENDED.is_true(C.SUSPENDED)),
+    "(no `Stalled`)": lambda: [C.STALLED, "progressDeadlineSeconds"],
+    "(no `Straggling`)": lambda: [C.STRAGGLING, "onStraggler"],
+    "(no `Diverged`)": lambda: [C.DIVERGED, "ten "],
     "phase `Pending`": words("nothing runs yet", of("PP").status.phase == "Pending"),
     "phase `Unknown`": unknown,
     "`active`, `succeeded`, `failed`": words(

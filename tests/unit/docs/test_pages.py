@@ -20,18 +20,20 @@ TUTORIALS = sorted(ROOT.glob("docs/tutorial-*.md"))
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FOLDERS = ("tasks", "concepts", "operate", "evidence")
+FOLDERS = ("tasks", "concepts", "operate", "evidence", "reference")
 """Folders of docs whose pages the first page links to."""
 MOST_WORDS_OF_A_TASK = 400
 MOST_WORDS_OF_A_SCREEN = 500
+MOST_WORDS_OF_A_REFERENCE = 1500
 LANGUAGES = {"sh", "console", "yaml", "json", "python", ""}
 
 
 def test_the_page_about_jobs_has_every_field_of_ours() -> None:
-    text = (ROOT / "docs/tfjob.md").read_text()
+    pages = [ROOT / "docs/tfjob.md", *sorted((ROOT / "docs/reference").glob("*.md"))]
+    text = "\n".join(page.read_text() for page in pages)
     ours = [row.path for row in field_rows() if row.path.startswith("spec.") and row.since != GO_OPERATOR]
     missing = [path for path in ours if not re.search(rf"\b{path.rpartition('.')[2]}\b", text)]
-    assert not missing, f"write about {', '.join(missing)} in docs/tfjob.md"
+    assert not missing, f"write about {', '.join(missing)} in docs/tfjob.md or docs/reference"
 
 
 def prose(page: Path) -> str:
@@ -78,7 +80,7 @@ def test_a_page_that_is_not_in_the_list_of_all_pages_is_not_found() -> None:
         assert {page.name for page in folder.glob("*.md")} - listed == {"README.md"}
 
 
-def test_each_page_about_a_task_a_concept_operation_or_evidence_is_linked_from_the_first_page() -> None:
+def test_each_page_about_a_task_a_concept_operation_evidence_or_a_field_is_linked_from_the_first_page() -> None:
     docs = ROOT / "docs"
     listed = {link.partition("#")[0] for link in _LINK.findall((docs / "README.md").read_text())}
     pages = [page for folder in FOLDERS for page in sorted((docs / folder).glob("*.md"))]
@@ -101,6 +103,16 @@ def test_a_page_about_a_task_begins_with_something_to_run_and_is_short() -> None
         text = page.read_text()
         assert re.match(r"# [^\n]+\n\n[^\n]+\n\n```(?:yaml|sh|console|python)\b", text), f"{page.name} begins otherwise"
         assert len(prose(page).split()) <= MOST_WORDS_OF_A_TASK, f"{page.name} is too long"
+
+
+def test_each_section_of_the_reference_begins_with_a_table_or_a_block() -> None:
+    """Below the title a sentence comes first."""
+    for page in sorted((ROOT / "docs/reference").glob("*.md")):
+        text = page.read_text()
+        title, *sections = re.split(r"^## [^\n]+\n", text, flags=re.MULTILINE)
+        assert re.match(r"# [^\n]+\n\n[^\n|]+\n\n(?:```|\|)", title), f"{page.name} begins otherwise"
+        assert all(re.match(r"\n(?:```|\|)", section) for section in sections), f"{page.name} has another section"
+        assert len(text.split()) <= MOST_WORDS_OF_A_REFERENCE, f"{page.name} is too long"
 
 
 def test_a_page_about_a_concept_has_a_picture() -> None:
