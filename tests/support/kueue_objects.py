@@ -45,12 +45,15 @@ def workloads_crd(version: str) -> Json:
     schema = {"type": "object", "properties": {"spec": OPEN, "status": OPEN}}
     served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"workloads.{WORKLOADS.group}"},
         "spec": {
             "group": WORKLOADS.group,
             "scope": "Namespaced",
             "names": {"kind": "Workload", "plural": "workloads", "singular": "workload", "listKind": "WorkloadList"},
             "versions": [served],
-        }
+        },
     }
 
 

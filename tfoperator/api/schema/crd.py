@@ -38,7 +38,13 @@ class PrinterColumn(NamedTuple):
 PRINTER_COLUMNS = (
     PrinterColumn("State", "string", ".status.conditions[-1:].type", "The latest condition."),
     PrinterColumn("Ready", "string", ".status.ready", "Number of replicas that are ready, and of all.", wide=True),
-    PrinterColumn("Restarts", "integer", ".status.restarts", "Number of restarts after failures.", wide=True),
+    PrinterColumn(
+        "Restarts",
+        "integer",
+        ".status.restarts",
+        "Number of restarts, after failures and after disruptions.",
+        wide=True,
+    ),
     PrinterColumn("Disruptions", "integer", ".status.disruptions", "Number of restarts after disruptions.", wide=True),
     PrinterColumn("Progress", "string", ".status.progress.completion", "Share of the training that is done."),
     PrinterColumn("ETA", "string", ".status.progress.eta", "Estimated time until the end."),

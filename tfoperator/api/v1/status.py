@@ -91,7 +91,9 @@ class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     succeeded: Annotated[int, Field("Number of replicas that succeeded.", since=GO_OPERATOR)] = 0
     failed: Annotated[int, Field("Number of replicas that failed for good.", since=GO_OPERATOR)] = 0
     ready: Annotated[int, Field("Number of replicas that are ready.")] = 0
-    restarts: Annotated[int, Field("Number of restarts of replicas of this type after failures.")] = 0
+    restarts: Annotated[
+        int, Field("Number of restarts of replicas of this type, after failures and after disruptions.")
+    ] = 0
     restart_counts: Annotated[
         dict[str, int], Field("Number of restarts by the index of the replica, where there were any.")
     ] = {}
@@ -356,7 +358,10 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     phase: Annotated[str, Field("State of the job in one word: Pending, Running, Succeeded, Failed or Unknown.")] = ""
     ready: Annotated[str, Field("Number of replicas that are ready, and of all: 3/4.")] = ""
     restarts: Annotated[
-        int, Field("Number of restarts after failures. A restart of all replicas together counts once.")
+        int,
+        Field(
+            "Number of restarts, after failures and after disruptions. A restart of all replicas together counts once."
+        ),
     ] = 0
     job_restarts: Annotated[int, Field("Number of restarts of all replicas together (restartScope: Job).")] = 0
     disruptions: Annotated[

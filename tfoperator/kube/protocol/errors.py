@@ -130,6 +130,10 @@ class NotFoundError(ApiError):
     """404."""
 
 
+class MethodNotAllowedError(ApiError):
+    """405: the resource can't be used in this way; some servers show objects that can only be read."""
+
+
 class ConflictError(ApiError):
     """409 on a write with an outdated resourceVersion or a failed precondition."""
 
@@ -163,6 +167,7 @@ _BY_CODE: dict[int, type[ApiError]] = {
     401: UnauthorizedError,
     403: ForbiddenError,
     404: NotFoundError,
+    405: MethodNotAllowedError,
     409: ConflictError,
     410: GoneError,
     415: UnsupportedMediaTypeError,

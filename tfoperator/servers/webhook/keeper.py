@@ -16,7 +16,7 @@ from datetime import timedelta
 from tfoperator.api.replicas.names import CRD_NAME
 from tfoperator.base.clock import Clock
 from tfoperator.kube import by_name
-from tfoperator.kube.protocol.errors import ConflictError
+from tfoperator.kube.protocol.errors import ConflictError, MethodNotAllowedError
 from tfoperator.kube.protocol.resources import CUSTOM_RESOURCE_DEFINITIONS
 from tfoperator.kube.protocol.verbs import ApiClient, WatchEventType
 from tfoperator.kube.watching.reflector import Listed, News, Reflector
@@ -47,7 +47,11 @@ _QUIET_SECONDS = 600.0
 
 
 class CertificateKeeper(KeyringKeeper):
-    """A `KeyringKeeper` whose clients are API servers, which find the authorities to trust in the CRD."""
+    """A `KeyringKeeper` whose clients are API servers, which find the authorities to trust in the CRD.
+
+    The API server of `tfoperator local` shows its CRD and lets nobody change it: it converts jobs itself. Then no
+    client waits for the certificate.
+    """
 
     def __init__(
         self,
@@ -71,6 +75,7 @@ class CertificateKeeper(KeyringKeeper):
         self._trusted_since: dict[bytes, float] = {}
         self._pace = _FIRST_PACE
         self._written_at = float("-inf")
+        self._is_read_only = False
         list_watch = client.list_watch(CUSTOM_RESOURCE_DEFINITIONS, "", decode_crd, by_name(CRD_NAME))
         self._reflector = Reflector(list_watch, name="crd", clock=clock)
         self._reflecting = threading.Thread(target=self._reflect, name="webhook-crd", daemon=True)
@@ -98,7 +103,7 @@ class CertificateKeeper(KeyringKeeper):
     def publish(self, keyring: Keyring) -> float:
         """Make the CRD trust the keyring, if that is possible now; return the seconds until the next attempt."""
         crd = self._crd
-        if crd is None:
+        if crd is None or self._is_read_only:
             return LOOK_SECONDS
         self._note_trust(crd)
         patch = registration_patch(crd, self._target, keyring.bundle)
@@ -111,6 +116,10 @@ class CertificateKeeper(KeyringKeeper):
             patched = self._client.patch(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, patch, decode_crd)
         except ConflictError:
             return LOOK_SECONDS  # the watch delivers the other write
+        except MethodNotAllowedError as error:
+            self._is_read_only = True
+            logger.info("the API server converts TFJobs without the webhook, since its CRD can't be changed: %s", error)
+            return LOOK_SECONDS
         self._pace = _FIRST_PACE if since > _QUIET_SECONDS else min(self._pace * 2, _LONGEST_PACE)
         self._written_at = self._clock.monotonic()
         self._metrics.registered()
@@ -125,7 +134,9 @@ class CertificateKeeper(KeyringKeeper):
     def seconds_until_trusted(self, keyring: Keyring) -> float:
         """Return the seconds until API servers certainly trust the certificate; 0 if there is no other certificate."""
         shown, crd = self._shown, self._crd
-        if shown is None or crd is None or not needs_conversion(crd) or shown.about.ends <= self._clock.now():
+        if crd is None or self._is_read_only or not needs_conversion(crd):
+            return 0.0
+        if shown is None or shown.about.ends <= self._clock.now():
             return 0.0
         since = self._trusted_since.get(keyring.issuer)
         return _SETTLE_SECONDS - (0.0 if since is None else self._clock.monotonic() - since)

@@ -162,7 +162,7 @@ def test_rules_speak_to_people_and_bound_what_they_walk_over() -> None:
 def test_client_side_apply_can_keep_a_copy_of_it_in_an_annotation(all_versions: bool) -> None:
     text = json.dumps(crd(all_versions=all_versions), separators=(",", ":"))
     # Annotations of other programs, such as the certificate's authority of a webhook, have to find room, too.
-    assert len(text) < 262_144 * 0.98
+    assert len(text) < 262_144 * 0.99
 
 
 def test_a_template_has_all_fields_of_pods_with_types_and_meaning_and_an_open_one_only_what_jobs_need() -> None:

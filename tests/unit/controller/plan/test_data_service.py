@@ -414,6 +414,6 @@ def test_an_edit_of_what_its_pods_are_made_from_is_reported() -> None:
     job = settled(job_with_service(), *running())
     plan = planned(job, *running(), edited_templates=("spec.dataService",))
     assert [event.message for event in plan.events if event.reason == "TemplateChanged"] == [
-        "The pods of the data service are to be made otherwise, from another template for example. Pods that exist "
-        "stay as they were until they are made again; to replace all, suspend the job and resume it."
+        "The spec of the pods of the data service has changed. Existing pods stay as they are until they are "
+        "restarted; to replace all pods, suspend the job and resume it."
     ]

@@ -12,7 +12,7 @@ from tfoperator.kube.protocol.errors import ConnectionRefused, Status, StatusDet
         (401, "Unauthorized", errors.UnauthorizedError),
         (403, "Forbidden", errors.ForbiddenError),
         (404, "NotFound", errors.NotFoundError),
-        (405, "MethodNotAllowed", errors.ApiError),
+        (405, "MethodNotAllowed", errors.MethodNotAllowedError),
         (409, "Conflict", errors.ConflictError),
         (409, "AlreadyExists", errors.AlreadyExistsError),
         (410, "Expired", errors.GoneError),

@@ -231,3 +231,18 @@ def test_a_failure_is_said_once_and_tried_again_even_if_it_lasts_a_day(
         world.clock.advance(60.0)
     world.wait_trusted()
     assert caplog.text.count("not allowed") == 1
+
+
+def test_a_crd_that_can_only_be_read_delays_no_certificate(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """As the API server of `tfoperator local` shows it."""
+    caplog.set_level(logging.INFO)
+    world.install()
+    refusal = api_error(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    world.api.fail("patch", CUSTOM_RESOURCE_DEFINITIONS.plural, refusal, times=100)
+    replica = world.start()
+    eventually(lambda: replica.shown, what="a certificate")
+    for _ in range(3):
+        world.clock.wait_for_waiters(1)
+        world.clock.advance(60.0)
+    assert caplog.text.count("converts TFJobs without the webhook") == 1
+    assert caplog.text.count("does not allow this method") == 1

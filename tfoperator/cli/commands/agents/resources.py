@@ -28,6 +28,9 @@ RUN_MANIFEST = f"{SCHEME}://runs/{{run}}/{{job}}/manifest"
 PAGES = Path(__file__).with_name("pages")
 """The documentation: a link to docs/ in the repository, and a copy of its pages in an installed package."""
 
+FOLDERS = ("tasks", "", "concepts", "reference", "operate")
+"""The folders of pages that agents can read, in the order in which they are listed."""
+
 _MANIFEST = re.compile(r"(?P<kind>jobs|runs)/(?P<place>[^/]+)/(?P<job>[^/]+)/manifest")
 
 
@@ -40,8 +43,8 @@ class Page(msgspec.Struct, frozen=True):
 
 
 def pages() -> Iterator[Page]:
-    """Yield the pages of the documentation; the pages of tasks come first."""
-    for path in (*sorted((PAGES / "tasks").glob("*.md")), *sorted(PAGES.glob("*.md"))):
+    """Yield the pages of the documentation for users; the pages of tasks come first."""
+    for path in (path for folder in FOLDERS for path in sorted((PAGES / folder).glob("*.md"))):
         name = path.relative_to(PAGES).with_suffix("").as_posix()
         with path.open(encoding="utf-8") as lines:
             title = next((line[2:].strip() for line in lines if line.startswith("# ")), name)
