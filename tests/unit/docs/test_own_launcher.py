@@ -1,4 +1,4 @@
-"""The program of docs/launcher.md with an executor, a launcher and a runner of one's own runs as it stands there."""
+"""The program of docs/reference/launcher-python.md, which has an executor, a launcher and a runner, runs unchanged."""
 
 import importlib.util
 import sys
@@ -12,13 +12,15 @@ from tfoperator.launcher import Artifact, ComponentError, InProcessComponentLaun
 from tfoperator.pipeline import PipelineRunner
 from tfoperator.pipeline.pipeline_file import load_pipeline_file
 
+PAGE = ROOT / "docs/reference/launcher-python.md"
+
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The program, as a module in a folder of its own, which is the current directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    (text,) = [one for one in blocks(ROOT / "docs/launcher.md", "python") if "class OneAfterTheOther" in one]
+    (text,) = [one for one in blocks(PAGE, "python") if "class OneAfterTheOther" in one]
     (tmp_path / "own_parts.py").write_text(text)
     (tmp_path / "text").write_text("a\nb\nc\n")
     spec = importlib.util.spec_from_file_location("own_parts", tmp_path / "own_parts.py")
