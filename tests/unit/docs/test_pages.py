@@ -20,7 +20,7 @@ TUTORIALS = sorted(ROOT.glob("docs/tutorial-*.md"))
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-FOLDERS = ("tasks", "concepts", "operate", "evidence")
+FOLDERS = ("tasks", "concepts", "operate", "reference", "evidence")
 """Folders of docs whose pages the first page links to."""
 MOST_WORDS_OF_A_TASK = 400
 MOST_WORDS_OF_A_SCREEN = 500
