@@ -1,4 +1,4 @@
-"""docs/security.md gives a reason for each right in the manifests, and for no other right."""
+"""docs/reference/rights.md gives a reason for each right in the manifests, and for no other right."""
 
 import re
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from tfoperator.kube.protocol.resources import Resource
 from tfoperator.kube.protocol.verbs import ListPage
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = (ROOT / "docs/security.md").read_text()
+PAGE = "".join((ROOT / "docs" / name).read_text() for name in ("operate/security.md", "reference/rights.md"))
 
 SECTIONS = {
     "The operator": ["operator"],

@@ -1,4 +1,4 @@
-"""docs/operator.md lists every metric that /metrics can show, and no other, with labels that exist."""
+"""docs/reference/endpoints-and-metrics.md lists every metric of /metrics, and no other, with labels that exist."""
 
 import fnmatch
 import itertools
@@ -9,7 +9,7 @@ from pathlib import Path
 from tfoperator.operator.metrics.operator_metrics import OperatorMetrics
 from tfoperator.servers.webhook.metrics import WebhookMetrics
 
-PAGE = (Path(__file__).resolve().parents[4] / "docs" / "operator.md").read_text()
+PAGE = (Path(__file__).resolve().parents[4] / "docs/reference/endpoints-and-metrics.md").read_text()
 
 
 def exported() -> dict[str, tuple[str, ...]]:
