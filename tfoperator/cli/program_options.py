@@ -264,7 +264,7 @@ def _refuse_for_manifests(words: Sequence[str], options: ProgramOptions) -> None
             if len(given) == 1
             else "these options are for a program; a manifest has fields for them"
         )
-        hint = "They are for a program: tfoperator run train.py --workers 2"
+        hint = "To run a program: tfoperator run train.py --workers 2"
         raise CliError(f"{', '.join(given)}: {says}", hint)
 
 

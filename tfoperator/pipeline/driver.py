@@ -195,7 +195,7 @@ def _reported(report: Any) -> tuple[Json, dict[str, Json]]:
     try:
         return parse_report(report)
     except MalformedOutput as error:
-        raise ComponentError(f"the program that runs before it has written a wrong document: {error}") from None
+        raise ComponentError(f"malformed document from the program that runs before this step: {error}") from None
 
 
 def _status(ended: Sequence[ExecutionRecord]) -> Any:

@@ -106,7 +106,7 @@ _IS_PS = "type.lowerAscii() == 'ps'"
 def _has_template(specs: str) -> str:
     """Return CEL for: the template is more than `containers: null`, which webhooks in Go make of an absent template.
 
-    In CEL a null member is absent. The schema requires the member.
+    In CEL a null member is absent. The schema requires the member `containers`.
     """
     template = f"{specs}[type].template"
     return f"has({template}) && has({template}.spec) && has({template}.spec.containers)"

@@ -21,7 +21,8 @@ BACKOFF_LIMIT_REACHED = "it has reached the specified backoff limit"
 """In the message of the condition Failed of a job with more restarts than `backoffLimit`: the Go operator's words."""
 
 READY_COUNT = re.compile(r"\b(\d+/\d+) replicas ready\b")
-"""The counts in the message of the condition Running; without counts, all replicas of a running job are ready."""
+"""Finds the counts in the message of the condition Running. If a running job's message has no counts, all its replicas
+are ready."""
 
 
 def condition_of(job: TFJob, condition: str) -> JobCondition | None:

@@ -136,7 +136,8 @@ def _remedy(reason: str, message: str) -> str:
 def _of_pull(message: str, image: str) -> Reason:
     """Return why an image is not pulled, as far as the message shows it: messages of older back-offs don't show it.
 
-    The general text is the beginning of the other texts, so that a condition can keep the text that it had.
+    Each text with a cause begins with the general text. So if a later message does not show the cause, the condition
+    can keep the text that has it.
     """
     said = f"image {image} {NOT_PULLED}" if image else f"its image {NOT_PULLED}"
     if _NO_CREDENTIALS.search(message):

@@ -52,7 +52,10 @@ class Launching(msgspec.Struct, frozen=True):
         str,
         typer.Option(
             "--tmp-path",
-            help="Directory that containers see under the same path, or a URL of an object store.",
+            help=(
+                "Place for output.json: a directory that the launcher and the containers see under the same path, "
+                "or a URL of an object store."
+            ),
             metavar="DIR|URL",
         ),
     ] = ""

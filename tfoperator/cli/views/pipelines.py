@@ -145,7 +145,7 @@ def lineage_lines(tree: Lineage, depth: int = 0) -> Iterator[str]:
     """Yield an artifact, and below it its origin."""
     indent = "  " * depth
     yield f"{indent}{_artifact(tree.artifact)}" + (
-        " (see above)" if tree.repeated else " (not followed further)" if tree.cut else ""
+        " (see above)" if tree.repeated else " (the rest is left out: the tree is too large)" if tree.cut else ""
     )
     for execution in tree.executions:
         parameters = ", ".join(f"{name}={_in_short(value)}" for name, value in execution.exec_properties.items())

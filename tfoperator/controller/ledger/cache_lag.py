@@ -223,7 +223,7 @@ class CacheLag:
     def verify(self, observed: Observed, plan: Plan) -> None:
         """Look up the job, and pods that vanished without our action, if the plan depends on the cache.
 
-        The cache may lack the pods of others, or show them as they were in the past. The pods of a doubtful job are
+        The cache may lack pods that others have written, or show an old state of them. The pods of a doubtful job are
         looked up before they are created, and pods that are older than this leadership before the status calls them
         started or lost. Raises StaleCache if the cache is behind, or another KubeError.
         """

@@ -165,8 +165,8 @@ def is_worth_writing(old: TFJobStatus, new: TFJobStatus) -> bool:
     reasons as text (an older CRD drops the field at each write); progress, which the progress server writes; usage,
     which adds up from any earlier status; the network, which the first status of a started job has (an older CRD drops
     it at each write); and indexes that have started. Forgetting a started index only means that a pod that is lost
-    before anything else happened is replaced without being counted. An index that is given up must be recorded, lest
-    the pod's end be mistaken for a loss.
+    before anything else happened is replaced without being counted. An index that is given up must be recorded:
+    otherwise the operator would mistake the end of its pod for a loss.
     """
     if old is new:
         return False

@@ -63,7 +63,7 @@ def _directed(patch: _Dict, path: str) -> _Dict:
         case "delete":
             return {}
         case other:
-            raise StrategicMergeError(f"{path or 'the patch'}: $patch is replace or delete, not {other!r}")
+            raise StrategicMergeError(f"{path or 'the patch'}: $patch must be replace or delete, not {other!r}")
 
 
 def _retain_keys(obj: _Dict, patch: _Dict, path: str) -> None:
@@ -147,7 +147,7 @@ def _take_special(current: list[_Dict], patch: list[_Dict], key: str, path: str)
             case "replace":
                 replaced = True
             case other:
-                raise StrategicMergeError(f"{path}: $patch of an item is replace or delete, not {other!r}")
+                raise StrategicMergeError(f"{path}: $patch of an item must be replace or delete, not {other!r}")
     return (plain, []) if replaced else (current, plain)
 
 

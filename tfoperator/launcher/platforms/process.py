@@ -59,7 +59,10 @@ class ProcessPlatformConfig(PlatformConfig):
         self.mounts = tuple(mounts)
         for name, value in self.environment.items():
             if not name or "=" in name or "\0" in name or not isinstance(value, str) or "\0" in value:
-                raise PlatformConfigError(f"process: environment: {name!r} and its value can't be a variable")
+                raise PlatformConfigError(
+                    f"process: environment: {name!r}: the name must not be empty or contain = or NUL, "
+                    "and the value must be text without NUL"
+                )
 
     def as_json(self) -> dict[str, Any]:
         """Return the variables, and the mounts if there are any."""

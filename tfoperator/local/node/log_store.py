@@ -30,8 +30,9 @@ _MAX_LINE_SIZE = 64 * 1024
 
 
 _MOST = 50_000
-"""After this many samples of a log, of 16 bytes each, only every second growth is recorded; after twice as many samples
-only every fourth, and so on. The longer a log grows, the less exact its times are."""
+"""After this number of samples of a log, only every second increase of its size is recorded. After twice this number,
+only every fourth increase is recorded, and so on. A sample has 16 bytes. The longer a log grows, the less
+exact its times are."""
 
 
 class LineTimes:

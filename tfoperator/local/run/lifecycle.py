@@ -257,7 +257,7 @@ class JobLifecycle:
                 return
 
     def _handle_missing(self) -> None:
-        """Send the events that the watch has not delivered in time: the end of the jobs does not wait for it."""
+        """Send the events that the watch has not delivered in time: the jobs end without waiting for the watch."""
         delivered = {(event.metadata.uid, event.metadata.resource_version) for event in self.events}
         for event in self._last:
             if (event.metadata.uid, event.metadata.resource_version) not in delivered:

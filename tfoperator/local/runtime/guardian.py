@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 logger = logging.getLogger(__name__)
 
 CONTAINER_VARIABLE = "TFOPERATOR_CONTAINER"
-"""Set in the environment of each process of a container of the process runtime: the mark of its run, a dot, and a
-number. It identifies a process that has left its process group."""
+"""The process runtime sets this variable for each process of a container. The value is the mark of the run, a dot, and
+a number. The value identifies a process that has left its process group."""
 
 
 class Guardian:

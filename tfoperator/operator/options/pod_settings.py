@@ -100,7 +100,7 @@ def _variable_problems(path: str, variable: dict[str, Any]) -> Iterator[Problem]
         # YAML's 1 and true are not text; Kubernetes requires text.
         yield Problem(member(path, "value"), f"must be text, is {value!r}: put it in quotes")
     if source is not None and (value is not None or not isinstance(source, dict)):
-        yield Problem(member(path, "valueFrom"), "must be an object, and not stand beside a value")
+        yield Problem(member(path, "valueFrom"), "must be an object, and must not be set together with value")
     yield from _unknown(path, variable, _VARIABLE_MEMBERS)
 
 

@@ -88,7 +88,7 @@ def _device_faults(path: str, container: Json, mounts: Mapping[str, str], volume
         if not place:
             yield required(f"{at}.devicePath")
         if place in paths:
-            yield invalid(f"{at}.devicePath", place, "must be the path of a single device")
+            yield invalid(f"{at}.devicePath", place, "must not be the path of another device, too")
         if ".." in place.split("/"):
             yield invalid(f"{at}.devicePath", place, "must not contain '..'")
         else:

@@ -77,7 +77,7 @@ def _beside_limit(path: str, name: str, request: Fraction, limits: dict[str, Fra
     shown = format_quantity(max(request, Fraction(0)), binary=True)
     if name not in limits:
         if not overcommit:
-            yield required(f"{path}.limits", f"{name} needs a limit, which is its request, too")
+            yield required(f"{path}.limits", f"{name} needs a limit that equals its request")
     elif request != limits[name] and not overcommit:
         yield invalid(f"{path}.requests", shown, f"must equal the limit of {name}")
     elif request > limits[name]:

@@ -38,7 +38,7 @@ def mcp(
 ) -> None:
     """Answer agents over stdin and stdout, by the Model Context Protocol: why a job failed, logs, progress, fields.
 
-    It needs no cluster: it also reads what tfoperator run has run in a folder. It uses your own rights in the cluster;
+    It needs no cluster: it also reads the runs of tfoperator run in a folder. It uses your own rights in the cluster;
     --namespace limits it to one namespace. It changes nothing without --allow-changes.
     """
     if find_spec("mcp") is None:

@@ -117,8 +117,8 @@ def submit(
     ServiceAccounts in the files are also created, in the order of the files. A program's folder is copied to each
     replica, without the files that git or .tfoperatorignore ignores.
 
-    Exit code 0: created (with --wait: all jobs succeeded). 1: refused, or a job failed. 2: bad input. 124: the time
-    limit is over.
+    Exit code 0: created (with --wait: all jobs succeeded). 1: an object is not valid or was refused, or a job
+    failed. 2: bad input. 124: the time limit is over.
     """
     deadline = optional_deadline(wait, timeout)
     sources, packed = _sources(files, folder, program)

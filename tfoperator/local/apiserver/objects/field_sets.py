@@ -39,7 +39,10 @@ class Layout(msgspec.Struct, frozen=True):
         return path if self.members is None or path in self.members else f"{dotted}.*"
 
     def has_presence(self, dotted: str) -> bool:
-        """Return whether the value at this path is an item of a map: a writer owns it beside its fields."""
+        """Return whether the value at this path is an item of a map.
+
+        A writer owns such an item itself, in addition to the item's fields.
+        """
         return self.members is not None and dotted not in self.members
 
     def is_atomic(self, path: Path) -> bool:

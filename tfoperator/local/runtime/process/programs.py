@@ -97,7 +97,7 @@ class HostEnvironment:
 
 
 def placed_mounts(mounts: Sequence[Mount]) -> tuple[Mount, ...]:
-    """Return the mounts that must be at their paths."""
+    """Return the mounts that programs find only at the mount path, and not by a variable."""
     return tuple(mount for mount in mounts if mount.name not in _FOUND_BY_VARIABLES)
 
 
