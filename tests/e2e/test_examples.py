@@ -94,6 +94,7 @@ def test_a_keras_model_is_trained_by_two_workers_that_fit_could_not_train(tmp_pa
     assert states == {"worker-0": "Succeeded", "worker-1": "Succeeded"}
 
 
+@pytest.mark.timeout(400)
 def test_two_mirrored_workers_resume_together_when_one_is_killed(tmp_path: Path) -> None:
     job = list(yaml.safe_load_all((ROOT / "examples/multi-worker/tfjob.yaml").read_text()))[1]
     [container] = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]

@@ -166,7 +166,7 @@ def test_what_can_not_be_done_says_why(kubectl: Kubectl, pod: str) -> None:
     gone = kubectl.run("exec", "nobody", "--", "true")
 
     assert "no-such-program" in missing.stderr
-    assert "connect to the port itself" in forwarded.stderr
+    assert "connect to the port directly" in forwarded.stderr
     assert 'pods "nobody" not found' in gone.stderr
     assert (missing.returncode, forwarded.returncode, gone.returncode) == (1, 1, 1)
 

@@ -11,7 +11,7 @@ import pytest
 from hack.chart import MANIFESTS
 from hack.controlplane import ControlPlane
 from tests.e2e.conftest import OPERATOR_USER, UNFINALIZING_USER
-from tests.support.audit import VERSION, AuditTrail, Right, granted, roles_of, wait_allowed
+from tests.support.audit import SCHEMA, VERSION, AuditTrail, Right, granted, roles_of, wait_allowed
 from tests.support.cluster import Cluster, Json, decode, tfjob
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
@@ -73,7 +73,7 @@ def test_the_rights_of_the_manifests_suffice_and_each_of_them_is_used(
 
     trail.wait_used(rights - {FINALIZERS})
     assert operator.stop() == 0
-    assert trail.used() ^ rights == {FINALIZERS, VERSION}
+    assert trail.used() ^ rights == {FINALIZERS, VERSION, SCHEMA}
     assert trail.refused() == []
     assert "forbidden" not in operator.tail(1000).lower()
 

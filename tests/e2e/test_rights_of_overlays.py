@@ -14,7 +14,7 @@ import yaml
 from hack.chart import MANIFESTS, roles
 from hack.controlplane import ControlPlane, control_plane
 from tests.e2e.conftest import AUDIT_POLICY, OPERATOR_GROUPS, OPERATOR_USER
-from tests.support.audit import VERSION, AuditTrail, Right, granted, roles_of, wait_allowed
+from tests.support.audit import SCHEMA, VERSION, AuditTrail, Right, granted, roles_of, wait_allowed
 from tests.support.cluster import Cluster, decode, find, tfjob
 from tests.support.eventually import eventually
 from tests.support.gang_schedulers import install_coscheduling_crds, install_volcano_crds
@@ -239,7 +239,7 @@ def test_rights_in_one_namespace_suffice_for_its_jobs(
     assert trail.refused() == []
     asked = [entry["objectRef"] for entry in trail.entries() if entry.get("objectRef")]
     assert {ref.get("namespace", "") for ref in asked} <= {"training", NAMESPACE}
-    assert {right for right in trail.used() if right.resource.startswith("/")} == {VERSION}
+    assert {right for right in trail.used() if right.resource.startswith("/")} == {VERSION, SCHEMA}
 
 
 def test_what_remains_after_an_uninstallation_is_the_crd_with_its_jobs(

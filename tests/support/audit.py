@@ -34,6 +34,9 @@ def audit_policy(*users: str) -> str:
 VERSION = Right("", "/version", "get")
 """Everybody has it, by the cluster role system:public-info-viewer."""
 
+SCHEMA = Right("", "/openapi/v3/apis/kubeflow.org/v1", "get")
+"""Every account has it, by the cluster role system:discovery."""
+
 
 class AuditTrail:
     """The requests of one user from now on."""

@@ -52,7 +52,7 @@ def test_a_job_shows_what_it_does_and_what_it_waits_for(shown: Shown) -> None:
         lane = page.get_by_role("row").filter(has_text="worker-1").get_by_role("img")
         expect(lane).to_have_attribute("aria-label", re.compile("running from .*; pending from .*0/3 nodes: no GPU"))
         page.get_by_role("button", name="worker-1").click()
-        runs = page.get_by_role("region", name="Runs of the chosen replica")
+        runs = page.get_by_role("region", name="Attempts of the chosen replica")
         expect(runs).to_contain_text("example.com/train:1")
         expect(runs).to_contain_text("Unschedulable: 0/3 nodes: no GPU")
 
@@ -93,8 +93,10 @@ def test_what_the_time_went_to_is_told_as_describe_tells_it(shown: Shown) -> Non
             known = convert(usage, JobUsage)
             now = known.time + timedelta(seconds=200)
             page.clock.set_fixed_time(now)
-            share, parts, tell = usage_text(known, now).replace(", as", ": as").split(": ")
-            expect(time.locator("header .muted")).to_have_text(f"{share}, {tell}")
+            told = re.fullmatch(r"training (\d+%) of the time: (.*) (\(from .*\))", usage_text(known, now))
+            assert told is not None
+            share, parts, source = told.groups()
+            expect(time.locator("header .muted")).to_have_text(f"{share} of the time was training {source}")
             sums = [re.compile(part.replace(" ", "").replace("m", "m ?") + r" \(\d+%\)$") for part in parts.split(", ")]
             expect(time.locator("dl").first.locator("div")).to_have_text(sums)
             requested = "gpu requested \u00d7 time, hours\\1 (\\2 while it trained)"
