@@ -8,6 +8,7 @@ A claim is deleted only if a pipeline has made it: a stranger's file can't delet
 
 from __future__ import annotations
 
+import abc
 import os
 import shutil
 from collections.abc import Mapping
@@ -121,11 +122,13 @@ class _ClaimLauncher(BaseComponentLauncher):
             raise PermanentFailure(str(error)) from error
         return Output(outputs={"name": OutputArtifact(properties={"value": name})})
 
+    @abc.abstractmethod
     def _create(self, name: str) -> None:
-        raise NotImplementedError
+        """Make the claim."""
 
+    @abc.abstractmethod
     def _delete(self, name: str) -> None:
-        raise NotImplementedError
+        """Delete the claim, if a step has made it."""
 
 
 class FolderClaimLauncher(_ClaimLauncher):
