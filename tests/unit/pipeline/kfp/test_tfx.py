@@ -236,7 +236,7 @@ def test_a_program_before_a_component_changes_its_parameters_and_decides_whether
 @pytest.mark.parametrize(
     ("report", "message"),
     [
-        ('{"parameterValues": []}', "wrong document"),
+        ('{"parameterValues": []}', "malformed document"),
         ('{"parameterValues": {"tmp_path": "/"}}', "tmp_path is set by the launcher"),
         (json.dumps({"parameterValues": {"x" * 300: 1}}), "is no name for the records"),
         ('{"artifacts": {"out": {"artifacts": [{"metadata": {"a\\u0000b": 1}}]}}}', "is no name for the records"),
