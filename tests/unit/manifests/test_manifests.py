@@ -30,7 +30,7 @@ def build(folder: str) -> Objects:
     command = ["kubectl", "kustomize", str(ROOT / "manifests" / folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    return {(obj["kind"], obj["metadata"]["name"]): obj for obj in yaml.safe_load_all(done.stdout)}
+    return {(obj["kind"], obj["metadata"]["name"]): obj for obj in yaml.load_all(done.stdout, yaml.CSafeLoader)}
 
 
 def build_with_components(folder: Path, *components: str, **more: Any) -> Objects:

@@ -9,7 +9,12 @@ from tests.unit.cli.conftest import Run
 from tfoperator.api.schema.crd import crd
 
 
-@pytest.mark.parametrize(("flags", "load"), [([], yaml.safe_load), (["-o", "json"], json.loads)])
+def loaded(text: str) -> Any:
+    """Read YAML with PyYAML's reader in C, which takes a tenth of the time."""
+    return yaml.load(text, yaml.CSafeLoader)
+
+
+@pytest.mark.parametrize(("flags", "load"), [([], loaded), (["-o", "json"], json.loads)])
 def test_the_crd_is_printed(flags: list[str], load: Callable[[str], Any], run: Run) -> None:
     assert load(run("crd", *flags, code=0).out) == crd()
     assert load(run("crd", "--versions", "all", *flags, code=0).out) == crd(all_versions=True)
