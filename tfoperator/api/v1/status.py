@@ -249,6 +249,13 @@ class UsagePhase(StrEnum):
     SUSPENDED = "suspended"
 
 
+class UsageSource(StrEnum):
+    """The sources of the figures of a job's usage: the states of its pods, or the reports of its programs."""
+
+    PODS = "Pods"
+    REPORTS = "Reports"
+
+
 class ResourceUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The amount of a resource that the job's pods request, and for how long.
 
@@ -267,10 +274,11 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The use of the job's time.
 
     It is exact although it is written rarely: the job has been in `phase` since `since`, and `seconds` has the whole
-    seconds in each phase until then (`until` adds up). An ended job is in no phase. `source` is Reports where the
-    programs report their progress, else Pods: then the states of pods show whether the job trains. `goodput` is the
-    share of the seconds that trained, when the status was written. `step` is the highest step that was reported, at
-    `step_time`, and `restarts` the number of restarts that are accounted for. `resources` are up to `resources_since`.
+    seconds in each phase until then (`until` adds up). An ended job is in no phase. `source` (`UsageSource`) is Reports
+    where the programs report their progress, else Pods: then the states of pods show whether the job trains. `goodput`
+    is the share of the seconds that trained, when the status was written. `step` is the highest step that was reported,
+    at `step_time`, and `restarts` the number of restarts that are accounted for. `resources` are up to
+    `resources_since`.
     """
 
     phase: Annotated[
@@ -289,6 +297,11 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         dict[str, ResourceUsage], Field("Resources that the pods of the job hold, by the name of the resource.")
     ] = {}
     resources_since: Annotated[datetime | None, Field("Time at which the resources were summed up last.")] = None
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether the reports of the programs show what the time goes to; else the states of the pods show it."""
+        return self.source == UsageSource.REPORTS
 
     @property
     def time(self) -> datetime:

@@ -26,7 +26,7 @@ import msgspec
 
 from tfoperator.api.kueue.queues import queue_name
 from tfoperator.api.v1.choices import ReplicaType
-from tfoperator.api.v1.status import JobUsage, TrainingProgress, UsagePhase, seconds_since
+from tfoperator.api.v1.status import JobUsage, TrainingProgress, UsagePhase, UsageSource, seconds_since
 from tfoperator.base.clock import utc, whole_second
 from tfoperator.controller.plan.actions import Plan
 from tfoperator.controller.plan.facts import Facts, Stage
@@ -62,12 +62,13 @@ def account(facts: Facts) -> JobUsage | None:
     now = max(utc(whole_second(facts.now)), before.time)
     stalled = stage is Stage.ACTIVE and facts.stall.state is StallState.STALLED
     course = _course(facts, before, now, stalled=stalled).following(stage)
+    source = UsageSource.REPORTS if course.is_reported else UsageSource.PODS
     end, pods = course.end(stage), facts.observed.pods
     until = now if end is None else end
     spans = _in_order(course.spans, until)
     step, time = course.step, course.step_time
     usage = msgspec.structs.replace(
-        course.before, step=step, step_time=time, restarts=course.restarts, source=course.source
+        course.before, step=step, step_time=time, restarts=course.restarts, source=str(source)
     )
     held = held_by(pods, now) if end is None else {}
     if len(spans) == 1 and end is None and held == {name: one.in_use for name, one in before.resources.items()}:
@@ -119,7 +120,7 @@ def _course(facts: Facts, before: JobUsage, now: datetime, *, stalled: bool) -> 
         step=before.step,
         step_time=before.step_time,
         restarts=before.restarts,
-        source="Reports" if reported is not None or before.source == "Reports" else "Pods",
+        is_reported=reported is not None or before.is_reported,
     )
 
 
@@ -136,7 +137,7 @@ class _Course(msgspec.Struct, frozen=True):
     step: int | None
     step_time: datetime | None
     restarts: int
-    source: str
+    is_reported: bool
 
     def following(self, stage: Stage) -> _Course:
         """Return the course with the phases since then."""
@@ -177,31 +178,31 @@ class _Course(msgspec.Struct, frozen=True):
             course = course._then(UsagePhase.STARTING, max(places))
         elif course.spans[-1][0] is UsagePhase.STARTING and not ended:
             course = course._then(UsagePhase.SCHEDULING, self.now)
-        if self.source == "Reports":
+        if self.is_reported:
             # A report that is older than the pods is of the programs before a suspension.
             began = self._report_time if self._report_time >= created else None
         else:
             began = self._begun(needed)
         if began is None:
             return course
-        again = self.source == "Reports" and self._step is not None and self._step < (self.step or 0)
+        again = self.is_reported and self._step is not None and self._step < (self.step or 0)
         course = course._then(UsagePhase.LOST if again else UsagePhase.TRAINING, began)
         return course._counting()._reaching(self._step)
 
     def _going_on(self) -> _Course:
         """Return the course of a job that has trained."""
         course = self
-        if self.before.source != "Reports" and self.source == "Reports":
+        if self.is_reported and not self.before.is_reported:
             course = course._with_start()
         phase = course.spans[-1][0]
-        lost = self._restarts > self.restarts or (self.source == "Pods" and self._loses)
+        lost = self._restarts > self.restarts or (not self.is_reported and self._loses)
         if lost and not self._is_elastic:
             phase = UsagePhase.LOST
             course = course._then(phase, self._lost_at())
         course = course._counting()
         if self.stalled:
             return course._then(UsagePhase.STALLED, self._silent_since())
-        if self.source == "Reports":
+        if self.is_reported:
             return course._by_steps(phase)
         if phase is UsagePhase.STALLED:
             return course._then(UsagePhase.TRAINING, self.now)
@@ -304,7 +305,7 @@ class _Course(msgspec.Struct, frozen=True):
 
     def _silent_since(self) -> datetime:
         """Return since when the job makes no progress: since its last report, or for its deadline."""
-        if self.source == "Reports":
+        if self.is_reported:
             return self._report_time
         deadline = self.facts.job.spec.policy.progress_deadline_seconds or 0
         return self.now - timedelta(seconds=min(max(deadline, 0), 10**9))
