@@ -134,6 +134,7 @@ def random_status(rng: random.Random) -> Json:
         0.3,
         restarts=lambda: rng.choice(_COUNTS),
         jobDisruptions=lambda: rng.choice((*_COUNTS, 10**12)),
+        sharedRestarts=lambda: rng.choice((*_COUNTS, 10**12)),
         disruptionBackoff=lambda: _backoff(rng),
         progress=lambda: _progress(rng),
         startTime=lambda: timestamp(rng),

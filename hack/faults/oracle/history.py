@@ -295,8 +295,9 @@ class JobHistory:
 
     @property
     def failures(self) -> int:
-        """How many restarts followed on failures, by the status."""
-        return int(self.status.get("restarts", 0)) - int(self.status.get("disruptions", 0))
+        """How many failures precede the restarts, by the status: the restarts for one stall have one in common."""
+        others = ("disruptions", "sharedRestarts")
+        return int(self.status.get("restarts", 0)) - sum(int(self.status.get(name, 0)) for name in others)
 
     def most_disruptions(self, key: ReplicaKey) -> int:
         """How many disruptions of a replica its history can account for, where replicas restart one by one."""

@@ -354,7 +354,8 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     `kubectl get tfjobs -o wide` prints them: a printer column can't add up numbers itself. `job_restarts` is how often
     all replicas were started again together (`restartScope: Job`); each time counts once in `restarts`.
     `disruptions` is how many of the `restarts` followed on disruptions, `job_disruptions` how many of `job_restarts`. A
-    change of the number of workers (`elastic`) is no failure, so it counts as a disruption.
+    change of the number of workers (`elastic`) is no failure, so it counts as a disruption. `shared_restarts` is how
+    many of the others have the cause of another restart: of four replicas that are restarted after one stall, three.
 
     `last_reconcile_time` is when the job was last compared with the live state (`tfoperator.reconciler`). It is written
     with other changes of the status, or else with the first comparison, and then before it is five minutes old, until
@@ -385,6 +386,13 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
         ),
     ] = 0
     job_disruptions: Annotated[int, Field("Number of such restarts of all replicas together (restartScope: Job).")] = 0
+    shared_restarts: Annotated[
+        int,
+        Field(
+            "Number of restarts that backoffLimit does not count, because another replica was restarted for the same "
+            "cause: a stall, or slow steps."
+        ),
+    ] = 0
     disruption_backoff: Annotated[
         DisruptionBackoff | None, Field("Disruptions in a row, for which the job waits longer each time.")
     ] = None

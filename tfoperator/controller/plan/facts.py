@@ -183,6 +183,17 @@ class Facts(msgspec.Struct, frozen=True):
         return found is not None and found.status == "True"
 
     @property
+    def failures_of_replicas(self) -> int:
+        """The restarts of single replicas that followed on failures."""
+        return sum(group.restarts - group.disruptions for group in self.groups)
+
+    @property
+    def shared_restarts(self) -> int:
+        """The part of these restarts with the cause of another restart, which counts for both."""
+        shared = max(self.job.status.shared_restarts, 0) + sum(group.shared for group in self.groups)
+        return min(shared, self.failures_of_replicas) if shared else 0
+
+    @property
     def deadline_left(self) -> float | None:
         """Seconds until `activeDeadlineSeconds` is over; None without a deadline or before the job's start."""
         deadline, start = self.job.spec.policy.active_deadline_seconds, self.start

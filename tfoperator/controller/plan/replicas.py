@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from operator import is_
 from typing import Any
 
 import msgspec
 
 from tfoperator.api.replicas.names import MAX_RESTARTS, parse_replica_index
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.status import ReplicaStatus, WaitingReplicas, parse_indexes
 from tfoperator.api.waiting import (
     REFUSALS,
@@ -63,7 +65,8 @@ class Replica(msgspec.Struct, frozen=True, gc=False):
     which counts only for this delay. `is_started`: the loss of its pod would be a loss to the job.
     `ready`: it runs with all its containers ready. `unaided`: its kubelet should have restarted its container, and did
     not. Its next pod `avoids` these nodes. `by_kubelet`: its kubelet makes its new restart, or has made it.
-    `has_returned`: its restart was over when it was first seen.
+    `has_returned`: its restart was over when it was first seen. `shares_cause`: another replica restarts now for the
+    same cause, and its restart alone counts for `backoffLimit`.
     """
 
     index: int
@@ -84,6 +87,7 @@ class Replica(msgspec.Struct, frozen=True, gc=False):
     unaided: bool = False
     by_kubelet: bool = False
     has_returned: bool = False
+    shares_cause: bool = False
     avoids: tuple[str, ...] = ()
 
     @property
@@ -118,7 +122,7 @@ def without_new_restart(replica: Replica) -> Replica:
     if replica.restarts == replica.counted and not disrupted:
         return replica
     disruptions = replica.disruptions - disrupted
-    return msgspec.structs.replace(replica, restarts=replica.counted, disruptions=disruptions)
+    return msgspec.structs.replace(replica, restarts=replica.counted, disruptions=disruptions, shares_cause=False)
 
 
 def released(replica: Replica) -> Replica:
@@ -189,7 +193,8 @@ class ReplicaGroup(DesiredReplicas, frozen=True):
     `started` the indexes where the loss of the pod is a loss to the job from now on. `succeeded` is the number of
     wanted replicas that have succeeded, `failed` are the indexes that have failed for good, now or earlier, and
     `newly_failed` are the replicas that have failed for good now. `restarts` and `disruptions` of all replicas include
-    the restarts and disruptions decided on now. `has_new_disruption`: such a disruption is among them.
+    the restarts and disruptions decided on now. `shared` of the restarts decided on now have the cause of another
+    restart, which counts for both. `has_new_disruption`: a disruption is among those decided on now.
     `may_count_in_place`: the pods show a restart in place that may be new.
     """
 
@@ -202,6 +207,7 @@ class ReplicaGroup(DesiredReplicas, frozen=True):
     started: frozenset[int]
     restarts: int
     disruptions: int
+    shared: int
     succeeded: int
     failed: tuple[int, ...]
     newly_failed: tuple[Replica, ...]
@@ -248,8 +254,11 @@ def counts_of(
     succeeded: list[int] = []
     failed: list[int] = []
     newly_failed: list[Replica] = []
+    shared = 0
     for replica in replicas:
         index = replica.index
+        if replica.shares_cause:
+            shared += 1
         if replica.pod is not None or replica.restarts or index in counts:
             counts[index] = replica.restarts
         if replica.disruptions or index in disruption_counts:
@@ -269,10 +278,34 @@ def counts_of(
         "started": frozenset(started),
         "restarts": sum(counts.values()),
         "disruptions": sum(disruption_counts.values()) if disruption_counts else 0,
+        "shared": shared,
         "succeeded": len(succeeded),
         "failed": tuple(failed),
         "newly_failed": tuple(newly_failed),
     }
+
+
+def restarted_for_one_cause(
+    groups: Sequence[ReplicaGroup], restarted: Collection[tuple[ReplicaType, int]]
+) -> tuple[ReplicaGroup, ...]:
+    """Return the groups with the new restarts of these replicas, which have one cause, as one for `backoffLimit`.
+
+    The first of them counts, in the order of types and indexes.
+    """
+    new = [
+        (group.type, replica.index)
+        for group in groups
+        for replica in group.replicas
+        if replica.newly_restarting and (group.type, replica.index) in restarted
+    ]
+    others = frozenset(new[1:])
+    if not others:
+        return tuple(groups)
+
+    def shared(group: ReplicaGroup, replica: Replica) -> Replica:
+        return msgspec.structs.replace(replica, shares_cause=True) if (group.type, replica.index) in others else replica
+
+    return tuple(group.changed(partial(shared, group)) for group in groups)
 
 
 class JobRestart(msgspec.Struct, frozen=True):

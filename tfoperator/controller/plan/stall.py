@@ -34,7 +34,13 @@ from tfoperator.base.clock import seconds_between, utc, whole_second
 from tfoperator.base.durations import format_duration
 from tfoperator.controller.plan.facts import Facts
 from tfoperator.controller.plan.progress import STACKS_TIMEOUT, Stall, StallState, pods_to_look_into
-from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState, restarted_at_once
+from tfoperator.controller.plan.replicas import (
+    Replica,
+    ReplicaGroup,
+    ReplicaState,
+    restarted_at_once,
+    restarted_for_one_cause,
+)
 from tfoperator.controller.pods.manifests import CHIEF_TYPES
 from tfoperator.kube.views.objects import Pod
 
@@ -78,11 +84,11 @@ def judge_progress(facts: Facts, deadline: float) -> Stall:
 
 
 def _stalled_replicas(groups: Sequence[ReplicaGroup], stall: Stall) -> tuple[ReplicaGroup, ...]:
-    """Restart the replicas that are behind; all that train if none is known to be."""
+    """Restart the replicas that are behind; all that train if none is known to be. The stall is their one cause."""
     running = _running(groups)
     named = [one for one in running if one[0].name_of(one[1]) in stall.behind]
     lost = {(group.type, replica.index) for group, replica, _ in named or _training(running)}
-    return tuple(
+    restarted = tuple(
         group.with_replicas(
             tuple(
                 restarted_at_once(replica, "has stalled") if (group.type, replica.index) in lost else replica
@@ -91,6 +97,7 @@ def _stalled_replicas(groups: Sequence[ReplicaGroup], stall: Stall) -> tuple[Rep
         )
         for group in groups
     )
+    return restarted_for_one_cause(restarted, lost)
 
 
 class _Clock(msgspec.Struct, frozen=True):

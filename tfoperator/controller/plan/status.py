@@ -91,6 +91,7 @@ def _status(facts: Facts, conditions: Conditions, usage: JobUsage | None) -> TFJ
         job_restarts=job_restarts,
         disruptions=job_disruptions + sum(status.disruptions for status in replica_statuses.values()),
         job_disruptions=job_disruptions,
+        shared_restarts=facts.shared_restarts,
         disruption_backoff=facts.backoff if is_active else None,
         replica_statuses=replica_statuses,
         start_time=facts.start,

@@ -16,6 +16,7 @@ from collections.abc import Container, Iterator, Mapping
 import msgspec
 
 from tfoperator.api.fields.limits import MAX_NODE_FAILURES
+from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.job_conditions import has_condition
 from tfoperator.api.v1.reasons import JobReason
@@ -23,7 +24,7 @@ from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.facts import Facts
 from tfoperator.controller.plan.held_resources import program_of, termination_of
 from tfoperator.controller.plan.proposal import SetCondition, Want, event
-from tfoperator.controller.plan.replicas import Replica, ReplicaState, restarted_at_once
+from tfoperator.controller.plan.replicas import Replica, ReplicaState, restarted_at_once, restarted_for_one_cause
 from tfoperator.controller.plan.restart import ending_of, restarts_in_place
 
 _DEVICE_EXIT_CODES = (201, 202)
@@ -61,15 +62,19 @@ def moved(facts: Facts) -> Facts:
     """
     noted: Mapping[str, int] = facts.job.status.node_failures
     slow = _slow(facts) if has_condition(facts.job, ConditionType.STRAGGLING) else ()
+    restarted_as_slow: set[tuple[ReplicaType, int]] = set()
     groups = []
     for group in facts.groups:
         replicas = []
         for replica in group.replicas:
-            changed, noted = _moved(group.name_of(replica), replica, noted, slow, is_suspended=facts.suspended)
+            name = group.name_of(replica)
+            changed, noted = _moved(name, replica, noted, slow, is_suspended=facts.suspended)
             replicas.append(changed)
+            if name in slow:
+                restarted_as_slow.add((group.type, replica.index))
         groups.append(group.with_replicas(tuple(replicas)))
     kept = dict(sorted(noted.items(), key=lambda one: one[1])[-MAX_NODE_FAILURES:])
-    return msgspec.structs.replace(facts, groups=tuple(groups), node_failures=kept)
+    return msgspec.structs.replace(facts, groups=restarted_for_one_cause(groups, restarted_as_slow), node_failures=kept)
 
 
 def _moved(

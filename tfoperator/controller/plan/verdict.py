@@ -139,7 +139,7 @@ def _has_too_many_failures(facts: Facts) -> bool:
     """Return whether more restarts follow on failures than `backoffLimit` allows, with those that kubelets will make.
 
     A restart by a kubelet, under the pod's own policy, is counted once the container runs again. Restarts after
-    disruptions don't count.
+    disruptions don't count. Restarts that the operator made for one cause, such as a stall, count once.
     """
     limit = facts.job.spec.policy.backoff_limit
     if limit is None or limit < 0:
@@ -147,7 +147,7 @@ def _has_too_many_failures(facts: Facts) -> bool:
     by_policy = [replica for group in facts.groups if not group.record.in_place for replica in group.replicas]
     due = sum(one.state is ReplicaState.RUNNING and _restarts_after_failure(one) for one in by_policy)
     together = max(facts.restart.number - facts.restart.disruptions, 0)
-    return limit < together + sum(group.restarts - group.disruptions for group in facts.groups) + due
+    return limit < together + facts.failures_of_replicas - facts.shared_restarts + due
 
 
 def _last_failures(groups: Sequence[ReplicaGroup]) -> Iterator[str]:

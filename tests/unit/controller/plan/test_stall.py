@@ -286,6 +286,37 @@ def test_without_anybody_behind_all_that_train_start_again() -> None:
     assert seen(told(of, 110, *pods), 110, *pods).deleted_pods == ["Worker-0", "Worker-1"]
 
 
+def test_one_stall_of_several_replicas_counts_once_for_the_backoff_limit_and_the_next_one_counts_again() -> None:
+    of = told(reporting(job(onStall="Restart", backoffLimit=1), 50), 110)
+    first = seen(of, 110)
+    assert first.deleted_pods == ["Worker-0", "Worker-1"]
+    assert first.write_status_first
+    status = first.status
+    assert (status.restarts, status.shared_restarts, status.disruptions) == (2, 1, 0)
+    assert status.replica_statuses["Worker"].restart_counts == {"0": 1, "1": 1}
+    of = with_status(of, status)
+    again = seen(of, 111)
+    assert (again.deleted_pods, again.status.shared_restarts) == (["Worker-0", "Worker-1"], 1), "looked at twice"
+    pods = tuple(make_pod(f"Worker-{index}", restarts_before=1, uid=f"new-{index}") for index in range(2))
+    for at in (120, 121):
+        of = with_status(of, seen(of, at, *pods).status)
+    failed = seen(told(of, 181, *pods), 181, *pods)
+    assert failed.is_true(C.FAILED)
+    assert (failed.status.restarts, failed.status.shared_restarts) == (2, 1), "the second stall restarts nothing"
+
+
+def test_a_failure_beside_a_stall_counts_for_itself() -> None:
+    spec = {"enableDynamicWorker": True}
+    wanted = {"progressDeadlineSeconds": 60, "onStall": "Restart", "backoffLimit": 1}
+    of = make_job({"Worker": {"replicas": 3, "restartPolicy": "OnFailure"}}, runPolicy=wanted, **spec)
+    pods = tuple(make_pod(f"Worker-{index}") for index in range(3))
+    of = reporting(with_status(of, planned(of, *pods).status), 50)
+    of = told(of, 110, *pods)
+    ended = (*pods[:2], make_pod("Worker-2", "Failed", exit_code=137))
+    assert seen(of, 110, *ended).is_true(C.FAILED), "a stall and a failure"
+    assert not seen(of, 110, *pods).is_true(C.FAILED)
+
+
 @pytest.mark.parametrize("scope", ["Replica", "Job"])
 def test_restarts_of_stalls_are_bounded_by_the_backoff_limit(scope: str) -> None:
     of = reporting(job(onStall="Restart", restartScope=scope, backoffLimit=0), 50)

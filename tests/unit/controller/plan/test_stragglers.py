@@ -120,6 +120,18 @@ def test_a_slow_replica_is_made_anew_on_another_node_and_then_left_in_peace() ->
     assert not seen(slow_again, 122, *same).deleted_pods
 
 
+def test_replicas_that_are_slow_at_the_same_time_count_once_for_the_backoff_limit() -> None:
+    of = reporting(job(backoffLimit=1), 60, worker_1="2.1", worker_2="2.2")
+    of = with_status(of, seen(of, 60).status)
+    restart = seen(of, 62)
+    assert restart.deleted_pods == ["Worker-1", "Worker-2"]
+    assert (restart.status.restarts, restart.status.shared_restarts) == (2, 1)
+    again = seen(with_status(of, restart.status), 63)
+    assert (again.deleted_pods, again.write_status) == (["Worker-1", "Worker-2"], False), "looked at twice"
+    never = reporting(job(backoffLimit=0), 60, worker_1="2.1")
+    assert seen(with_status(never, seen(never, 60).status), 62).is_true(C.FAILED)
+
+
 def test_three_failures_in_a_row_on_one_node_move_a_replica_each_counts_once_and_an_eviction_or_a_loss_never() -> None:
     of = job(restart_policy="ExitCode")
     for before in range(3):
