@@ -11,7 +11,8 @@ of the observed state (the largest number + 1), and it is written before anythin
 twice, on a stale cache or after a crash, counts once. All replicas that are lost with the same number also count once.
 
 A restart is a disruption if a replica was taken from the job, unless another replica is known to have failed before
-that: later failures are a consequence of that failure.
+that: later failures are a consequence of that failure. Where the scope was Replica when a replica was lost, the replica
+has counted its loss itself; so the restart of all counts as no failure, like a disruption, and delays nothing.
 """
 
 from __future__ import annotations
@@ -56,12 +57,14 @@ def with_job_restart(facts: Facts, number: int) -> Facts:
     if restarts_together(facts.job) and number < MAX_RESTARTS:
         lost = [(group, replica) for group in groups for replica in group.replicas if replica.state in _LOST_STATES]
         if lost:
-            is_disruption = _was_disrupted([replica for _, replica in lost])
+            # A loss that its replica has counted before (the scope was another then) is no second failure of the job.
+            new = [replica for _, replica in lost if replica.newly_restarting]
+            is_disruption = bool(new) and _was_disrupted(new)
             afterwards = _failed_afterwards(groups, [replica for _, replica in lost])
             lost += afterwards
             causes = tuple(f"{group.type}-{one.index} ({one.disruption or one.cause})" for group, one in lost)
             number += 1
-            disruptions += is_disruption
+            disruptions += is_disruption or not (new or afterwards)
             groups = _restarted_together(groups, [(group.type, one.index) for group, one in afterwards])
         elif facts.size is not None and facts.size.changes and facts.size.has_pods:
             # This is no failure: it counts as a disruption, after which nothing waits.

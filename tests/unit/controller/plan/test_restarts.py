@@ -318,6 +318,44 @@ def test_who_fails_because_another_was_lost_has_not_failed(policy: str) -> None:
     assert "Worker-0 (exited with code 1)" in seen.condition(C.RESTARTING).message
 
 
+def scoped(job: TFJob, scope: str) -> TFJob:
+    """The job after an edit of its restartScope."""
+    policy = msgspec.structs.replace(job.spec.policy, restart_scope=scope)
+    return msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, run_policy=policy))
+
+
+def test_a_failure_that_its_replica_has_counted_is_no_second_failure_of_all_together() -> None:
+    job, failed = job_of("OnFailure"), make_pod("Worker-1", "Failed", exit_code=137)
+    policy = msgspec.structs.replace(job.spec.policy, backoff_limit=1)
+    job = msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, run_policy=policy))
+    other = make_pod("Worker-0")
+    first = planned(job, other, failed)
+    assert counted(first) == (1, 0, {"1": 1})
+    job = scoped(with_status(job, first.status), "Job")
+    together = planned(job, other, failed, now=after(0.5))
+    assert not together.is_true(C.FAILED)
+    assert (*counted(together), together.status.job_disruptions) == (2, 1, {"1": 1}, 1)
+    assert together.status.disruption_backoff is None, "nothing was taken from the job"
+    assert together.deleted_pods == ["Worker-0"]
+    # A failure that is new counts, beside the failure that was counted before.
+    again = planned(job, make_pod("Worker-0", "Failed", exit_code=137), failed, now=after(0.5))
+    assert again.is_true(C.FAILED)
+    # A disruption that is new is one: the failure of before does not hide it.
+    taken = planned(job, make_pod("Worker-0", deleted=after(0.2)), failed, now=after(0.5))
+    assert (*counted(taken), taken.status.job_disruptions) == (2, 1, {"1": 1}, 1)
+
+
+def test_a_failure_that_was_counted_for_all_is_no_second_failure_of_its_replica() -> None:
+    job = running(runPolicy={"backoffLimit": 1})
+    failed = make_pod("Worker-1", "Failed", exit_code=137)
+    first = planned(job, make_pod("Worker-0"), failed)
+    assert first.status.job_restarts == 1
+    alone = planned(scoped(with_status(job, first.status), "Replica"), make_pod("Worker-0"), failed, now=LATER)
+    assert not alone.is_true(C.FAILED)
+    assert alone.status.restarts == 1
+    assert sorted(alone.deleted_pods) == ["Worker-0", "Worker-1"]
+
+
 def test_who_failed_before_the_others_were_lost_ends_the_job() -> None:
     first = make_pod("Worker-0", "Failed", exit_code=1, finished=NOW)
     aborted = make_pod("Worker-1", "Failed", exit_code=134, finished=after(2))
