@@ -72,7 +72,7 @@ def with_size(facts: Facts, spec: TFJob, seen: Callable[[Observed], Facts]) -> F
     size = _with_answers(size, probes, facts.now)
     if size.changes:
         facts = seen(_with_workers(observed, size.workers))
-    kept = frozenset(pod.metadata.uid for pod in probes if _index(pod) < size.before + size.probes)
+    kept = frozenset(pod.metadata.uid for pod in probes if size.before <= _index(pod) < size.before + size.probes)
     kept = frozenset() if size.changes else kept
     size = msgspec.structs.replace(size, kept=kept, has_pods=bool(observed.pods))
     groups = tuple(_without_probes(group, kept) for group in facts.groups) if kept else facts.groups

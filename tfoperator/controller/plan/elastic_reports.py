@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import msgspec
 
@@ -40,10 +40,11 @@ def record_size(facts: Facts) -> Iterator[Want]:
     """Record the number of workers before anything is done with it, and report a change."""
     size = facts.size
     if size is None:
-        # A user has removed the policy. A probe that is now the pod of a replica would never start.
+        # A user has removed the policy.
         yield StatusPart({"elastic": None})
         yield from remove_probes(facts)
         return
+    yield from remove_probes(facts, kept=size.kept)
     yield StatusPart({"elastic": size.record})
     if size.is_new or size.changes:
         yield STATUS_FIRST
@@ -89,10 +90,10 @@ def plan_probes(facts: Facts) -> Iterator[Want]:
         yield Act(PhaseName.REPLICAS, _probe(facts, manifests, larger, index, last))
 
 
-def remove_probes(facts: Facts) -> Iterator[Want]:
-    """Delete the probes of a job that has ended, or is not elastic any more: they would wait for ever."""
+def remove_probes(facts: Facts, kept: Container[str] = ()) -> Iterator[Want]:
+    """Delete the job's probes, but for the UIDs in `kept`: they would wait for ever, in the place of replicas' pods."""
     for pod in facts.observed.pods:
-        if is_probe(pod):
+        if is_probe(pod) and pod.metadata.uid not in kept:
             yield from delete("pods", pod, DeleteReason.NOT_WANTED)
 
 

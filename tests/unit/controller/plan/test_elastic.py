@@ -252,6 +252,22 @@ def test_a_probe_goes_with_the_job(end: str) -> None:
         assert made.status.elastic is None
 
 
+def test_a_probe_of_a_job_that_is_elastic_no_more_is_no_pod_of_a_replica() -> None:
+    job = at_work(elastic_job(2), 1)
+    job = replace(job, spec=replace(job.spec, elastic_policy=None))
+    worker, probe = running(0, 1), pending(1, 2, probe=True, conditions=(NO_CPU,))
+    made = planned(job, worker, probe, now=after(700))
+    assert made.deleted_pods == ["Worker-1"]
+    assert made.status.replica_statuses["Worker"].started_indexes == "0"
+    job = with_status(job, made.status)
+    leaving = replace(probe, metadata=replace(probe.metadata, deletion_timestamp=after(701)))
+    for pods in ((worker, leaving), (worker,)):
+        made = planned(job, *pods, now=after(702))
+        assert (made.status.restarts, made.status.disruptions, made.status.disruption_backoff) == (0, 0, None)
+        job = with_status(job, made.status)
+    assert made.created_pods == ["Worker-1"], "its own pod is made when the probe is gone"
+
+
 def test_a_suspended_job_is_as_its_spec_has_it_and_is_resumed_so() -> None:
     job = at_work(elastic_job(3), 1)
     suspended = replace(job, spec=replace(job.spec, run_policy=replace(job.spec.run_policy, suspend=True)))
