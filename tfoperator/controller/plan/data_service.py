@@ -25,13 +25,14 @@ from tfoperator.api.replicas.data_service import (
     DataServiceRole,
     member_of,
     member_suffix,
+    started_members,
 )
 from tfoperator.api.replicas.names import MAX_RESTARTS
 from tfoperator.api.replicas.replica_pods import ENDED_PHASES
 from tfoperator.api.v1.choices import Network
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import JobReason
-from tfoperator.api.v1.status import DataServiceStatus, format_indexes, parse_indexes
+from tfoperator.api.v1.status import DataServiceStatus, format_indexes
 from tfoperator.api.v1.types import DataService, TFJob
 from tfoperator.api.waiting import look_again, why_it_waits
 from tfoperator.base.clock import epoch_seconds
@@ -68,7 +69,7 @@ def see_data_service(observed: Observed, now: datetime, options: PlanOptions) ->
         if (member := member_of(pod.metadata.labels)) is not None:
             of_member[member].append(pod)
     status = job.status.data_service or _NO_STATUS
-    started = _started(status)
+    started = started_members(status)
     members, surplus = [], []
     for member in _wanted(job.spec.data_service):
         pods = sorted(of_member.pop(member, ()), key=_precedence)
@@ -131,11 +132,6 @@ def _wanted(wanted: DataService | None) -> list[DataServiceMember]:
         return []
     size = min(max(wanted.workers, 0), MAX_DATA_WORKERS)
     return [DISPATCHER, *((DataServiceRole.WORKER, index) for index in range(size))]
-
-
-def _started(status: DataServiceStatus) -> set[DataServiceMember]:
-    found: set[DataServiceMember] = {(DataServiceRole.WORKER, n) for n in parse_indexes(status.started_indexes)}
-    return found | {DISPATCHER} if status.dispatcher_started else found
 
 
 def _member(

@@ -8,9 +8,17 @@ from datetime import datetime
 
 import msgspec
 
+from tfoperator.api.replicas.data_service import DataServiceMember, member_of, member_suffix, started_members
 from tfoperator.api.replicas.names import replica_of
 from tfoperator.api.v1.choices import ReplicaType
-from tfoperator.api.v1.status import JobUsage, ReplicaStatus, TFJobStatus, TrainingProgress, parse_indexes
+from tfoperator.api.v1.status import (
+    DataServiceStatus,
+    JobUsage,
+    ReplicaStatus,
+    TFJobStatus,
+    TrainingProgress,
+    parse_indexes,
+)
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import Reason
 from tfoperator.base.clock import epoch_seconds, seconds_between
@@ -22,6 +30,7 @@ from tfoperator.kube.views.deployments import Deployment
 from tfoperator.kube.views.objects import ObjectMeta, Pod, Service
 
 _NO_STATUS = ReplicaStatus()
+_NO_DATA_SERVICE = DataServiceStatus()
 
 Refusals = Mapping[tuple[ReplicaType, int] | OwnedKind, Reason]
 """Reasons why the API server refuses to create objects: by replica, or by the kind of an object that all need."""
@@ -220,7 +229,8 @@ def deciding_pods(observed: Observed, status: TFJobStatus, since: datetime | Non
 def _decides(pod: Pod, job: TFJob, after: TFJobStatus) -> bool:
     replica, before = replica_of(pod.metadata.labels), job.status
     if replica is None:
-        return False
+        member = member_of(pod.metadata.labels)
+        return member is not None and _decides_on_member(member, before.data_service, after.data_service)
     if after.job_restarts > before.job_restarts:
         return pod.metadata.deletion_timestamp is not None or pod.status.phase == "Failed"
     replica_type, index = replica
@@ -232,6 +242,17 @@ def _decides(pod: Pod, job: TFJob, after: TFJobStatus) -> bool:
     # Where all replicas restart together, a replica that had succeeded runs again after a suspension.
     ends = index in parse_indexes(now.completed_indexes) and index not in parse_indexes(was.completed_indexes)
     return ends and restarts_together(job)
+
+
+def _decides_on_member(
+    member: DataServiceMember, before: DataServiceStatus | None, after: DataServiceStatus | None
+) -> bool:
+    """Return whether the status newly counts a restart of a member of the data service, or newly records its start."""
+    was, now = before or _NO_DATA_SERVICE, after or _NO_DATA_SERVICE
+    suffix = member_suffix(member)
+    if now.restart_counts.get(suffix, 0) > was.restart_counts.get(suffix, 0):
+        return True
+    return member in started_members(now) and member not in started_members(was)
 
 
 def _is_older(pod: ObjectMeta, than: datetime | None) -> bool:

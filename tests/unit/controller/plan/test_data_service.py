@@ -35,7 +35,7 @@ from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import DataServiceStatus
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.actions import Create, PhaseName
-from tfoperator.controller.plan.observed import Observed, QueueGate, Unseen
+from tfoperator.controller.plan.observed import Observed, QueueGate, Unseen, deciding_pods
 from tfoperator.controller.pods.gang import gang_scheduler
 from tfoperator.controller.pods.naming import UNIQUE_NAMES
 from tfoperator.kube.views.objects import ObjectMeta, Pod, Service
@@ -417,3 +417,26 @@ def test_an_edit_of_what_its_pods_are_made_from_is_reported() -> None:
         "The spec of the pods of the data service has changed. Existing pods stay as they are until they are "
         "restarted; to replace all pods, suspend the job and resume it."
     ]
+
+
+def decides(job: TFJob, *pods: Pod) -> list[str]:
+    """The pods that a new leader looks up before it writes the status of its plan: an hour old lists may show them."""
+    seen = Observed(job, pods, (*services_of(job), *map(member_service, ALL)))
+    return [pod.name for pod in deciding_pods(seen, plan_for(seen).status, NOW)]
+
+
+def test_a_lagging_cache_neither_begins_nor_counts_a_restart_of_a_member_by_itself() -> None:
+    job = started(job_with_service())
+    ran = with_status(job, planned(job, *running()).status)
+    assert decides(ran, *running()) == [], "nothing new follows from these pods"
+    failed = member_pod(FIRST, "Failed", exit_code=1)
+    others = [pod for pod in running() if pod.metadata.name != failed.metadata.name]
+    assert decides(ran, *others, failed) == [failed.metadata.name], "a restart is counted by it"
+    counted = with_status(ran, planned(ran, *others, failed).status)
+    assert counted.status.data_service is not None
+    assert counted.status.data_service.restart_counts == {"dataworker-0": 1}
+    assert decides(counted, *others, failed) == []
+    # The failed pod was deleted, and the list of a new leader still shows it as it ran before: it would begin again.
+    assert decides(counted, *running()) == [failed.metadata.name]
+    dispatcher = with_status(job, planned(job, *running()[:1]).status)
+    assert decides(dispatcher, *running()[:2]) == ["mnist-dispatcher"]
