@@ -20,7 +20,7 @@ from datetime import datetime
 import msgspec
 
 from tfoperator.api.fields.limits import MAX_REPLICAS
-from tfoperator.api.replicas.names import MAX_RESTARTS, replica_of
+from tfoperator.api.replicas.names import MAX_RESTARTS, is_probe, replica_of
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.elastic import ElasticStatus
 from tfoperator.api.v1.status import all_conditions
@@ -34,7 +34,7 @@ from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.plan.replicas import ENDED_STATES, STATES_WITHOUT_POD, Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.restart import job_restarts_before, job_restarts_so_far
 from tfoperator.controller.pods.manifests import desired_size
-from tfoperator.controller.pods.probes import is_probe, made_for
+from tfoperator.controller.pods.probes import made_for
 from tfoperator.kube.views.objects import Pod
 
 _ANSWER_TIME = 30.0
@@ -98,7 +98,9 @@ def _recorded(observed: Observed) -> ElasticStatus | None:
     recorded = status.elastic
     if observed.is_suspended or is_held(all_conditions(status)):
         return None if recorded is None else msgspec.structs.replace(recorded, workers=0)
-    newest = max((pod for pod in observed.pods if not is_probe(pod)), key=job_restarts_before, default=None)
+    newest = max(
+        (pod for pod in observed.pods if not is_probe(pod.metadata.annotations)), key=job_restarts_before, default=None
+    )
     if newest is not None and (workers := made_for(newest)):
         is_newer = job_restarts_before(newest) > status.job_restarts
         if recorded is None:
@@ -131,7 +133,7 @@ def _is_on_the_way(facts: Facts) -> bool:
 def _is_kept(pod: Pod) -> bool:
     """Return whether a pod is a probe that waits, or has just got a node."""
     is_alive = pod.metadata.deletion_timestamp is None and pod.status.phase in ("", "Pending")
-    return is_alive and is_probe(pod) and replica_of(pod.metadata.labels) is not None
+    return is_alive and is_probe(pod.metadata.annotations) and replica_of(pod.metadata.labels) is not None
 
 
 def _index(pod: Pod) -> int:

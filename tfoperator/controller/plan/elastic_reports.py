@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator
 
 import msgspec
 
-from tfoperator.api.replicas.names import replica_of
+from tfoperator.api.replicas.names import is_probe, replica_of
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import JobReason
@@ -25,7 +25,7 @@ from tfoperator.controller.plan.proposal import (
 )
 from tfoperator.controller.plan.replicas import ReplicaGroup
 from tfoperator.controller.pods.manifests import PodCounts, ReplicaManifests
-from tfoperator.controller.pods.probes import as_probe, for_workers, is_probe
+from tfoperator.controller.pods.probes import as_probe, for_workers
 
 _SAVED_STEP = "saved_step"
 """The metric by which `Saving` reports a checkpoint."""
@@ -93,7 +93,7 @@ def plan_probes(facts: Facts) -> Iterator[Want]:
 def remove_probes(facts: Facts, kept: Container[str] = ()) -> Iterator[Want]:
     """Delete the job's probes, but for the UIDs in `kept`: they would wait for ever, in the place of replicas' pods."""
     for pod in facts.observed.pods:
-        if is_probe(pod) and pod.metadata.uid not in kept:
+        if is_probe(pod.metadata.annotations) and pod.metadata.uid not in kept:
             yield from delete("pods", pod, DeleteReason.NOT_WANTED)
 
 

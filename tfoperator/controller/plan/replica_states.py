@@ -17,7 +17,7 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.replicas.names import MAX_RESTARTS, replica_of
+from tfoperator.api.replicas.names import MAX_RESTARTS, is_probe, replica_of
 from tfoperator.api.replicas.replica_pods import ENDED_PHASES, outlives_training, replica_phase
 from tfoperator.api.replicas.templates import restarts_in_pod
 from tfoperator.api.v1.choices import ReplicaType, RestartPolicy
@@ -60,7 +60,6 @@ from tfoperator.controller.plan.restart import (
     restart_wait,
 )
 from tfoperator.controller.pods.manifests import desired_policy, desired_size, restarts_in_place
-from tfoperator.controller.pods.probes import is_probe
 from tfoperator.kube.views.objects import Pod
 
 _TYPE_ORDER = (ReplicaType.CHIEF, ReplicaType.EVALUATOR, ReplicaType.MASTER, ReplicaType.PS, ReplicaType.WORKER)
@@ -219,7 +218,7 @@ def _with_pod(of: _Type, index: int, pod: Pod, so_far: int, noted: int) -> Repli
     seen = Replica(index, pod, ReplicaState.LEAVING, counted, counted)
     if index in record.failed:
         return _failed(seen, ending_of(pod) if phase == "Failed" else None)
-    if is_probe(pod) or (record.job_restarts and job_restarts_before(pod) < record.job_restarts):
+    if is_probe(pod.metadata.annotations) or (record.job_restarts and job_restarts_before(pod) < record.job_restarts):
         return seen
     is_terminating = pod.metadata.deletion_timestamp is not None
     if is_terminating and (index not in record.started or phase not in ENDED_PHASES or ended_by_deletion(pod)):
