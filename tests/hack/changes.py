@@ -87,7 +87,7 @@ OPTION = Change(
 
 CONDITION = Change(
     "a condition",
-    3,
+    2,
     (
         Place(
             "tfoperator/api/v1/condition_types.py",
@@ -99,26 +99,22 @@ CONDITION = Change(
         ),
     )
 """,
-            '    EXAMPLE = ("Example", ConditionTraits(meaning="while no data comes"))\n',
+            """    EXAMPLE = (
+        "Example",
+        ConditionTraits(meaning="while no data comes", when_false=DeclaredReason("DataComes", "Data comes.")),
+    )
+""",
             "tests/unit/controller/plan/test_divergence.py",
             "EXAMPLE",
         ),
         Place(
-            "tfoperator/api/v1/reasons.py",
-            """    LOSS_IS_A_NUMBER = "LossIsANumber", _of(ConditionType.DIVERGED, "The loss is a number again.")
-""",
-            '    NO_DATA = "NoData", _of(ConditionType.EXAMPLE, "Data comes.")\n',
-            "tests/unit/controller/plan/test_divergence.py",
-            "NO_DATA",
-        ),
-        Place(
             "tfoperator/controller/plan/divergence.py",
-            """        yield SetCondition(ConditionType.DIVERGED, "False", JobReason.LOSS_IS_A_NUMBER, message)
+            """        yield observation(ConditionType.DIVERGED, message, holds=False)
 """,
-            """    yield SetCondition(ConditionType.EXAMPLE, "False", JobReason.NO_DATA, "Data comes.")
+            """    yield observation(ConditionType.EXAMPLE, "Data comes.", holds=False)
 """,
-            "tests/unit/api/v1/test_reasons.py",
-            "NO_DATA",
+            "tests/unit/api/v1/test_condition_types.py::test_each_condition_is_set_by_a_rule_of_the_plan",
+            "EXAMPLE",
         ),
     ),
 )

@@ -287,6 +287,8 @@ def plan_for(seen: Observed, now: datetime = NOW, options: PlanOptions = OPTIONS
 def check_reasons(before: TFJobStatus, status: TFJobStatus) -> None:
     """Each condition that a plan sets has a reason whose row has the condition; Admitted has Kueue's words, too."""
     for new in set(all_conditions(status)) - set(all_conditions(before)):
+        if new.reason in {own.word for own in ConditionType(new.type).traits.own_reasons}:
+            continue
         if new.type != ConditionType.ADMITTED or new.reason in set(JobReason):
             traits = JobReason(new.reason).traits
             assert new.type in traits.conditions, f"api/v1/reasons.py: the row of {new.reason} lacks {new.type}"

@@ -13,7 +13,7 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.v1.condition_types import PEER_CONDITIONS, ConditionType
+from tfoperator.api.v1.condition_types import PEER_CONDITIONS, ConditionType, OwnReason
 from tfoperator.api.v1.reasons import ForeignReason, JobReason
 from tfoperator.api.v1.status import JobCondition, TFJobStatus, find_condition, status_of
 from tfoperator.base.clock import whole_second
@@ -38,7 +38,7 @@ class Conditions(msgspec.Struct, frozen=True):
     time: datetime
 
     def having(
-        self, condition: ConditionType, status: str, reason: JobReason | ForeignReason, message: str
+        self, condition: ConditionType, status: str, reason: JobReason | OwnReason | ForeignReason, message: str
     ) -> Conditions:
         """Return these with a condition set; the same if that changes nothing.
 

@@ -44,12 +44,12 @@ from tfoperator.controller.plan.proposal import (
     LookAgain,
     RemoveCondition,
     Replace,
-    SetCondition,
     StatusPart,
     Want,
     delete,
     deletion,
     event,
+    observation,
 )
 from tfoperator.controller.plan.restart import restart_wait, restarts_before, restarts_in_place
 from tfoperator.controller.pods.data_service import DATA_SERVICE_FIELD, DataServiceManifests, data_service_url
@@ -260,10 +260,10 @@ def _report(facts: Facts, seen: DataServiceFacts, address: str) -> Iterator[Want
     )
     text = f"{ready} of the {len(members)} pods of the data service are ready"
     if ready == len(members):
-        yield SetCondition(ConditionType.DATA_SERVICE_READY, "True", JobReason.DATA_SERVICE_READY, f"{text}.")
+        yield observation(ConditionType.DATA_SERVICE_READY, f"{text}.", holds=True)
     elif message or facts.condition(ConditionType.DATA_SERVICE_READY) is not None:
         detail = f"{text}: {message}." if message else f"{text}."
-        yield SetCondition(ConditionType.DATA_SERVICE_READY, "False", JobReason.DATA_SERVICE_NOT_READY, detail)
+        yield observation(ConditionType.DATA_SERVICE_READY, detail, holds=False)
     if restarted := [one for one in members if one.restarts > one.recorded]:
         yield event(JobReason.DATA_SERVICE_RESTARTED, _restarted(restarted))
 

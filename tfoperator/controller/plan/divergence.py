@@ -13,7 +13,7 @@ from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.losses import loss_is_a_number
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.controller.plan.facts import Facts
-from tfoperator.controller.plan.proposal import SetCondition, Want, event
+from tfoperator.controller.plan.proposal import SetCondition, Want, event, observation
 
 
 def report_divergence(facts: Facts) -> Iterator[Want]:
@@ -33,4 +33,4 @@ def report_divergence(facts: Facts) -> Iterator[Want]:
     elif is_true and reported.loss_not_a_number == 0 and loss_is_a_number(reported.metrics):
         # The metric itself is checked, too: a CRD of an older release drops the count.
         message = f"The loss of TFJob {key} is a number again."
-        yield SetCondition(ConditionType.DIVERGED, "False", JobReason.LOSS_IS_A_NUMBER, message)
+        yield observation(ConditionType.DIVERGED, message, holds=False)

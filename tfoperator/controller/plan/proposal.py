@@ -13,7 +13,7 @@ import msgspec
 
 from tfoperator.api.replicas.names import ANNOTATION_STOPPED, replica_of
 from tfoperator.api.replicas.replica_pods import STOP_DEADLINE, is_ending
-from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.condition_types import ConditionType, OwnReason
 from tfoperator.api.v1.reasons import EventType, ForeignReason, JobReason
 from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.plan.actions import (
@@ -36,7 +36,7 @@ class SetCondition(msgspec.Struct, frozen=True, gc=False):
 
     condition: ConditionType
     status: str
-    reason: JobReason | ForeignReason
+    reason: JobReason | OwnReason | ForeignReason
     message: str
     if_there: bool = False
 
@@ -118,6 +118,12 @@ class Row(NamedTuple):
     wins: str
     apply: Callable[[Facts, Wanted], Wanted]
     because: str
+
+
+def observation(condition: ConditionType, message: str, *, holds: bool, if_there: bool = False) -> SetCondition:
+    """Return that a condition holds, or does not hold, with the reason that its row declares for this."""
+    status = "True" if holds else "False"
+    return SetCondition(condition, status, condition.reason_when(holds=holds), message, if_there)
 
 
 def event(reason: JobReason, message: str, *, kind: EventType | None = None) -> PlannedEvent:

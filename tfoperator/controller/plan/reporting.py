@@ -40,6 +40,7 @@ from tfoperator.controller.plan.proposal import (
     Want,
     differs,
     event,
+    observation,
 )
 from tfoperator.controller.plan.replicas import (
     ReplicaGroup,
@@ -187,9 +188,9 @@ def report_progress(facts: Facts) -> Iterator[Want]:
     if waiting:
         yield StatusPart({"waiting": waiting})
     if all_ready:
-        yield SetCondition(ConditionType.READY, "True", JobReason.READY, f"All replicas of TFJob {key} are ready.")
+        yield observation(ConditionType.READY, f"All replicas of TFJob {key} are ready.", holds=True)
     else:
-        yield SetCondition(ConditionType.READY, "False", JobReason.NOT_READY, f"{counts}.", if_there=True)
+        yield observation(ConditionType.READY, f"{counts}.", holds=False, if_there=True)
     if gang is not None and gang.is_stuck:
         yield from report_gang(facts, waiting, ReasonKind.GANG, JobReason.UNSCHEDULABLE)
     if ignored:

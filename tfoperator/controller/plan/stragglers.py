@@ -23,7 +23,7 @@ from tfoperator.api.v1.reasons import JobReason
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.facts import Facts
 from tfoperator.controller.plan.held_resources import program_of, termination_of
-from tfoperator.controller.plan.proposal import SetCondition, Want, event
+from tfoperator.controller.plan.proposal import Want, event, observation
 from tfoperator.controller.plan.replicas import Replica, ReplicaState, restarted_at_once, restarted_for_one_cause
 from tfoperator.controller.plan.restart import ending_of, restarts_in_place
 
@@ -48,12 +48,12 @@ def report_stragglers(facts: Facts) -> Iterator[Want]:
     slow, key = _slow(facts), facts.job.metadata.key
     if slow:
         message = f"Steps of TFJob {key} take longer than the median of the replica's type: {', '.join(slow)}."
-        yield SetCondition(ConditionType.STRAGGLING, "True", JobReason.SLOW_REPLICA, message)
+        yield observation(ConditionType.STRAGGLING, message, holds=True)
         if before is None or before.status != "True":
             yield event(JobReason.STRAGGLING, message)
     elif before is not None:
         message = f"No replica of TFJob {key} is slow."
-        yield SetCondition(ConditionType.STRAGGLING, "False", JobReason.NO_SLOW_REPLICA, message)
+        yield observation(ConditionType.STRAGGLING, message, holds=False)
 
 
 def moved(facts: Facts) -> Facts:
