@@ -19,11 +19,11 @@ from hack.simulated_objects import NOW, SimulatedObjects
 from tfoperator.api.defaults import default
 from tfoperator.api.replicas.names import is_probe, replica_of
 from tfoperator.api.v1.types import TFJob, decode_tfjob
-from tfoperator.controller.plan.actions import Action, Create, Delete, Plan
-from tfoperator.controller.plan.conditions import is_finished
 from tfoperator.controller.plan.decide import plan
-from tfoperator.controller.plan.observed import PlanOptions
-from tfoperator.controller.plan.restart import job_restarts_before
+from tfoperator.controller.plan.pod_ends.restart import job_restarts_before
+from tfoperator.controller.plan.values.actions import Action, Create, Delete, Plan
+from tfoperator.controller.plan.values.conditions import is_finished
+from tfoperator.controller.plan.values.observed import PlanOptions
 from tfoperator.controller.pods.probes import made_for
 from tfoperator.kube.views.objects import ContainerState, ContainerStateRunning, ContainerStatus, Pod, PodCondition
 

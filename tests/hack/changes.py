@@ -47,7 +47,7 @@ FIELD = Change(
             "'RunPolicy' object has no attribute 'example_seconds'",
         ),
         Place(
-            "tfoperator/controller/plan/facts.py",
+            "tfoperator/controller/plan/facts/facts.py",
             "        deadline, start = self.job.spec.policy.active_deadline_seconds, self.start\n",
             "        deadline = deadline and deadline + (self.job.spec.policy.example_seconds or 0)\n",
             "tests/unit/api/v1/test_types.py::test_every_field_of_a_spec_is_read_somewhere",
@@ -75,7 +75,7 @@ OPTION = Change(
             "example_delay",
         ),
         Place(
-            "tfoperator/controller/plan/observed.py",
+            "tfoperator/controller/plan/values/observed.py",
             "    default_clean_pod_policy: str\n",
             "    example_delay: float\n",
             "tests/unit/operator/options/test_settings.py::"
@@ -104,11 +104,11 @@ CONDITION = Change(
         ConditionTraits(meaning="while no data comes", when_false=DeclaredReason("DataComes", "Data comes.")),
     )
 """,
-            "tests/unit/controller/plan/test_divergence.py",
+            "tests/unit/controller/plan/training/test_divergence.py",
             "EXAMPLE",
         ),
         Place(
-            "tfoperator/controller/plan/divergence.py",
+            "tfoperator/controller/plan/training/divergence.py",
             """        yield observation(ConditionType.DIVERGED, message, holds=False)
 """,
             """    yield observation(ConditionType.EXAMPLE, "Data comes.", holds=False)

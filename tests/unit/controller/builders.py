@@ -25,9 +25,9 @@ from tfoperator.api.v1.status import JobCondition, TFJobStatus, all_conditions, 
 from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.controller import PlanOptions
 from tfoperator.controller.kinds import OwnedKind
-from tfoperator.controller.plan.actions import Action, Create, Delete, Patch, Plan, ReplicaId
 from tfoperator.controller.plan.decide import plan
-from tfoperator.controller.plan.observed import Observed
+from tfoperator.controller.plan.values.actions import Action, Create, Delete, Patch, Plan, ReplicaId
+from tfoperator.controller.plan.values.observed import Observed
 from tfoperator.kube.views.objects import (
     ContainerState,
     ContainerStateTerminated,

@@ -21,23 +21,23 @@ from tfoperator.api.v1.status import JobCondition, all_conditions
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.validation.job import long_names
 from tfoperator.base.clock import whole_second
-from tfoperator.controller.plan.conditions import is_finished, is_held
-from tfoperator.controller.plan.data_service import absent_members, long_members, see_data_service
-from tfoperator.controller.plan.disruptions import with_delays
-from tfoperator.controller.plan.elastic import as_sized, with_size
-from tfoperator.controller.plan.facts import Facts, Stage, TensorBoardObjects, Verdict
-from tfoperator.controller.plan.gang import with_gang
-from tfoperator.controller.plan.invalid import invalid_facts
-from tfoperator.controller.plan.job_restart import with_job_restart
-from tfoperator.controller.plan.observed import Observed, PlanOptions, with_own_deletions
-from tfoperator.controller.plan.progress import left_for_stacks
-from tfoperator.controller.plan.replica_states import observe_replicas, rests_on_its_pod
-from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, without_new_restart
-from tfoperator.controller.plan.restart import job_restarts_so_far
-from tfoperator.controller.plan.stall import with_stall
-from tfoperator.controller.plan.stragglers import moved
-from tfoperator.controller.plan.tensorboard import split_tensorboard
-from tfoperator.controller.plan.verdict import judge
+from tfoperator.controller.plan.elastic.elastic import as_sized, with_size
+from tfoperator.controller.plan.facts.facts import Facts, Stage, TensorBoardObjects, Verdict
+from tfoperator.controller.plan.facts.progress import left_for_stacks
+from tfoperator.controller.plan.objects.data_service import absent_members, long_members, see_data_service
+from tfoperator.controller.plan.objects.gang import with_gang
+from tfoperator.controller.plan.objects.tensorboard import split_tensorboard
+from tfoperator.controller.plan.pod_ends.restart import job_restarts_so_far
+from tfoperator.controller.plan.replicas.replica_states import observe_replicas, rests_on_its_pod
+from tfoperator.controller.plan.replicas.replicas import ReplicaGroup, ReplicaState, without_new_restart
+from tfoperator.controller.plan.restarts.disruptions import with_delays
+from tfoperator.controller.plan.restarts.job_restart import with_job_restart
+from tfoperator.controller.plan.restarts.stragglers import moved
+from tfoperator.controller.plan.training.stall import with_stall
+from tfoperator.controller.plan.values.conditions import is_finished, is_held
+from tfoperator.controller.plan.values.observed import Observed, PlanOptions, with_own_deletions
+from tfoperator.controller.plan.verdicts.invalid import invalid_facts
+from tfoperator.controller.plan.verdicts.verdict import judge
 from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.controller.pods.naming import NAMINGS, PLAIN_NAMES, is_service_of, naming_in_use, network_in_use
 from tfoperator.kube.views.objects import HasMetadata

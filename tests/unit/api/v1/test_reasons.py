@@ -16,7 +16,7 @@ from tfoperator.api.v1.state import RUN_ENDS
 from tfoperator.api.waiting import ReasonKind
 from tfoperator.controller.execute.report import completion_events
 from tfoperator.controller.kinds import NOUNS, OwnedKind
-from tfoperator.controller.plan.actions import PlannedEvent
+from tfoperator.controller.plan.values.actions import PlannedEvent
 
 TABLES = ("tfoperator/api/v1/condition_types.py", "tfoperator/api/v1/reasons.py")
 REPORTERS = ("api", "cli", "controller", "local/run", "operator", "report", "sdk")
