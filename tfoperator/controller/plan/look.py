@@ -76,7 +76,7 @@ def _split(observed: Observed) -> tuple[Observed, TensorBoardObjects | None]:
 
 def _without_strangers(observed: Observed) -> Observed:
     """Return the same without services that only look like the job's: an older operator may have adopted them."""
-    own = [one for one in observed.services if is_service_of(observed.job, one.metadata)]
+    own = [service for service in observed.services if is_service_of(observed.job, service.metadata)]
     return observed if len(own) == len(observed.services) else msgspec.structs.replace(observed, services=tuple(own))
 
 
@@ -85,7 +85,7 @@ def _has_tensorboard(observed: Observed) -> bool:
     job = observed.job
     if job.spec.tensor_board is not None or job.status.tensor_board is not None or observed.deployments:
         return True
-    return any(True for one in observed.services if LABEL_TENSORBOARD in one.metadata.labels)
+    return any(True for service in observed.services if LABEL_TENSORBOARD in service.metadata.labels)
 
 
 def _as_started(observed: Observed, options: PlanOptions) -> PlanOptions:
@@ -232,8 +232,10 @@ def _running_on(facts: Facts) -> Mapping[ReplicaType, int]:
     again, unkept = is_held(facts.conditions), facts.observed.pods_of_unkept_logs
     return {
         group.type: sum(
-            one.state is ReplicaState.RUNNING and one.pod is not None and (again or one.pod.metadata.uid in unkept)
-            for one in group.replicas
+            replica.state is ReplicaState.RUNNING
+            and replica.pod is not None
+            and (again or replica.pod.metadata.uid in unkept)
+            for replica in group.replicas
         )
         for group in facts.groups
     }

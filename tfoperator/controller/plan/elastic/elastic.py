@@ -133,7 +133,7 @@ def _with_workers(observed: Observed, workers: int) -> Observed:
 
 
 def _is_on_the_way(facts: Facts) -> bool:
-    return any(one.state in _ON_THE_WAY for group in facts.groups for one in group.replicas)
+    return any(replica.state in _ON_THE_WAY for group in facts.groups for replica in group.replicas)
 
 
 def _is_kept(pod: Pod) -> bool:
@@ -148,7 +148,7 @@ def _index(pod: Pod) -> int:
 
 
 def _room(facts: Facts, probes: Sequence[Pod]) -> Room:
-    replicas = [(group, one) for group in facts.groups for one in group.replicas]
+    replicas = [(group, replica) for group in facts.groups for replica in group.replicas]
     reasons = [*_reasons(facts)]
     found = sum(bool(pod.spec.node_name) for pod in probes)
     slow = [pod for pod in probes if not pod.spec.node_name and not _is_refused(pod)]
@@ -156,8 +156,8 @@ def _room(facts: Facts, probes: Sequence[Pod]) -> Room:
     return Room(
         lacking=len(reasons),
         why=next(filter(None, reasons), ""),
-        is_placed=all(_has_room(one) for _, one in replicas),
-        is_complete=all(one.state is ReplicaState.RUNNING for _, one in replicas),
+        is_placed=all(_has_room(replica) for _, replica in replicas),
+        is_complete=all(replica.state is ReplicaState.RUNNING for _, replica in replicas),
         found=found,
         is_answered=late,
     )
@@ -167,17 +167,21 @@ def _reasons(facts: Facts) -> Iterator[str]:
     """Yield for each replica without room the reason."""
     for group in facts.groups:
         refused = _refusal(facts, group)
-        for one in group.replicas:
-            if one.state in STATES_WITHOUT_POD and refused is not None:
+        for replica in group.replicas:
+            if replica.state in STATES_WITHOUT_POD and refused is not None:
                 yield refused
-            elif one.state is ReplicaState.PENDING and one.pod is not None and _is_refused(one.pod):
-                reason = why_it_waits(one.pod, None, None)
-                yield "" if reason is None else _in_short(one.pod, str(reason))
+            elif replica.state is ReplicaState.PENDING and replica.pod is not None and _is_refused(replica.pod):
+                reason = why_it_waits(replica.pod, None, None)
+                yield "" if reason is None else _in_short(replica.pod, str(reason))
 
 
 def _in_short(pod: Pod, reason: str) -> str:
     """Return the obstacles that a scheduler names, without its numbers of nodes; else the whole reason."""
-    messages = [one.message for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "False"]
+    messages = [
+        condition.message
+        for condition in pod.status.conditions
+        if condition.type == "PodScheduled" and condition.status == "False"
+    ]
     short = ", ".join(obstacle for message in messages for obstacle in unschedulable_reasons(message)) or reason
     return short if len(short) <= _MAX_REASON else short[: _MAX_REASON - 3] + "..."
 
@@ -188,9 +192,13 @@ def _refusal(facts: Facts, group: ReplicaGroup) -> str | None:
     After the first refusal the operator tries no other pod of the type for a while.
     """
     refusals = facts.observed.not_created or {}
-    missing = (one.index for one in group.replicas if one.state in STATES_WITHOUT_POD and one.held_until is None)
+    missing = (
+        replica.index
+        for replica in group.replicas
+        if replica.state in STATES_WITHOUT_POD and replica.held_until is None
+    )
     found = (refusals.get((group.type, index)) for index in missing)
-    return next((str(one) for one in found if one is not None and one.kind in _NO_ROOM), None)
+    return next((str(reason) for reason in found if reason is not None and reason.kind in _NO_ROOM), None)
 
 
 def _is_refused(pod: Pod) -> bool:

@@ -60,7 +60,7 @@ def _saves(facts: Facts) -> bool:
     """Return whether the job shows that its program saves checkpoints."""
     reported = facts.observed.reported
     metrics = () if reported is None else reported.metrics
-    return facts.job.spec.checkpoint is not None or any(one.name == _SAVED_STEP for one in metrics)
+    return facts.job.spec.checkpoint is not None or any(metric.name == _SAVED_STEP for metric in metrics)
 
 
 def forget_size(facts: Facts) -> Iterator[Want]:

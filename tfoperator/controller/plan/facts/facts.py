@@ -217,10 +217,10 @@ class Facts(msgspec.Struct, frozen=True):
         usage = self.observed.usage or self.job.status.usage
         has_trained = usage is not None and (usage.phase in _TRAINED or bool(usage.seconds.get(UsagePhase.TRAINING)))
         for group in self.groups:
-            for one in group.replicas:
-                if one.restarts or one.state not in (ReplicaState.MISSING, ReplicaState.PENDING):
+            for replica in group.replicas:
+                if replica.restarts or replica.state not in (ReplicaState.MISSING, ReplicaState.PENDING):
                     continue
-                made = None if one.pod is None else one.pod.metadata.creation_timestamp
+                made = None if replica.pod is None else replica.pod.metadata.creation_timestamp
                 late = has_trained if made is None else seconds_between(made, self.now) <= -left
                 if not late:
-                    yield group, one
+                    yield group, replica

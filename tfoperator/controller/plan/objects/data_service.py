@@ -97,10 +97,14 @@ def plan_data_service(facts: Facts) -> Iterator[Want]:
     may_create = (gang is None or gang.may_create) and _has_quota(facts, seen)
     services = {member_of(service.metadata.labels) for service in facts.observed.services}
     per_job = facts.options.network is Network.PER_JOB
-    for one in seen.members:
-        has_service = per_job or one.member in services
-        yield from _bring(manifests, one, may_create=may_create, has_service=has_service, replace=gang is None)
-        if one.pod is not None and one.pod.spec.node_name and (left := look_again(one.pod, facts.now)) is not None:
+    for member in seen.members:
+        has_service = per_job or member.member in services
+        yield from _bring(manifests, member, may_create=may_create, has_service=has_service, replace=gang is None)
+        if (
+            member.pod is not None
+            and member.pod.spec.node_name
+            and (left := look_again(member.pod, facts.now)) is not None
+        ):
             yield LookAgain(left)
     yield from _report(facts, seen, data_service_url(job, facts.options))
 
@@ -116,7 +120,11 @@ def rest_data_service(facts: Facts) -> Iterator[Want]:
 
 def absent_members(seen: DataServiceFacts, job: TFJob, options: PlanOptions) -> list[str]:
     """Return the names of the pods that were taken from the job: a stale cache could deceive."""
-    return [options.naming.data_service(job, one.member) for one in seen.members if one.state is DataServiceState.TAKEN]
+    return [
+        options.naming.data_service(job, member.member)
+        for member in seen.members
+        if member.state is DataServiceState.TAKEN
+    ]
 
 
 def long_members(job: TFJob, options: PlanOptions) -> list[str]:
@@ -181,36 +189,36 @@ def _has_quota(facts: Facts, seen: DataServiceFacts) -> bool:
 
 
 def _bring(
-    manifests: DataServiceManifests, one: Member, *, may_create: bool, has_service: bool, replace: bool
+    manifests: DataServiceManifests, member: Member, *, may_create: bool, has_service: bool, replace: bool
 ) -> Iterator[Want]:
     """Create the service and the pod of a member where they are missing; delete a pod that has failed.
 
     The successor of a failed pod is created in the same plan with `replace`, if the name is free at once.
     """
     if may_create and not has_service:
-        body = manifests.service(one.member)
-        yield Act(PhaseName.REPLICAS, _creation("services", one, body))
-    if one.state in _WITHOUT_POD and may_create:
-        yield Act(PhaseName.REPLICAS, _creation("pods", one, manifests.pod(one.member, one.restarts)))
-    elif one.state is DataServiceState.FAILED and one.pod is not None:
-        pod = one.pod
-        if one.wait > 0:
-            yield LookAgain(one.wait)
+        body = manifests.service(member.member)
+        yield Act(PhaseName.REPLICAS, _creation("services", member, body))
+    if member.state in _WITHOUT_POD and may_create:
+        yield Act(PhaseName.REPLICAS, _creation("pods", member, manifests.pod(member.member, member.restarts)))
+    elif member.state is DataServiceState.FAILED and member.pod is not None:
+        pod = member.pod
+        if member.wait > 0:
+            yield LookAgain(member.wait)
         elif pod.status.phase == "Unknown":
             yield from delete("pods", pod, DeleteReason.NODE_LOST)
-        elif may_create and replace and has_service and _frees_its_name(manifests, one, pod):
-            creation = _creation("pods", one, manifests.pod(one.member, one.restarts))
+        elif may_create and replace and has_service and _frees_its_name(manifests, member, pod):
+            creation = _creation("pods", member, manifests.pod(member.member, member.restarts))
             yield Replace(deletion("pods", pod, DeleteReason.RESTART), creation)
         else:
             yield from delete("pods", pod, DeleteReason.RESTART)
 
 
-def _frees_its_name(manifests: DataServiceManifests, one: Member, pod: Pod) -> bool:
+def _frees_its_name(manifests: DataServiceManifests, member: Member, pod: Pod) -> bool:
     """Return whether the pod's name, which is its successor's, is free as soon as the pod is deleted."""
-    return not pod.metadata.finalizers and pod.metadata.name == manifests.name(one.member)
+    return not pod.metadata.finalizers and pod.metadata.name == manifests.name(member.member)
 
 
-def _creation(kind: str, one: Member, body: Mapping[str, object]) -> Create:
+def _creation(kind: str, member: Member, body: Mapping[str, object]) -> Create:
     meta = body["metadata"]
     assert isinstance(meta, dict)
     return Create(
@@ -218,13 +226,13 @@ def _creation(kind: str, one: Member, body: Mapping[str, object]) -> Create:
         name=meta["name"],
         body=dict(body),
         spec_field=_TEMPLATE_FIELD,
-        replacement=one.restarts > 0,
+        replacement=member.restarts > 0,
     )
 
 
 def _unwanted_services(facts: Facts, seen: DataServiceFacts) -> Iterator[Act]:
     """Delete services of members that are not wanted; all where there is one service for the whole job."""
-    wanted = set() if facts.options.network is Network.PER_JOB else {one.member for one in seen.members}
+    wanted = set() if facts.options.network is Network.PER_JOB else {member.member for member in seen.members}
     for service in facts.observed.services:
         member = member_of(service.metadata.labels)
         if member is not None and member not in wanted:
@@ -234,14 +242,14 @@ def _unwanted_services(facts: Facts, seen: DataServiceFacts) -> Iterator[Act]:
 def _counts(seen: DataServiceFacts, job: TFJob) -> dict[str, int]:
     """Return the restarts by member. The restarts of members that are not wanted any more stay: they have happened."""
     before = (job.status.data_service or _NO_STATUS).restart_counts
-    now = {member_suffix(one.member): one.restarts for one in seen.members}
+    now = {member_suffix(member.member): member.restarts for member in seen.members}
     return {name: count for name, count in sorted({**before, **now}.items()) if count > 0}
 
 
 def _report(facts: Facts, seen: DataServiceFacts, address: str) -> Iterator[Want]:
     """Report the state of the data service: in the status, in its condition, and restarts as events."""
     counts, members = _counts(seen, facts.job), seen.members
-    ready = sum(one.ready for one in members)
+    ready = sum(member.ready for member in members)
     message = _why_not_all(facts, seen)
     yield StatusPart(
         {
@@ -250,9 +258,9 @@ def _report(facts: Facts, seen: DataServiceFacts, address: str) -> Iterator[Want
                 ready=f"{ready}/{len(members)}",
                 restarts=sum(counts.values()),
                 restart_counts=counts,
-                dispatcher_started=any(one.is_started and one.member == DISPATCHER for one in members),
+                dispatcher_started=any(member.is_started and member.member == DISPATCHER for member in members),
                 started_indexes=format_indexes(
-                    one.member[1] for one in members if one.is_started and one.member != DISPATCHER
+                    member.member[1] for member in members if member.is_started and member.member != DISPATCHER
                 ),
                 message=message,
             )
@@ -264,41 +272,41 @@ def _report(facts: Facts, seen: DataServiceFacts, address: str) -> Iterator[Want
     elif message or facts.condition(ConditionType.DATA_SERVICE_READY) is not None:
         detail = f"{text}: {message}." if message else f"{text}."
         yield observation(ConditionType.DATA_SERVICE_READY, detail, holds=False)
-    if restarted := [one for one in members if one.restarts > one.recorded]:
+    if restarted := [member for member in members if member.restarts > member.recorded]:
         yield event(JobReason.DATA_SERVICE_RESTARTED, _restarted(restarted))
 
 
 def _restarted(members: Sequence[Member]) -> str:
-    named = ", ".join(f"{member_suffix(one.member)} ({_cause(one)})" for one in members[:_MAX_NAMES])
+    named = ", ".join(f"{member_suffix(member.member)} ({_cause(member)})" for member in members[:_MAX_NAMES])
     more = f" and {len(members) - _MAX_NAMES} more" if len(members) > _MAX_NAMES else ""
     return f"The data service is started again in part: {named}{more}. The job goes on."
 
 
-def _cause(one: Member) -> str:
+def _cause(member: Member) -> str:
     """Return why a member is started again."""
-    if one.pod is None:
+    if member.pod is None:
         return "its pod is gone"
-    if one.state is DataServiceState.LEAVING:
+    if member.state is DataServiceState.LEAVING:
         return "its pod is being deleted"
-    for container in one.pod.status.container_statuses:
+    for container in member.pod.status.container_statuses:
         last = container.state.terminated if container.state is not None else None
         if last is None and container.last_state is not None:
             last = container.last_state.terminated
         if last is not None:
             return f"exit code {last.exit_code}"
-    return one.pod.status.reason or "its pod has failed"
+    return member.pod.status.reason or "its pod has failed"
 
 
 def _why_not_all(facts: Facts, seen: DataServiceFacts) -> str:
     """Return why members do not run, in an order and with texts that change only with the reasons."""
     refusal = None if facts.observed.not_created is None else facts.observed.not_created.get("pods")
     reasons: defaultdict[str, list[str]] = defaultdict(list)
-    for one in seen.members:
-        if one.ready:
+    for member in seen.members:
+        if member.ready:
             continue
-        reason = why_it_waits(one.pod, refusal if one.state in _WITHOUT_POD else None, facts.now)
+        reason = why_it_waits(member.pod, refusal if member.state in _WITHOUT_POD else None, facts.now)
         if reason is not None:
-            reasons[str(reason)].append(member_suffix(one.member))
+            reasons[str(reason)].append(member_suffix(member.member))
     parts = []
     for reason_text, names in reasons.items():
         more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""

@@ -118,9 +118,9 @@ def report_gang(
 
     `waiting` has the reasons that the status is to have.
     """
-    known = {entry.message for entry in facts.job.status.waiting if entry.reason == kind}
+    reported = {entry.message for entry in facts.job.status.waiting if entry.reason == kind}
     for text in dict.fromkeys(entry.message for entry in waiting if entry.reason == kind):
-        if text not in known:
+        if text not in reported:
             yield event(reason, f"TFJob {facts.job.metadata.key}: {text}.")
 
 
@@ -243,7 +243,7 @@ def not_admitted(name: str, wanted: PodGroupSpec, current: PodGroup | None) -> s
         return f"{gang} waits for Volcano to look at PodGroup {name}"
     queue = current.spec.queue or wanted.queue
     where = f" to queue {queue}" if queue else ""
-    unschedulable = (one.message for one in current.status.conditions if one.type == "Unschedulable")
+    unschedulable = (condition.message for condition in current.status.conditions if condition.type == "Unschedulable")
     return _with_reasons(f"{gang} waits until Volcano admits PodGroup {name}{where}", unschedulable)
 
 

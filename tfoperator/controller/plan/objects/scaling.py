@@ -158,7 +158,7 @@ def _exceeds(gate: QueueGate, groups: Sequence[ReplicaGroup]) -> bool:
     for group in groups:
         beside = group.beside
         others = [*beside.outliving, *(pod for _, pod in (*beside.surplus, *beside.duplicates))]
-        needed = sum(one.state not in ENDED_STATES for one in group.replicas)
+        needed = sum(replica.state not in ENDED_STATES for replica in group.replicas)
         needed += sum(pod.status.phase not in ENDED_PHASES for pod in others)
         if needed > gate.quota.get(group.type.lower(), needed):
             return True
@@ -168,10 +168,10 @@ def _exceeds(gate: QueueGate, groups: Sequence[ReplicaGroup]) -> bool:
 def report_edits(facts: Facts) -> Iterator[Want]:
     """Report once an edit of what pods are made from, if pods from before the edit run."""
     edited = [group for group in facts.groups if group.type in facts.observed.edited_templates]
-    types = [str(group.type) for group in edited if any(one.state in _POD_STATES for one in group.replicas)]
+    types = [str(group.type) for group in edited if any(replica.state in _POD_STATES for replica in group.replicas)]
     service = facts.data_service
     if service is not None and DATA_SERVICE_FIELD in facts.observed.edited_templates:
-        types += ["the data service"] if any(one.pod is not None for one in service.members) else []
+        types += ["the data service"] if any(member.pod is not None for member in service.members) else []
     if types:
         yield event(
             JobReason.TEMPLATE_CHANGED,
@@ -183,7 +183,7 @@ def report_edits(facts: Facts) -> Iterator[Want]:
 def _job_service(facts: Facts, manifests: ReplicaManifests) -> Iterator[Act]:
     """Plan one service for all replicas, as long as one of them has work to do."""
     name = facts.options.naming.job(facts.job)
-    there = any(one.metadata.name == name for one in facts.observed.services)
+    there = any(service.metadata.name == name for service in facts.observed.services)
     if not there and any(replica.state not in ENDED_STATES for group in facts.groups for replica in group.replicas):
         body = manifests.job_service()
         creation = Create(kind="services", name=name, body=body, spec_field="spec.network")

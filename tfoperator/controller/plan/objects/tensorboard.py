@@ -46,8 +46,8 @@ def split_tensorboard(observed: Observed) -> tuple[Observed, TensorBoardObjects]
     name = names.tensorboard_name(observed.job.metadata.name)
     replicas = tuple(service for service in observed.services if names.LABEL_TENSORBOARD not in service.metadata.labels)
     tensorboard = TensorBoardObjects(
-        deployment=next((one for one in observed.deployments if one.metadata.name == name), None),
-        service=next((one for one in services if one.metadata.name == name), None),
+        deployment=next((deployment for deployment in observed.deployments if deployment.metadata.name == name), None),
+        service=next((service for service in services if service.metadata.name == name), None),
     )
     return msgspec.structs.replace(observed, services=replicas), tensorboard
 

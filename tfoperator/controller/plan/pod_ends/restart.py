@@ -199,7 +199,7 @@ def job_restarts_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
 def restarts_in_place(pod: Pod) -> int:
     """Return how often the kubelet restarted `tensorflow`, or an init container, which the Go operator counts, too."""
     restarts = 0
-    trains = [one for one in pod.status.container_statuses if one.name == DEFAULT_CONTAINER_NAME]
+    trains = [container for container in pod.status.container_statuses if container.name == DEFAULT_CONTAINER_NAME]
     for container in (*trains, *pod.status.init_container_statuses):
         if container.restart_count > 0:
             restarts += min(container.restart_count, MAX_RESTARTS)

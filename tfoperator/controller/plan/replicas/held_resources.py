@@ -46,13 +46,13 @@ def resources_until(
         for moment, sign in ((start, 1), (end, -1)):
             if pod.spec.requests and start is not None and moment is not None and since < moment <= until:
                 changes[pod.spec.requests, moment, sign] += 1
-    sums = {name: [one.in_use * seconds_since(since, until), one.in_use * trained(since)]
-            for name, one in usage.resources.items()}  # fmt: skip
+    sums = {name: [resource.in_use * seconds_since(since, until), resource.in_use * trained(since)]
+            for name, resource in usage.resources.items()}  # fmt: skip
     for (requests, moment, sign), number in changes.items():
         for name, amount in _amounts(requests).items():
-            one = sums.setdefault(name, [0.0, 0.0])
-            one[0] += sign * number * amount * seconds_since(moment, until)
-            one[1] += sign * number * amount * trained(moment)
+            totals = sums.setdefault(name, [0.0, 0.0])
+            totals[0] += sign * number * amount * seconds_since(moment, until)
+            totals[1] += sign * number * amount * trained(moment)
     nothing = ResourceUsage()
     names = sorted({*sums, *held}, key=lambda name: (name not in usage.resources, name))[:_MAX_RESOURCES]
     return {
@@ -128,7 +128,7 @@ def begun_at(replica: Replica, now: datetime) -> datetime | None:
 def program_of(pod: Pod | None) -> ContainerStatus | None:
     """Return what the kubelet reports about the container `tensorflow`."""
     containers = () if pod is None else pod.status.container_statuses
-    return next((one for one in containers if one.name == DEFAULT_CONTAINER_NAME), None)
+    return next((container for container in containers if container.name == DEFAULT_CONTAINER_NAME), None)
 
 
 def termination_of(program: ContainerStatus | None, *, last: bool = False) -> ContainerStateTerminated | None:

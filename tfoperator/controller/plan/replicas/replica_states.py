@@ -176,14 +176,14 @@ def _with_disruptions(replica: Replica, pod: Pod, so_far: int, noted: int, recor
     disruption = replica.disruption
     if so_far > noted and not replica.newly_restarting:
         disruption = crash_before(pod)
-    known = max(recorded, disruptions_before(pod))
+    count = max(recorded, disruptions_before(pod))
     if disruption and (replica.newly_restarting or so_far > noted):
-        known += 1
+        count += 1
     # There can't be more disruptions than restarts.
-    known = min(known, replica.restarts)
-    if not known and disruption == replica.disruption:
+    count = min(count, replica.restarts)
+    if not count and disruption == replica.disruption:
         return replica
-    return msgspec.structs.replace(replica, disruption=disruption, disruptions=known)
+    return msgspec.structs.replace(replica, disruption=disruption, disruptions=count)
 
 
 def _without_pod(record: Record, index: int) -> Replica:

@@ -327,10 +327,12 @@ class JobRestart(msgspec.Struct, frozen=True):
 
 def restarting_because(job: str, lost: Sequence[tuple[ReplicaGroup, Replica]]) -> str:
     """Return why a job restarts: replicas failed (the Go operator's words), or were taken from it, or both."""
-    failed = [(group, one) for group, one in lost if not one.disruption]
+    failed = [(group, replica) for group, replica in lost if not replica.disruption]
     types = ", ".join(dict.fromkeys(group.type for group, _ in failed))
-    ends = some(f"{group.type}-{one.index}: {one.cause}" for group, one in failed)
-    taken = some(f"{group.type}-{one.index} ({one.disruption})" for group, one in lost if one.disruption)
+    ends = some(f"{group.type}-{replica.index}: {replica.cause}" for group, replica in failed)
+    taken = some(
+        f"{group.type}-{replica.index} ({replica.disruption})" for group, replica in lost if replica.disruption
+    )
     why = (
         f"{types} replica(s) failed ({ends})" if failed else "",
         f"replica(s) were taken from it: {taken}" if taken else "",
@@ -340,9 +342,9 @@ def restarting_because(job: str, lost: Sequence[tuple[ReplicaGroup, Replica]]) -
 
 def some(texts: Iterable[str]) -> str:
     """Return the first of these texts, and how many more there are."""
-    known = [*texts]
-    more = f" and {len(known) - _MAX_NAMES} more" if len(known) > _MAX_NAMES else ""
-    return ", ".join(known[:_MAX_NAMES]) + more
+    all_texts = [*texts]
+    more = f" and {len(all_texts) - _MAX_NAMES} more" if len(all_texts) > _MAX_NAMES else ""
+    return ", ".join(all_texts[:_MAX_NAMES]) + more
 
 
 def has_record(status: ReplicaStatus) -> bool:
@@ -381,7 +383,7 @@ def waiting_reasons(
     node. `before` has the reasons in the status as it is. They are kept for replicas that restart, since the
     cause of a restart is known at first only, and for refusals if this process has not tried to create anything yet.
     """
-    known = reasons_of(before) if before else {}
+    all_before = reasons_of(before) if before else {}
     tried = refusals or {}
     for group in groups:
         of_all = next((tried[kind] for kind in _NEEDED_BY_ALL if kind in tried), None) if tried else None
@@ -389,7 +391,7 @@ def waiting_reasons(
         for replica in group.replicas:
             if replica.ready or replica.state in ENDED_STATES:
                 continue
-            reason_before = known.get((group.type, replica.index)) if known else None
+            reason_before = all_before.get((group.type, replica.index)) if all_before else None
             refusal = tried.get((group.type, replica.index)) or of_all
             if refusals is None and reason_before is not None and reason_before.kind in REFUSALS:
                 refusal = reason_before
@@ -403,7 +405,7 @@ def waiting_reasons(
 
 def seconds_to_next_reason(groups: Iterable[ReplicaGroup], now: datetime) -> float | None:
     """Return the seconds until time alone gives a reason to a replica that is starting; None if it never does."""
-    pending = (one.pod for group in groups for one in group.replicas if one.state is ReplicaState.PENDING)
+    pending = (replica.pod for group in groups for replica in group.replicas if replica.state is ReplicaState.PENDING)
     left = [look_again(pod, now) for pod in pending if pod is not None and pod.spec.node_name]
     return min((seconds for seconds in left if seconds is not None), default=None)
 
@@ -413,9 +415,9 @@ def _refusal_of_type(group: ReplicaGroup, refusals: Refusals) -> Reason | None:
 
     After a refusal the operator tries no more of them for a while.
     """
-    missing = (one.index for one in group.replicas if one.state in STATES_WITHOUT_POD)
+    missing = (replica.index for replica in group.replicas if replica.state in STATES_WITHOUT_POD)
     found = (refusals.get((group.type, index)) for index in missing)
-    return next((one for one in found if one is not None and one.kind not in _OF_ONE_REPLICA), None)
+    return next((reason for reason in found if reason is not None and reason.kind not in _OF_ONE_REPLICA), None)
 
 
 def _reason(

@@ -53,7 +53,9 @@ def with_delays(facts: Facts) -> Facts:
         return facts
     facts = _in_row(facts, backoff, partial(_held, _after(backoff.since, math.ceil(delay)), left))
     held = any(
-        one.held_until is not None and one.state in _WAITING_STATES for group in facts.groups for one in group.replicas
+        replica.held_until is not None and replica.state in _WAITING_STATES
+        for group in facts.groups
+        for replica in group.replicas
     )
     return msgspec.structs.replace(facts, held=left) if held else facts
 
@@ -62,7 +64,9 @@ def _in_row(facts: Facts, row: DisruptionBackoff, change: Callable[[Replica], Re
     """Return the facts with each replica of the row changed."""
     by_type = _indexes(row)
     groups = tuple(
-        group.with_replicas(tuple(change(one) if one.index in by_type[group.type] else one for one in group.replicas))
+        group.with_replicas(
+            tuple(change(replica) if replica.index in by_type[group.type] else replica for replica in group.replicas)
+        )
         if group.type in by_type
         else group
         for group in facts.groups
@@ -107,7 +111,7 @@ def _next(facts: Facts, before: DisruptionBackoff | None) -> DisruptionBackoff |
     for group, replica in new:
         taken.setdefault(str(group.type), set()).add(replica.index)
     # Not before a deletion by the API server's clock: otherwise that would be taken for a later disruption.
-    deletions = [utc(time) for _, one in new if one.lost_early and (time := _requested_earliest(one))]
+    deletions = [utc(time) for _, replica in new if replica.lost_early and (time := _requested_earliest(replica))]
     since = max([whole_second(now), *deletions])
     if before is not None and again:
         return _backoff(before.count + 1, since, taken)
@@ -122,14 +126,14 @@ def _new_disruptions(facts: Facts) -> Sequence[tuple[ReplicaGroup, Replica]]:
     """Return the replicas that are disrupted now: all of the job if they restart together because of that."""
     if facts.restart.causes:
         everyone = facts.restart.is_disruption
-        return [(group, one) for group in facts.groups for one in group.replicas] if everyone else []
+        return [(group, replica) for group in facts.groups for replica in group.replicas] if everyone else []
     row = facts.job.status.disruption_backoff
     since = None if row is None else row.since
     return [
-        (group, one)
+        (group, replica)
         for group in facts.groups
-        for one in group.replicas
-        if one.is_newly_disrupted or (one.lost_early and _went_after(one, since))
+        for replica in group.replicas
+        if replica.is_newly_disrupted or (replica.lost_early and _went_after(replica, since))
     ]
 
 

@@ -62,18 +62,27 @@ def report_restarts_in_place(groups: Sequence[ReplicaGroup]) -> Iterator[Want]:
 
     `docs/decisions/2026-11-29-events-of-restarts-in-place.md` has the rule and its reasons.
     """
-    new = [one for group in groups if group.may_count_in_place for one in _restarted(group) if one.new > 0]
+    new = [
+        restarted
+        for group in groups
+        if group.may_count_in_place
+        for restarted in _restarted(group)
+        if restarted.new > 0
+    ]
     if not new:
         return
-    known = [one for group in groups for one in _restarted(group)]
-    before, after = sum(one.before for one in known), sum(one.after for one in known)
-    replicas_before = sum(one.before > 0 for one in known)
-    begins = any(one.before == 0 for one in new) and replicas_before < _ONE_BY_ONE
+    all_restarted = [restarted for group in groups for restarted in _restarted(group)]
+    before, after = (
+        sum(restarted.before for restarted in all_restarted),
+        sum(restarted.after for restarted in all_restarted),
+    )
+    replicas_before = sum(restarted.before > 0 for restarted in all_restarted)
+    begins = any(restarted.before == 0 for restarted in new) and replicas_before < _ONE_BY_ONE
     if not begins and before >= _ONE_BY_ONE and _last_round(after) <= before:
         return
     # Replicas that begin to fail come first: the others were reported before.
-    new.sort(key=lambda one: one.before)
-    ends = [_last_end(one) for one in new]
+    new.sort(key=lambda restarted: restarted.before)
+    ends = [_last_end(restarted) for restarted in new]
     # Under the policy Always a program that has ended well is started again, too.
     well = all(end is not None and end[1].exit_code == 0 for end in ends)
     kind: EventType = "Normal" if well else "Warning"
@@ -85,9 +94,9 @@ def report_returns(facts: Facts) -> Iterator[Want]:
 
     Where the job ends now, no restart follows on the exit of a replica that runs.
     """
-    returned = [(group, one) for group in facts.groups for one in group.replicas if one.has_returned]
+    returned = [(group, replica) for group in facts.groups for replica in group.replicas if replica.has_returned]
     ended = facts.verdict.stage.is_end
-    restarted = [(group, one) for group, one in returned if not ended or one.state in ENDED_STATES]
+    restarted = [(group, replica) for group, replica in returned if not ended or replica.state in ENDED_STATES]
     if restarted:
         yield event(JobReason.RESTARTING, restarting_because(facts.job.metadata.name, restarted))
 
@@ -99,7 +108,7 @@ def report_old_server() -> Want:
 
 def report_old_kubelets(unaided: Sequence[Replica]) -> Want:
     """Report that kubelets have not restarted containers that they should have."""
-    names = ", ".join(one.pod.metadata.name for one in unaided[:_MAX_NAMES] if one.pod is not None)
+    names = ", ".join(replica.pod.metadata.name for replica in unaided[:_MAX_NAMES] if replica.pod is not None)
     return _recreation(f"the kubelets of {names} don't follow rules of exit codes (Kubernetes 1.35 does)")
 
 
@@ -125,9 +134,10 @@ def _restarted(group: ReplicaGroup) -> Iterator[_Restarted]:
 
 def _sentence(new: Sequence[_Restarted]) -> str:
     if len(new) == 1:
-        [one] = new
-        return f"{_name(one)} is restarted in place: {_numbers(one)} in pod {one.pod.metadata.name}{_how(one)}."
-    named = some(f"{_name(one)} ({_numbers(one)}{_how(one)})" for one in new)
+        [restarted] = new
+        where = f"in pod {restarted.pod.metadata.name}{_how(restarted)}"
+        return f"{_name(restarted)} is restarted in place: {_numbers(restarted)} {where}."
+    named = some(f"{_name(restarted)} ({_numbers(restarted)}{_how(restarted)})" for restarted in new)
     return f"{len(new)} replicas are restarted in place: {named}."
 
 
@@ -138,17 +148,19 @@ def _outlook(total: int) -> str:
     return f" The job's pods have {total} such restarts; the next event comes at {_next_round(total)}."
 
 
-def _name(one: _Restarted) -> str:
-    return f"{one.group.type.lower()}-{one.index}"
+def _name(restarted: _Restarted) -> str:
+    return f"{restarted.group.type.lower()}-{restarted.index}"
 
 
-def _numbers(one: _Restarted) -> str:
-    return f"restart {one.after}" if one.new == 1 else f"restarts {one.before + 1} to {one.after}"
+def _numbers(restarted: _Restarted) -> str:
+    return (
+        f"restart {restarted.after}" if restarted.new == 1 else f"restarts {restarted.before + 1} to {restarted.after}"
+    )
 
 
-def _how(one: _Restarted) -> str:
+def _how(restarted: _Restarted) -> str:
     """Return how the container ended last, if its kubelet reports it: `, last exit code 137 (SIGKILL, OOMKilled)`."""
-    found = _last_end(one)
+    found = _last_end(restarted)
     if found is None:
         return ""
     container, end = found
@@ -158,16 +170,16 @@ def _how(one: _Restarted) -> str:
     return f", last exit code {end.exit_code}{of}{f' ({detail})' if detail else ''}"
 
 
-def _last_end(one: _Restarted) -> tuple[str, ContainerStateTerminated] | None:
+def _last_end(restarted: _Restarted) -> tuple[str, ContainerStateTerminated] | None:
     """Return the container that was, or is to be, started again last, and how it ended; None if that is not known."""
-    program = program_of(one.pod)
-    if one.awaits_kubelet and program is not None:
+    program = program_of(restarted.pod)
+    if restarted.awaits_kubelet and program is not None:
         end = termination_of(program) or termination_of(program, last=True)
         return None if end is None else (program.name, end)
-    containers = (program, *one.pod.status.init_container_statuses)
+    containers = (program, *restarted.pod.status.init_container_statuses)
     again = [container for container in containers if container is not None and container.restart_count > 0]
     ends = [(container.name, end) for container in again if (end := termination_of(container, last=True)) is not None]
-    return max(ends, key=lambda known: epoch_seconds(known[1].finished_at), default=None)
+    return max(ends, key=lambda named_end: epoch_seconds(named_end[1].finished_at), default=None)
 
 
 def _last_round(number: int) -> int:

@@ -68,10 +68,12 @@ def with_job_restart(facts: Facts, number: int) -> Facts:
             is_disruption = bool(new) and _was_disrupted(new)
             afterwards = _failed_afterwards(groups, [replica for _, replica in lost])
             lost += afterwards
-            causes = tuple(f"{group.type}-{one.index} ({one.disruption or one.cause})" for group, one in lost)
+            causes = tuple(
+                f"{group.type}-{replica.index} ({replica.disruption or replica.cause})" for group, replica in lost
+            )
             number += 1
             disruptions += is_disruption or not (new or afterwards)
-            groups = _restarted_together(groups, [(group.type, one.index) for group, one in afterwards])
+            groups = _restarted_together(groups, [(group.type, replica.index) for group, replica in afterwards])
         elif facts.size is not None and facts.size.changes and facts.size.has_pods:
             # This is no failure: it counts as a disruption, after which nothing waits.
             causes, number, disruptions = (facts.size.change,), number + 1, disruptions + 1
@@ -104,11 +106,11 @@ def _disruptions_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
 
 def _was_disrupted(lost: Sequence[Replica]) -> bool:
     """Return whether a replica was taken before any other failed. In doubt it was."""
-    taken = [_taken_at(one.pod) for one in lost if one.disruption]
+    taken = [_taken_at(replica.pod) for replica in lost if replica.disruption]
     first = None if None in taken else min(filter(None, taken), key=epoch_seconds, default=None)
     if not taken or first is None:
         return bool(taken)
-    ends = [None if one.pod is None else finished_at(one.pod) for one in lost if not one.disruption]
+    ends = [None if replica.pod is None else finished_at(replica.pod) for replica in lost if not replica.disruption]
     return all(end is None or seconds_between(end, first) < CLOCK_SKEW for end in ends)
 
 
@@ -125,7 +127,7 @@ def _failed_afterwards(groups: Sequence[ReplicaGroup], lost: Sequence[Replica]) 
     The time of a pod's loss is unknown, and the clocks of nodes differ by less than a second where it matters; in doubt
     the failure followed, since a job that restarts does less harm than one that ends wrongly.
     """
-    ends = [None if one.pod is None or _is_leaving(one.pod) else finished_at(one.pod) for one in lost]
+    ends = [None if replica.pod is None or _is_leaving(replica.pod) else finished_at(replica.pod) for replica in lost]
     first = None if None in ends else min(filter(None, ends), key=epoch_seconds)
     found = []
     for group in groups:

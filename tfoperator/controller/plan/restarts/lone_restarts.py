@@ -26,7 +26,7 @@ def warn_of_lone_restarts(facts: Facts) -> Iterator[Want]:
     their workers don't need each other.
     """
     groups = facts.groups
-    names = [group.name_of(one) for group in groups for one in _newly_restarted(facts, group)]
+    names = [group.name_of(replica) for group in groups for replica in _newly_restarted(facts, group)]
     ended = [f"{group.type.lower()}-{index}" for group in groups for index in _ended(group)]
     has_servers = any(group.type is ReplicaType.PS and group.size > 0 for group in groups)
     if not names or not ended or has_servers or restarts_together(facts.job):
@@ -43,9 +43,9 @@ def _newly_restarted(facts: Facts, group: ReplicaGroup) -> Iterator[Replica]:
     status = facts.job.status.replica_statuses.get(group.type)
     if group.type not in _TRAINING_TYPES or status is None:
         return
-    for one in group.replicas:
-        if one.restarts > status.restart_counts.get(str(one.index), 0) and one.index not in group.completed:
-            yield one
+    for replica in group.replicas:
+        if replica.restarts > status.restart_counts.get(str(replica.index), 0) and replica.index not in group.completed:
+            yield replica
 
 
 def _ended(group: ReplicaGroup) -> Sequence[int]:

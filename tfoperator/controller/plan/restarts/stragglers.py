@@ -78,7 +78,7 @@ def moved(facts: Facts) -> Facts:
             if name in slow:
                 restarted_as_slow.add((group.type, replica.index))
         groups.append(group.with_replicas(tuple(replicas)))
-    kept = dict(sorted(noted.items(), key=lambda one: one[1])[-MAX_NODE_FAILURES:])
+    kept = dict(sorted(noted.items(), key=lambda entry: entry[1])[-MAX_NODE_FAILURES:])
     return msgspec.structs.replace(facts, groups=restarted_for_one_cause(groups, restarted_as_slow), node_failures=kept)
 
 
@@ -122,12 +122,12 @@ def _failures(replica: Replica, *, is_slow: bool) -> tuple[int, Replica]:
 def _slow(facts: Facts) -> tuple[str, ...]:
     """Return the names of the running replicas that are slow."""
     reported, found = facts.observed.reported, []
-    slow = {one.name: one for one in reported.slow} if reported is not None else {}
+    slow = {report.name: report for report in reported.slow} if reported is not None else {}
     for group in facts.groups if slow else ():
         for replica in group.replicas:
-            one, pod = slow.get(group.name_of(replica)), replica.pod
-            if one is not None and pod is not None and replica.state is ReplicaState.RUNNING:
-                created, time = pod.metadata.creation_timestamp, one.last_updated_time
+            report, pod = slow.get(group.name_of(replica)), replica.pod
+            if report is not None and pod is not None and replica.state is ReplicaState.RUNNING:
+                created, time = pod.metadata.creation_timestamp, report.last_updated_time
                 if created is not None and time is not None and seconds_between(created, time) >= _MIN_AGE:
-                    found.append(one.name)
+                    found.append(report.name)
     return tuple(found)

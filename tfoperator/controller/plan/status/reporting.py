@@ -120,7 +120,7 @@ def _queue(facts: Facts, gate: QueueGate) -> Iterator[Want]:
     if facts.is_true(ConditionType.SUSPENDED):
         yield from _resumption(facts)
     # That the job isn't admitted has the queue's own reason, below.
-    others = [one for one in ConditionType if one is not ConditionType.ADMITTED]
+    others = [kind for kind in ConditionType if kind is not ConditionType.ADMITTED]
     yield from _held(others, JobReason.QUEUED, message)
     if admitted is None or admitted.status != "False":
         yield event(JobReason.QUEUED, message)
@@ -296,7 +296,7 @@ def _has_any(group: ReplicaGroup, states: Sequence[ReplicaState]) -> bool:
 def _restarts(facts: Facts) -> Iterator[Want]:
     """Set Restarting while a replica is on its way to a new pod; Running takes its place when all have theirs."""
     groups, restart, name = facts.groups, facts.restart, facts.job.metadata.name
-    lost = [(group, one) for group in groups for one in group.replicas if one.state in _RESTART_STATES]
+    lost = [(group, replica) for group in groups for replica in group.replicas if replica.state in _RESTART_STATES]
     if facts.size is not None and facts.size.changes and (restart.causes or facts.is_true(ConditionType.RESTARTING)):
         yield from restarting_for_size(facts, facts.size)
     elif restart.causes:
@@ -307,7 +307,7 @@ def _restarts(facts: Facts) -> Iterator[Want]:
         yield SetCondition(ConditionType.RESTARTING, "True", JobReason.RESTARTING, message)
         yield event(JobReason.RESTARTING, message)
     elif lost:
-        new = [one for one in lost if one[1].newly_restarting]
+        new = [entry for entry in lost if entry[1].newly_restarting]
         # A recorded restart already has its reason in the condition, which its pod may not show any more.
         if new or not facts.is_true(ConditionType.RESTARTING):
             message = restarting_because(name, new or lost)
@@ -342,7 +342,12 @@ def _is_restarting(facts: Facts, restarts: Iterable[Want]) -> bool:
 
 def _awaits_successors(groups: Sequence[ReplicaGroup]) -> bool:
     """Return whether the pod of a replica whose restart is counted has gone, and its successor is not there yet."""
-    return any(True for group in groups for one in group.replicas if one.state is ReplicaState.MISSING and one.cause)
+    return any(
+        True
+        for group in groups
+        for replica in group.replicas
+        if replica.state is ReplicaState.MISSING and replica.cause
+    )
 
 
 def _losses(groups: Sequence[ReplicaGroup]) -> Iterator[Want]:

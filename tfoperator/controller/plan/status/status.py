@@ -79,7 +79,11 @@ def _status(facts: Facts, conditions: Conditions, usage: JobUsage | None) -> TFJ
     name = job.metadata.name
     as_seen = stage is Stage.FAILED and bool(clean_pod_policy(job, facts.options))
     statuses = {g.type: _replica_status(g, stage, name, held.get(g.type, 0), as_seen=as_seen) for g in groups}
-    replica_statuses = {str(key): one for key, one in statuses.items() if key in specs or has_record(one)}
+    replica_statuses = {
+        str(key): replica_status
+        for key, replica_status in statuses.items()
+        if key in specs or has_record(replica_status)
+    }
     ready = sum(status.ready for status in replica_statuses.values())
     total = sum(group.size for group in groups)
     status = conditions.written_to(job.status)
@@ -279,7 +283,7 @@ def only_counts_rise(old: TFJobStatus, new: TFJobStatus, spec: TFJobSpec) -> boo
 
 
 def _same_but_for_counts(old: Sequence[JobCondition], new: Sequence[JobCondition]) -> bool:
-    return len(old) == len(new) and all(_news(one) == _news(other) for one, other in zip(old, new, strict=True))
+    return len(old) == len(new) and all(_news(before) == _news(after) for before, after in zip(old, new, strict=True))
 
 
 def _news(condition: JobCondition) -> JobCondition:
@@ -299,7 +303,7 @@ def _only_rises(old: ReplicaStatus, new: ReplicaStatus) -> bool:
 
 
 def _all_workers_are_active(old: TFJobStatus, new: TFJobStatus, spec: TFJobSpec) -> bool:
-    before, now = (one.replica_statuses.get(ReplicaType.WORKER) for one in (old, new))
+    before, now = (status.replica_statuses.get(ReplicaType.WORKER) for status in (old, new))
     workers = spec.tf_replica_specs.get(ReplicaType.WORKER)
     if before is None or now is None or workers is None:
         return False

@@ -86,7 +86,7 @@ def judge_progress(facts: Facts, deadline: float) -> Stall:
 def _stalled_replicas(groups: Sequence[ReplicaGroup], stall: Stall) -> tuple[ReplicaGroup, ...]:
     """Restart the replicas that are behind; all that train if none is known to be. The stall is their one cause."""
     running = _running(groups)
-    named = [one for one in running if one[0].name_of(one[1]) in stall.behind]
+    named = [entry for entry in running if entry[0].name_of(entry[1]) in stall.behind]
     lost = {(group.type, replica.index) for group, replica, _ in named or _training(running)}
     restarted = tuple(
         group.with_replicas(
@@ -117,15 +117,19 @@ def _clock_start(job: TFJob, groups: Sequence[ReplicaGroup]) -> datetime | None:
 
     Of an elastic job, workers may come and go while the others train on.
     """
-    true = [one for one in all_conditions(job.status) if one.status == "True"]
-    since = {one.type: one.last_transition_time for one in true if one.last_transition_time is not None}
+    true = [condition for condition in all_conditions(job.status) if condition.status == "True"]
+    since = {
+        condition.type: condition.last_transition_time
+        for condition in true
+        if condition.last_transition_time is not None
+    }
     if ConditionType.RUNNING not in since:
         return None
     if not job.spec.enable_dynamic_worker and any(
         replica.state in _MOVING_STATES for group in groups for replica in group.replicas
     ):
         return None
-    return max((since[one] for one in (ConditionType.RUNNING, ConditionType.READY) if one in since), key=utc)
+    return max((since[kind] for kind in (ConditionType.RUNNING, ConditionType.READY) if kind in since), key=utc)
 
 
 # By reports.
@@ -145,12 +149,14 @@ def _by_reports(facts: Facts, clock: _Clock, reported: TrainingProgress) -> Stal
 
 def _behind_by_reports(reported: TrainingProgress) -> tuple[str, ...]:
     """Return the replicas with the lowest step, if others have a higher step; else those that fell silent first."""
-    steps = {one.name: one.step for one in reported.behind if one.step is not None}
+    steps = {replica.name: replica.step for replica in reported.behind if replica.step is not None}
     highest = max([*steps.values(), *([reported.step] if reported.step is not None else [])], default=0)
     lowest = min(steps.values(), default=highest)
     if lowest < highest:
         return tuple(name for name, step in steps.items() if step == lowest)[:_MAX_BEHIND]
-    return _silent_first({one.name: utc(one.last_updated_time) for one in reported.behind if one.last_updated_time})
+    return _silent_first(
+        {replica.name: utc(replica.last_updated_time) for replica in reported.behind if replica.last_updated_time}
+    )
 
 
 # By logs.
@@ -161,10 +167,10 @@ def _by_logs(facts: Facts, clock: _Clock) -> Stall:
     if lines is None:
         message = "its replicas report no progress, and this operator does not read logs"
         return Stall(state=StallState.UNKNOWN, message=_unknown(job, message))
-    training = sorted(_training(_running(facts.groups)), key=lambda one: one[0].type not in CHIEF_TYPES)
+    training = sorted(_training(_running(facts.groups)), key=lambda entry: entry[0].type not in CHIEF_TYPES)
     pods = {group.name_of(replica): pod for group, replica, pod in training}
     newest = {name: lines.newest[pod.metadata.uid] for name, pod in pods.items() if pod.metadata.uid in lines.newest}
-    times = {name: min(utc(one.time), utc(clock.now)) for name, one in newest.items()}
+    times = {name: min(utc(line.time), utc(clock.now)) for name, line in newest.items()}
     last = max([utc(clock.start), *times.values()])
     looked = None if lines.looked is None else utc(lines.looked)
     left = clock.left(last)
@@ -179,7 +185,7 @@ def _by_logs(facts: Facts, clock: _Clock) -> Stall:
     if looked is None or seconds_between(last, looked) < clock.deadline:
         return _as_before(job, look_again=half, look_at=all_pods, newer_than=last)
     since = seconds_between(looked, clock.now)
-    if not lines.problem and any(one.is_new for one in newest.values()):
+    if not lines.problem and any(line.is_new for line in newest.values()):
         if since < half:
             return _as_before(job, look_again=half - since)
         return _as_before(job, look_again=half, look_at=all_pods, newer_than=last)
@@ -195,7 +201,7 @@ def _by_logs(facts: Facts, clock: _Clock) -> Stall:
             newer_than=last,
         )
     what = f"the last line of a log was written at {_time(max(times.values()))}" if times else "nothing was logged"
-    stopped = tuple(name for name, one in newest.items() if one.stopped)[:_MAX_BEHIND]
+    stopped = tuple(name for name, line in newest.items() if line.stopped)[:_MAX_BEHIND]
     stall = _stalled(facts, clock, what, stopped or _silent_first(times), look_again=again - since)
     if look_at and stall.ends_as is OnStall.REPORT:
         stall = msgspec.structs.replace(stall, look_at=look_at, newer_than=last, look_again=again)
@@ -224,7 +230,7 @@ def _running(groups: Sequence[ReplicaGroup]) -> list[_Running]:
 
 def _training(running: list[_Running]) -> list[_Running]:
     """Return the replicas that train, whose logs show progress; all replicas if none is known to train."""
-    return [one for one in running if one[0].type in _TRAINING_TYPES] or running
+    return [entry for entry in running if entry[0].type in _TRAINING_TYPES] or running
 
 
 def _silent_first(times: Mapping[str, datetime]) -> tuple[str, ...]:
@@ -232,7 +238,7 @@ def _silent_first(times: Mapping[str, datetime]) -> tuple[str, ...]:
     if len(times) < 2:
         return ()
     order = sorted(times, key=lambda name: times[name])
-    gaps = [seconds_between(times[one], times[other]) for one, other in pairwise(order)]
+    gaps = [seconds_between(times[earlier], times[later]) for earlier, later in pairwise(order)]
     widest = max(gaps)
     if widest < _MIN_GAP:
         return ()

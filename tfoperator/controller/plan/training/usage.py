@@ -71,7 +71,11 @@ def account(facts: Facts) -> JobUsage | None:
         course.before, step=step, step_time=time, restarts=course.restarts, source=str(source)
     )
     held = held_by(pods, now) if end is None else {}
-    if len(spans) == 1 and end is None and held == {name: one.in_use for name, one in before.resources.items()}:
+    if (
+        len(spans) == 1
+        and end is None
+        and held == {name: resource.in_use for name, resource in before.resources.items()}
+    ):
         return usage
     return msgspec.structs.replace(
         usage,
@@ -155,7 +159,7 @@ class _Course(msgspec.Struct, frozen=True):
         if not stage.is_end:
             return None
         ends = [termination_of(program_of(pod)) for pod in self.facts.observed.pods]
-        times = [utc(one.finished_at) for one in ends if one is not None and one.finished_at is not None]
+        times = [utc(end.finished_at) for end in ends if end is not None and end.finished_at is not None]
         if not times or len(times) < len(ends):
             return self.now
         return min(max(max(times), self.since), self.now)
@@ -172,8 +176,8 @@ class _Course(msgspec.Struct, frozen=True):
         if self.spans[0][0] not in (UsagePhase.SCHEDULING, UsagePhase.STARTING):
             course = course._then(UsagePhase.SCHEDULING, created)
         needed = self._needed()
-        bound = [bound_at(one.pod, self.now) for one in needed]
-        places = [one for one in bound if one is not None]
+        bound = [bound_at(replica.pod, self.now) for replica in needed]
+        places = [place for place in bound if place is not None]
         if needed and len(places) == len(bound):
             course = course._then(UsagePhase.STARTING, max(places))
         elif course.spans[-1][0] is UsagePhase.STARTING and not ended:
@@ -215,7 +219,7 @@ class _Course(msgspec.Struct, frozen=True):
         replace = msgspec.structs.replace
         spent = sum(max(self.before.seconds.get(phase, 0), 0) for phase in (UsagePhase.STARTING, *_TRAINED))
         others = {phase: seconds for phase, seconds in self.before.seconds.items() if phase not in _TRAINED}
-        untrained = {name: replace(one, trained_seconds=0.0) for name, one in self.before.resources.items()}
+        untrained = {name: replace(resource, trained_seconds=0.0) for name, resource in self.before.resources.items()}
         before = replace(self.before, seconds={**others, UsagePhase.STARTING: spent}, resources=untrained)
         spans = ((UsagePhase.STARTING, self.since), (UsagePhase.TRAINING, self._report_time))
         return replace(self, spans=spans, before=before)
@@ -264,7 +268,7 @@ class _Course(msgspec.Struct, frozen=True):
     def _loses(self) -> bool:
         """Whether the pod of a replica was lost: a restart that leaves no trace in the counts, such as an eviction."""
         states = (ReplicaState.RESTARTING, ReplicaState.VANISHED, ReplicaState.LEAVING)
-        return any(one.state in states for group in self.facts.groups for one in group.replicas)
+        return any(replica.state in states for group in self.facts.groups for replica in group.replicas)
 
     @property
     def _is_elastic(self) -> bool:
@@ -285,8 +289,8 @@ class _Course(msgspec.Struct, frozen=True):
 
     def _begun(self, needed: Sequence[Replica]) -> datetime | None:
         """Return when the last of the programs began (of dynamic workers, the first); None if not all run."""
-        begun = [begun_at(one, self.now) for one in needed]
-        times = [one for one in begun if one is not None]
+        begun = [begun_at(replica, self.now) for replica in needed]
+        times = [moment for moment in begun if moment is not None]
         if self.facts.job.spec.enable_dynamic_worker:
             return min(times, default=None)
         return max(times) if times and len(times) == len(begun) else None
@@ -294,13 +298,13 @@ class _Course(msgspec.Struct, frozen=True):
     def _lost_at(self) -> datetime:
         """Return when the first of the programs that restart ended; now if that is unknown."""
         lost = [
-            termination_of(program_of(one.pod), last=one.state is ReplicaState.RUNNING)
+            termination_of(program_of(replica.pod), last=replica.state is ReplicaState.RUNNING)
             for group in self.facts.groups
-            for one in group.replicas
-            if one.pod is not None
-            and one.state in (ReplicaState.RESTARTING, ReplicaState.LEAVING, ReplicaState.RUNNING)
+            for replica in group.replicas
+            if replica.pod is not None
+            and replica.state in (ReplicaState.RESTARTING, ReplicaState.LEAVING, ReplicaState.RUNNING)
         ]
-        times = [utc(one.finished_at) for one in lost if one is not None and one.finished_at is not None]
+        times = [utc(end.finished_at) for end in lost if end is not None and end.finished_at is not None]
         return min((time for time in times if time > self.since), default=self.now)
 
     def _silent_since(self) -> datetime:

@@ -234,7 +234,7 @@ def _decides(pod: Pod, job: TFJob, after: TFJobStatus) -> bool:
     if after.job_restarts > before.job_restarts:
         return pod.metadata.deletion_timestamp is not None or pod.status.phase == "Failed"
     replica_type, index = replica
-    was, now = (one.replica_statuses.get(replica_type, _NO_STATUS) for one in (before, after))
+    was, now = (status.replica_statuses.get(replica_type, _NO_STATUS) for status in (before, after))
     if now.restart_counts.get(str(index), 0) > was.restart_counts.get(str(index), 0):
         return True
     if index in parse_indexes(now.started_indexes) and index not in parse_indexes(was.started_indexes):

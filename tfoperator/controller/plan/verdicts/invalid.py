@@ -36,7 +36,7 @@ def report_invalid(facts: Facts) -> Iterator[Want]:
     yield running
     if differs(facts, running):
         yield event(JobReason.INVALID, message)
-    for condition in (one for one in PASSING_CONDITIONS if not one.traits.is_peers):
+    for condition in (kind for kind in PASSING_CONDITIONS if not kind.traits.is_peers):
         yield SetCondition(condition, "Unknown", JobReason.INVALID, message, if_there=True)
 
 

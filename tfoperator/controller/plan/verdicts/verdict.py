@@ -131,8 +131,8 @@ def _has_succeeded(job: TFJob, groups: Sequence[ReplicaGroup]) -> bool:
 
 def absent_leaders(job: TFJob, groups: Sequence[ReplicaGroup]) -> tuple[ReplicaType, ...]:
     """Return the types of chiefs and workers that the spec has, if all of them are scaled to zero."""
-    led = [one for one in groups if one.type in job.spec.tf_replica_specs and one.type in _LEADER_TYPES]
-    return () if any(one.size > 0 for one in led) else tuple(one.type for one in led)
+    led = [group for group in groups if group.type in job.spec.tf_replica_specs and group.type in _LEADER_TYPES]
+    return () if any(group.size > 0 for group in led) else tuple(group.type for group in led)
 
 
 def _has_too_many_failures(facts: Facts) -> bool:
@@ -145,21 +145,21 @@ def _has_too_many_failures(facts: Facts) -> bool:
     if limit is None or limit < 0:
         return False
     by_policy = [replica for group in facts.groups if not group.record.in_place for replica in group.replicas]
-    due = sum(one.state is ReplicaState.RUNNING and _restarts_after_failure(one) for one in by_policy)
+    due = sum(replica.state is ReplicaState.RUNNING and _restarts_after_failure(replica) for replica in by_policy)
     together = max(facts.restart.number - facts.restart.disruptions, 0)
     return limit < together + facts.failures_of_replicas - facts.shared_restarts + due
 
 
 def _last_failures(groups: Sequence[ReplicaGroup]) -> Iterator[str]:
     """Yield the replicas with their last failures: those whose failure is new, else those that have failed before."""
-    replicas = [(group, one) for group in groups for one in group.replicas]
-    new = [(group, one) for group, one in replicas if one.newly_restarting and not one.disruption]
-    for group, one in new:
-        yield f"{group.type}-{one.index}: {one.cause or 'it was started again'}"
-    for group, one in () if new else replicas:
-        end = termination_of(program_of(one.pod)) or termination_of(program_of(one.pod), last=True)
+    replicas = [(group, replica) for group in groups for replica in group.replicas]
+    new = [(group, replica) for group, replica in replicas if replica.newly_restarting and not replica.disruption]
+    for group, replica in new:
+        yield f"{group.type}-{replica.index}: {replica.cause or 'it was started again'}"
+    for group, replica in () if new else replicas:
+        end = termination_of(program_of(replica.pod)) or termination_of(program_of(replica.pod), last=True)
         if end is not None and end.exit_code != 0 and not is_unseen(end):
-            yield f"{group.type}-{one.index}: {Ending(end.exit_code, end.reason, infrastructure=False)}"
+            yield f"{group.type}-{replica.index}: {Ending(end.exit_code, end.reason, infrastructure=False)}"
 
 
 def _restarts_after_failure(replica: Replica) -> bool:
@@ -209,14 +209,14 @@ def _replicas_failed_message(job: TFJob, group: ReplicaGroup) -> str:
 
 def _not_started_message(facts: Facts, left: float) -> str:
     """Return which replicas have not started in time, and why not, as far as that is known."""
-    late = {(group.type, one.index) for group, one in facts.unstarted(left)}
+    late = {(group.type, replica.index) for group, replica in facts.unstarted(left)}
     observed = facts.observed
     before = observed.job.status.waiting
     found = waiting_reasons(facts.groups, observed.not_created, facts.now, before, gang=None)
-    reasons: list[tuple[str, int, Reason]] = [one for one in found if one[:2] in late]
-    told = {one[:2] for one in reasons}
+    reasons: list[tuple[str, int, Reason]] = [entry for entry in found if entry[:2] in late]
+    explained = {entry[:2] for entry in reasons}
     unknown = Reason(ReasonKind.OTHER, "its pod has not started")
-    reasons += [(kind, index, unknown) for kind, index in sorted(late - told)]
+    reasons += [(kind, index, unknown) for kind, index in sorted(late - explained)]
     allowed_seconds = facts.job.spec.policy.start_deadline_seconds
     cause = f"not all of its replicas have started within the {allowed_seconds} seconds of startDeadlineSeconds"
     return f"{_job_failed_because(facts.job, cause)}: {text_of(waiting_for(reasons, before))}"

@@ -439,4 +439,4 @@ def test_a_lagging_cache_neither_begins_nor_counts_a_restart_of_a_member_by_itse
     # The failed pod was deleted, and the list of a new leader still shows it as it ran before: it would begin again.
     assert decides(counted, *running()) == [failed.metadata.name]
     dispatcher = with_status(job, planned(job, *running()[:1]).status)
-    assert decides(dispatcher, *running()[:2]) == ["mnist-dispatcher"]
+    assert decides(dispatcher, *running()[:2]) == ["mnist-dispatcher-0"]
