@@ -159,7 +159,7 @@ class ConditionType(Word):
             meaning="while the steps of a replica take much longer than those of the others of its type",
             concern=Concern.NOTICE,
             when_true=DeclaredReason("SlowReplica", "The replicas that the message names are slow."),
-            when_false=DeclaredReason("NoSlowReplica", "No replica is slow any more."),
+            when_false=DeclaredReason("NoSlowReplica", "Every replica is as fast as the others of its type again."),
         ),
     )
     DIVERGED = (

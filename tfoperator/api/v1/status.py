@@ -382,8 +382,8 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
         int,
         Field(
             "Number of restarts after a pod was deleted, evicted or preempted, or lost with its node, or after the "
-            "number of workers of an elastic job changed. Also a restart of all replicas after a loss that a replica had "
-            "counted itself."
+            "number of workers of an elastic job changed. A restart of all replicas after a loss that a replica had "
+            "counted itself is among them."
         ),
     ] = 0
     job_disruptions: Annotated[int, Field("Number of such restarts of all replicas together (restartScope: Job).")] = 0
