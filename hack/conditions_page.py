@@ -75,6 +75,9 @@ def _conditions() -> Iterator[Sequence[str]]:
 
 
 def _reasons() -> Iterator[Sequence[str]]:
+    for kind in ConditionType:
+        for own in kind.traits.own_reasons:
+            yield f"`{own.word}`", f"`{kind}`", own.meaning
     for reason in JobReason:
         conditions = dict.fromkeys(reason.traits.conditions)
         if conditions:

@@ -17,14 +17,14 @@ from msgspec.structs import replace
 
 from hack.simulated_objects import NOW, SimulatedObjects
 from tfoperator.api.defaults import default
-from tfoperator.api.replicas.names import replica_of
+from tfoperator.api.replicas.names import is_probe, replica_of
 from tfoperator.api.v1.types import TFJob, decode_tfjob
-from tfoperator.controller.plan.actions import Action, Create, Delete, Plan
-from tfoperator.controller.plan.conditions import is_finished
 from tfoperator.controller.plan.decide import plan
-from tfoperator.controller.plan.observed import PlanOptions
-from tfoperator.controller.plan.restart import job_restarts_before
-from tfoperator.controller.pods.probes import is_probe, made_for
+from tfoperator.controller.plan.pod_ends.restart import job_restarts_before
+from tfoperator.controller.plan.values.actions import Action, Create, Delete, Plan
+from tfoperator.controller.plan.values.conditions import is_finished
+from tfoperator.controller.plan.values.observed import PlanOptions
+from tfoperator.controller.pods.probes import made_for
 from tfoperator.kube.views.objects import ContainerState, ContainerStateRunning, ContainerStatus, Pod, PodCondition
 
 START_SECONDS = 20
@@ -187,7 +187,7 @@ class ElasticWorld(SimulatedObjects):
         taken = {pod.spec.node_name for pod in self.pods.values() if pod.spec.node_name}
         free = [node for node in (f"node-{number:03}" for number in range(self.capacity)) if node not in taken]
         waiting = [pod for pod in self.pods.values() if not pod.spec.node_name]
-        for pod in sorted(waiting, key=lambda pod: (is_probe(pod), pod.metadata.name)):
+        for pod in sorted(waiting, key=lambda pod: (is_probe(pod.metadata.annotations), pod.metadata.name)):
             name = pod.metadata.name
             if free:
                 self._put(replace(pod, spec=replace(pod.spec, node_name=free.pop(0))))
@@ -201,7 +201,7 @@ class ElasticWorld(SimulatedObjects):
         for name, bound in self._bound.items():
             pod = self.pods[name]
             leaves = pod.metadata.deletion_timestamp is not None
-            if is_probe(pod) or leaves or pod.status.phase == "Running":
+            if is_probe(pod.metadata.annotations) or leaves or pod.status.phase == "Running":
                 continue
             if (self.now - bound).total_seconds() >= START_SECONDS:
                 running = ContainerState(running=ContainerStateRunning(started_at=self.now))

@@ -32,10 +32,10 @@ from hack.simulated_objects import GRACE, SimulatedObjects
 from tfoperator.api import default, errors, validate, validate_manifest
 from tfoperator.api.cached_job import decode_job_for_cache, without_templates
 from tfoperator.api.v1.types import TFJob, decode_tfjob
-from tfoperator.controller.plan.actions import Create, Delete, Patch
 from tfoperator.controller.plan.combine import is_last_plan
 from tfoperator.controller.plan.decide import plan
-from tfoperator.controller.plan.proposal import MAX_REQUEUE
+from tfoperator.controller.plan.facts.proposal import MAX_REQUEUE
+from tfoperator.controller.plan.values.actions import Create, Delete, Patch
 from tfoperator.kube.views.objects import ObjectMeta
 
 Progress = Callable[[int], None]

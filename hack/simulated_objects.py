@@ -12,8 +12,8 @@ import msgspec
 
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import TFJob
-from tfoperator.controller.plan.actions import Action, Create, Delete, Patch, Plan
-from tfoperator.controller.plan.observed import Observed
+from tfoperator.controller.plan.values.actions import Action, Create, Delete, Patch, Plan
+from tfoperator.controller.plan.values.observed import Observed
 from tfoperator.controller.pods.pod_groups import PodGroup, decode_pod_group
 from tfoperator.kube.patches.merge_patch import apply_merge_patch
 from tfoperator.kube.patches.strategic_merge import strategic_merge

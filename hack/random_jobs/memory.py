@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from hack.random_jobs.chances import chance, some
 from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress
 from tfoperator.api.v1.types import TFJob
-from tfoperator.controller.plan.observed import (
+from tfoperator.controller.plan.values.observed import (
     Comparison,
     LogLines,
     NewestLine,

@@ -14,7 +14,7 @@ from hack.simulated_objects import NOW
 from tfoperator.api.replicas.names import MAX_RESTARTS
 from tfoperator.api.v1.choices import Network
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.status import TFJobStatus, UsagePhase
+from tfoperator.api.v1.status import TFJobStatus, UsagePhase, UsageSource
 
 Json = dict[str, Any]
 
@@ -74,7 +74,7 @@ def _spoil_usage(rng: random.Random, usage: Json, now: datetime) -> None:
             ("phase", rng.choice(("", "odd", *UsagePhase))),
             ("since", _time(rng, now)),
             ("seconds", {rng.choice(("odd", *UsagePhase)): rng.choice((-1, 0, 7, 10**16))}),
-            ("source", rng.choice(("", "Pods", "Reports"))),
+            ("source", rng.choice(("", *UsageSource))),
             ("step", rng.choice((None, 0, 5, 7))),
             ("stepTime", _time(rng, now)),
             ("restarts", rng.choice(_COUNTS)),
@@ -134,6 +134,7 @@ def random_status(rng: random.Random) -> Json:
         0.3,
         restarts=lambda: rng.choice(_COUNTS),
         jobDisruptions=lambda: rng.choice((*_COUNTS, 10**12)),
+        sharedRestarts=lambda: rng.choice((*_COUNTS, 10**12)),
         disruptionBackoff=lambda: _backoff(rng),
         progress=lambda: _progress(rng),
         startTime=lambda: timestamp(rng),

@@ -47,7 +47,7 @@ FIELD = Change(
             "'RunPolicy' object has no attribute 'example_seconds'",
         ),
         Place(
-            "tfoperator/controller/plan/facts.py",
+            "tfoperator/controller/plan/facts/facts.py",
             "        deadline, start = self.job.spec.policy.active_deadline_seconds, self.start\n",
             "        deadline = deadline and deadline + (self.job.spec.policy.example_seconds or 0)\n",
             "tests/unit/api/v1/test_types.py::test_every_field_of_a_spec_is_read_somewhere",
@@ -75,7 +75,7 @@ OPTION = Change(
             "example_delay",
         ),
         Place(
-            "tfoperator/controller/plan/observed.py",
+            "tfoperator/controller/plan/values/observed.py",
             "    default_clean_pod_policy: str\n",
             "    example_delay: float\n",
             "tests/unit/operator/options/test_settings.py::"
@@ -87,7 +87,7 @@ OPTION = Change(
 
 CONDITION = Change(
     "a condition",
-    3,
+    2,
     (
         Place(
             "tfoperator/api/v1/condition_types.py",
@@ -99,26 +99,22 @@ CONDITION = Change(
         ),
     )
 """,
-            '    EXAMPLE = ("Example", ConditionTraits(meaning="while no data comes"))\n',
-            "tests/unit/controller/plan/test_divergence.py",
+            """    EXAMPLE = (
+        "Example",
+        ConditionTraits(meaning="while no data comes", when_false=DeclaredReason("DataComes", "Data comes.")),
+    )
+""",
+            "tests/unit/controller/plan/training/test_divergence.py",
             "EXAMPLE",
         ),
         Place(
-            "tfoperator/api/v1/reasons.py",
-            """    LOSS_IS_A_NUMBER = "LossIsANumber", _of(ConditionType.DIVERGED, "The loss is a number again.")
+            "tfoperator/controller/plan/training/divergence.py",
+            """        yield observation(ConditionType.DIVERGED, message, holds=False)
 """,
-            '    NO_DATA = "NoData", _of(ConditionType.EXAMPLE, "Data comes.")\n',
-            "tests/unit/controller/plan/test_divergence.py",
-            "NO_DATA",
-        ),
-        Place(
-            "tfoperator/controller/plan/divergence.py",
-            """        yield SetCondition(ConditionType.DIVERGED, "False", JobReason.LOSS_IS_A_NUMBER, message)
+            """    yield observation(ConditionType.EXAMPLE, "Data comes.", holds=False)
 """,
-            """    yield SetCondition(ConditionType.EXAMPLE, "False", JobReason.NO_DATA, "Data comes.")
-""",
-            "tests/unit/api/v1/test_reasons.py",
-            "NO_DATA",
+            "tests/unit/api/v1/test_condition_types.py::test_each_condition_is_set_by_a_rule_of_the_plan",
+            "EXAMPLE",
         ),
     ),
 )

@@ -29,8 +29,10 @@ from tests.support.argo_health import HealthCheck
 from tfoperator.controller.kueue import lag
 from tfoperator.controller.kueue.left import WorkloadsLeft
 from tfoperator.controller.ledger import cache_lag, memory
-from tfoperator.controller.plan import combine, reporting, restart
-from tfoperator.controller.plan.proposal import StatusPart
+from tfoperator.controller.plan import combine
+from tfoperator.controller.plan.facts.proposal import StatusPart
+from tfoperator.controller.plan.pod_ends import restart
+from tfoperator.controller.plan.status import reporting
 from tfoperator.informers import InformerGroup
 
 SMALL, LATE_POD = find("one worker"), Fault(How.LATE_EVENT, kind="Pod", revision=5)

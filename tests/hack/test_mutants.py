@@ -18,7 +18,7 @@ from hack.mutants.unit_tests import Recording, Run, coming_to, mirror_of, second
 from tests.support.eventually import eventually
 
 MUTABLE = "def add(found: list[int], most: int = 3) -> bool:\n    'Say so.'\n    found.append(1)\n    return 2 < most"
-VERDICT = "tfoperator/controller/plan/verdict.py"
+VERDICT = "tfoperator/controller/plan/verdicts/verdict.py"
 QUEUE = "tfoperator/workqueue/queue.py"
 
 
@@ -93,8 +93,8 @@ def test_a_room_without_tests_is_named_with_the_table_that_needs_an_entry() -> N
     assert mirror_of("workqueue") == ["tests/unit/workqueue"]
     assert mirror_of("workqueue/queue.py") == ["tests/unit/workqueue/test_queue.py"]
     assert mirror_of("local/apiserver/storage") == ["tests/unit/local/apiserver/storage", "tests/contract"]
-    assert mirror_of("controller/plan/restart.py")[:2] == [
-        "tests/unit/controller/plan/test_restart.py",
+    assert mirror_of("controller/plan/pod_ends/restart.py")[:2] == [
+        "tests/unit/controller/plan/pod_ends/test_restart.py",
         "tests/unit/controller",
     ]
     with pytest.raises(

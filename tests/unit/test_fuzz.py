@@ -5,8 +5,8 @@ import pytest
 
 from hack import fuzz
 from hack.random_jobs import random_case
-from tfoperator.controller.plan.actions import Plan
-from tfoperator.controller.plan.observed import Observed, PlanOptions
+from tfoperator.controller.plan.values.actions import Plan
+from tfoperator.controller.plan.values.observed import Observed, PlanOptions
 
 
 def test_no_job_of_a_small_fixed_number_raises_or_spins_and_a_case_is_the_same_each_time() -> None:

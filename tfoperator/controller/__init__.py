@@ -11,7 +11,7 @@ from tfoperator.controller.ledger import is_older
 from tfoperator.controller.metrics import CONTROLLER_NAME, ControllerMetrics
 from tfoperator.controller.observe.informers import ControllerInformers
 from tfoperator.controller.plan.decide import is_managed_by_others
-from tfoperator.controller.plan.observed import Comparison, LogLines, NewestLine, PlanOptions
+from tfoperator.controller.plan.values.observed import Comparison, LogLines, NewestLine, PlanOptions
 from tfoperator.controller.pods.additions import Accelerator, ProgressAccess
 from tfoperator.controller.pods.gang import KUBERNETES_POD_GROUPS, GangKind, GangScheduler, gang_scheduler
 from tfoperator.controller.pods.naming import PLAIN_NAMES, UNIQUE_NAMES

@@ -12,7 +12,7 @@ from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.controller.metrics import ControllerMetrics
-from tfoperator.controller.plan.observed import LogLines
+from tfoperator.controller.plan.values.observed import LogLines
 from tfoperator.events import ObjectReference
 from tfoperator.kube.protocol.verbs import ApiClient
 from tfoperator.kube.views.objects import ObjectMeta, Pod

@@ -25,10 +25,10 @@ from tfoperator.controller.metrics import SyncResult
 from tfoperator.controller.observe.handlers import JobHandler, connect
 from tfoperator.controller.observe.informers import ControllerInformers
 from tfoperator.controller.observe.observer import Observer, versions_of
-from tfoperator.controller.plan.actions import Plan
 from tfoperator.controller.plan.combine import is_last_plan
 from tfoperator.controller.plan.decide import is_managed_by_others, plan
-from tfoperator.controller.plan.observed import Comparison, Observed, PlanOptions
+from tfoperator.controller.plan.values.actions import Plan
+from tfoperator.controller.plan.values.observed import Comparison, Observed, PlanOptions
 from tfoperator.expectations import Expectations
 from tfoperator.kube.protocol.errors import KubeError, namespace_is_ending
 from tfoperator.kube.views.objects import ObjectMeta

@@ -19,9 +19,9 @@ from hack.bench.micro.samples import NOW, pod_json, watch_line
 from tfoperator.api.defaults import default
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.base.clock import SystemClock
-from tfoperator.controller.plan.actions import Create, Plan
 from tfoperator.controller.plan.decide import plan
-from tfoperator.controller.plan.observed import Observed
+from tfoperator.controller.plan.values.actions import Create, Plan
+from tfoperator.controller.plan.values.observed import Observed
 from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, index_by_controller_uid, index_orphans
 from tfoperator.informers.store import Indexer
 from tfoperator.kube.http.requests import encode, status_write

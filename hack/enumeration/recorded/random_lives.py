@@ -28,10 +28,10 @@ from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.job_conditions import final_condition
 from tfoperator.api.v1.status import JobUsage, TFJobStatus
 from tfoperator.api.v1.types import ReplicaSpec, RunPolicy, TensorBoard, decode_tfjob
-from tfoperator.controller.plan.actions import Create, Delete, Plan
 from tfoperator.controller.plan.combine import is_last_plan
 from tfoperator.controller.plan.decide import plan
-from tfoperator.controller.plan.observed import Observed, deciding_pods
+from tfoperator.controller.plan.values.actions import Create, Delete, Plan
+from tfoperator.controller.plan.values.observed import Observed, deciding_pods
 from tfoperator.kube.views.objects import ObjectMeta
 
 Json = dict[str, Any]

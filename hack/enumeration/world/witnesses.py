@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from tfoperator.base.clock import Clock
 from tfoperator.controller.collaborators import PodWitnesses
-from tfoperator.controller.plan.observed import LogLines, NewestLine
+from tfoperator.controller.plan.values.observed import LogLines, NewestLine
 from tfoperator.kube.views.objects import ObjectMeta, Pod
 
 NewestOf = Callable[[str], datetime | None]

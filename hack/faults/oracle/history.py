@@ -295,8 +295,9 @@ class JobHistory:
 
     @property
     def failures(self) -> int:
-        """How many restarts followed on failures, by the status."""
-        return int(self.status.get("restarts", 0)) - int(self.status.get("disruptions", 0))
+        """How many failures precede the restarts, by the status: the restarts for one stall have one in common."""
+        others = ("disruptions", "sharedRestarts")
+        return int(self.status.get("restarts", 0)) - sum(int(self.status.get(name, 0)) for name in others)
 
     def most_disruptions(self, key: ReplicaKey) -> int:
         """How many disruptions of a replica its history can account for, where replicas restart one by one."""
@@ -304,16 +305,12 @@ class JobHistory:
         return taken if self.has_had_scope("Replica") else 0
 
     def most_failures(self) -> int:
-        """How many failures of the job its history can account for: of all together one for each of their restarts.
-
-        A failure that was counted for its replica counts again for all of them if the scope is changed before its pod
-        is gone.
-        """
+        """How many failures of the job its history can account for: of all together one for each of their restarts."""
         failed = [pod for pod in self.pods.values() if pod.failed(self.policy(pod.replica[0]))]
         in_place = sum(pod.in_place for pod in self.pods.values())
         if not self.has_had_scope("Replica"):
             return in_place + len({pod.number for pod in failed})
-        return in_place + len(failed) * (2 if self.has_had_scope("Job") else 1)
+        return in_place + len(failed)
 
     def most_job_restarts(self) -> int:
         """Return how many restarts of all replicas its history can account for.

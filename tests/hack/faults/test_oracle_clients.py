@@ -15,7 +15,7 @@ from hack.faults.oracle.clients import (
     peer_conditions,
 )
 from tfoperator.api.v1.condition_types import PEER_CONDITIONS, ConditionType
-from tfoperator.controller.plan import conditions as plan_conditions
+from tfoperator.controller.plan.values import conditions as plan_conditions
 
 Json = dict[str, Any]
 

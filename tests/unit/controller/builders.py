@@ -25,9 +25,9 @@ from tfoperator.api.v1.status import JobCondition, TFJobStatus, all_conditions, 
 from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.controller import PlanOptions
 from tfoperator.controller.kinds import OwnedKind
-from tfoperator.controller.plan.actions import Action, Create, Delete, Patch, Plan, ReplicaId
 from tfoperator.controller.plan.decide import plan
-from tfoperator.controller.plan.observed import Observed
+from tfoperator.controller.plan.values.actions import Action, Create, Delete, Patch, Plan, ReplicaId
+from tfoperator.controller.plan.values.observed import Observed
 from tfoperator.kube.views.objects import (
     ContainerState,
     ContainerStateTerminated,
@@ -287,6 +287,8 @@ def plan_for(seen: Observed, now: datetime = NOW, options: PlanOptions = OPTIONS
 def check_reasons(before: TFJobStatus, status: TFJobStatus) -> None:
     """Each condition that a plan sets has a reason whose row has the condition; Admitted has Kueue's words, too."""
     for new in set(all_conditions(status)) - set(all_conditions(before)):
+        if new.reason in {own.word for own in ConditionType(new.type).traits.own_reasons}:
+            continue
         if new.type != ConditionType.ADMITTED or new.reason in set(JobReason):
             traits = JobReason(new.reason).traits
             assert new.type in traits.conditions, f"api/v1/reasons.py: the row of {new.reason} lacks {new.type}"

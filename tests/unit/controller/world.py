@@ -22,10 +22,10 @@ from tfoperator.api.v1.job_conditions import has_condition
 from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress, parse_indexes
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller import PlanOptions
-from tfoperator.controller.plan.actions import Action, Create, Delete, DeleteReason, Patch, Plan
-from tfoperator.controller.plan.conditions import is_finished
-from tfoperator.controller.plan.observed import Observed
-from tfoperator.controller.plan.restart import job_restarts_before
+from tfoperator.controller.plan.pod_ends.restart import job_restarts_before
+from tfoperator.controller.plan.values.actions import Action, Create, Delete, DeleteReason, Patch, Plan
+from tfoperator.controller.plan.values.conditions import is_finished
+from tfoperator.controller.plan.values.observed import Observed
 from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.kube.views.objects import (
     ContainerState,

@@ -25,7 +25,7 @@ from tfoperator.api.v1.condition_types import ConditionType as C
 from tfoperator.controller import PLAIN_NAMES, UNIQUE_NAMES, ControllerInformers, PlanOptions
 from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.observe.handlers import JobHandler
-from tfoperator.controller.plan.restart import Ending, is_permanent
+from tfoperator.controller.plan.pod_ends.restart import Ending, is_permanent
 from tfoperator.informers import InformerGroup
 from tfoperator.launcher.container.launcher import ContainerComponentLauncher
 from tfoperator.launcher.core.output_document import MalformedOutput, parse_output

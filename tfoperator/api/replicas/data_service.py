@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from tfoperator.api.replicas.names import LABEL_DATA_SERVICE, LABEL_REPLICA_INDEX, parse_replica_index
+from tfoperator.api.v1.status import DataServiceStatus, parse_indexes
 
 DEFAULT_DATA_SERVICE_PORT = 5050
 """The port of the dispatcher and of each data worker: the port in TensorFlow's documentation."""
@@ -65,6 +66,12 @@ def member_suffix(member: DataServiceMember) -> str:
     """Return the name of a member within its job: `dispatcher-0`, `dataworker-3`."""
     role, index = member
     return f"{role.value}-{index}"
+
+
+def started_members(status: DataServiceStatus) -> set[DataServiceMember]:
+    """Return the members that have run, by the status: if such a member has no pod now, its pod was taken."""
+    found: set[DataServiceMember] = {(DataServiceRole.WORKER, n) for n in parse_indexes(status.started_indexes)}
+    return found | {DISPATCHER} if status.dispatcher_started else found
 
 
 _START = """\

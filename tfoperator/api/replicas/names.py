@@ -121,6 +121,11 @@ _TYPE_BY_LOWER = {replica_type.lower(): replica_type for replica_type in Replica
 _LOWER_BY_TYPE = {replica_type: lower for lower, replica_type in _TYPE_BY_LOWER.items()}
 
 
+def is_probe(annotations: Mapping[str, str]) -> bool:
+    """Return whether a pod with these annotations asks for room alone."""
+    return ANNOTATION_PROBE in annotations
+
+
 def annotated_count(annotations: Mapping[str, str], key: str) -> int:
     """Return the number in an annotation, at most MAX_RESTARTS; 0 if it is absent or invalid."""
     if key not in annotations:

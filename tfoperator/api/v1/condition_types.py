@@ -1,14 +1,17 @@
 """The conditions of a TFJob, each declared once: its type and its traits. All other facts about conditions follow.
 
 To add a condition, add a row to `ConditionType`, run `python hack/generate.py` (it writes docs/conditions.md), and let
-the plan set it. The defaults of `ConditionTraits` are right for an observation about a job that goes on. Such a
-condition is in `operatorConditions`, where other clients don't look, never replaces the job's state, and is false once
-the job has ended or waits.
+a rule of the plan set it (`observation`). The row declares the reasons that no other condition has, too.
+
+The defaults of `ConditionTraits` are right for an observation about a job that goes on. Such a condition is in
+`operatorConditions`, where other clients don't look, never replaces the job's state, and is false once the job has
+ended or waits.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
+from typing import NamedTuple, NewType
 
 import msgspec
 
@@ -36,6 +39,17 @@ class Concern(IntEnum):
     """Time or work is being lost: it comes before notices, the page shows it in red, and the report explains it."""
 
 
+OwnReason = NewType("OwnReason", str)
+"""A reason that one condition alone can have: the row of the condition declares it."""
+
+
+class DeclaredReason(NamedTuple):
+    """A reason of one condition alone. `meaning` is a statement about the job, and is in docs/conditions.md."""
+
+    word: str
+    meaning: str
+
+
 class ConditionTraits(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about a type of condition.
 
@@ -51,6 +65,9 @@ class ConditionTraits(msgspec.Struct, frozen=True, kw_only=True):
     job's spec.
 
     `is_news`: `tfoperator run` prints a line when it becomes true.
+
+    `when_true` and `when_false` are its reasons, if it has one reason for each status that other conditions don't have.
+    The other reasons are in `JobReason` (reasons.py).
     """
 
     meaning: str
@@ -59,12 +76,27 @@ class ConditionTraits(msgspec.Struct, frozen=True, kw_only=True):
     at_end: Fate = Fate.FALSE
     while_held: Fate = Fate.FALSE
     is_news: bool = True
+    when_true: DeclaredReason | None = None
+    when_false: DeclaredReason | None = None
+
+    @property
+    def own_reasons(self) -> tuple[DeclaredReason, ...]:
+        """The reasons that the row declares."""
+        return tuple(reason for reason in (self.when_true, self.when_false) if reason is not None)
 
 
 class ConditionType(Word):
     """The types of conditions of a TFJob. The job's state is the last of the Go operator's types here that is true."""
 
     traits: ConditionTraits
+
+    def reason_when(self, *, holds: bool) -> OwnReason:
+        """Return the condition's own reason for being true or false. Raises TypeError if its row declares none."""
+        reason = self.traits.when_true if holds else self.traits.when_false
+        if reason is None:
+            field = "when_true" if holds else "when_false"
+            raise TypeError(f"the row of {self} in ConditionType has no {field}: declare it, or name a JobReason")
+        return OwnReason(reason.word)
 
     CREATED = (
         "Created",
@@ -86,7 +118,12 @@ class ConditionType(Word):
     )
     READY = (
         "Ready",
-        ConditionTraits(meaning="while every replica is ready or has succeeded", is_news=False),
+        ConditionTraits(
+            meaning="while every replica is ready or has succeeded",
+            is_news=False,
+            when_true=DeclaredReason("TFJobReady", "All replicas are ready or have succeeded."),
+            when_false=DeclaredReason("TFJobNotReady", "A replica is not ready any more."),
+        ),
     )
     DATA_SERVICE_READY = (
         "DataServiceReady",
@@ -94,6 +131,10 @@ class ConditionType(Word):
             meaning="while the dispatcher and every data worker of the job's data service are ready. The message shows "
             "what the others wait for",
             is_news=False,
+            when_true=DeclaredReason("DataServiceReady", "The dispatcher and all data workers are ready."),
+            when_false=DeclaredReason(
+                "DataServiceNotReady", "The dispatcher or a data worker is not ready; the job goes on."
+            ),
         ),
     )
     RESTARTING = (
@@ -117,6 +158,8 @@ class ConditionType(Word):
         ConditionTraits(
             meaning="while the steps of a replica take much longer than those of the others of its type",
             concern=Concern.NOTICE,
+            when_true=DeclaredReason("SlowReplica", "The replicas that the message names are slow."),
+            when_false=DeclaredReason("NoSlowReplica", "Every replica is as fast as the others of its type again."),
         ),
     )
     DIVERGED = (
@@ -127,6 +170,7 @@ class ConditionType(Word):
             concern=Concern.ALARM,
             at_end=Fate.STAYS,
             while_held=Fate.STAYS,
+            when_false=DeclaredReason("LossIsANumber", "The loss is a number again."),
         ),
     )
     SUSPENDED = (

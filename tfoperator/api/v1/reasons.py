@@ -1,4 +1,7 @@
-"""The reasons of a TFJob's conditions and events, each declared once: its word, its meaning, and where it appears.
+"""The reasons of a TFJob's events, and of its conditions, each declared once: its word, its meaning, where it appears.
+
+The reasons that one condition alone has, one for each of its statuses, stand in the condition's own row
+(condition_types.py).
 
 To add a reason, add a row to `JobReason` and run `python hack/generate.py`, which writes docs/conditions.md. Programs
 read these words, so a word in use does not change. If the Go operator has a word for the same thing, this operator uses
@@ -84,8 +87,6 @@ class JobReason(Word):
         _of(ConditionType.RUNNING, "The job does not run yet; the message says what it waits for."),
     )
     RUNNING = "TFJobRunning", _of(ConditionType.RUNNING, "The chief runs, or a worker where there is no chief.")
-    READY = "TFJobReady", _of(ConditionType.READY, "All replicas are ready or have succeeded.")
-    NOT_READY = "TFJobNotReady", _of(ConditionType.READY, "A replica is not ready any more.")
     RESTARTING = (
         "TFJobRestarting",
         ReasonTraits(
@@ -188,8 +189,6 @@ class JobReason(Word):
         ),
     )
     STRAGGLING = "Straggling", _event("Warning", "A replica has become slow.")
-    SLOW_REPLICA = "SlowReplica", _of(ConditionType.STRAGGLING, "The replicas that the message names are slow.")
-    NO_SLOW_REPLICA = "NoSlowReplica", _of(ConditionType.STRAGGLING, "No replica is slow any more.")
     NODE_AVOIDED = (
         "NodeAvoided",
         _event("Warning", "Under `onStraggler: Restart`, a replica is made on another node from now on."),
@@ -202,7 +201,6 @@ class JobReason(Word):
             conditions=(ConditionType.DIVERGED,),
         ),
     )
-    LOSS_IS_A_NUMBER = "LossIsANumber", _of(ConditionType.DIVERGED, "The loss is a number again.")
     STACKS_TAKEN = "StacksTaken", _event("Normal", "Stacks of a stalled job's threads are in the log archive.")
     STACKS_NOT_TAKEN = "StacksNotTaken", _event("Warning", "No stacks of a stalled job could be taken.")
 
@@ -294,14 +292,6 @@ class JobReason(Word):
 
     # The data service.
 
-    DATA_SERVICE_READY = (
-        "DataServiceReady",
-        _of(ConditionType.DATA_SERVICE_READY, "The dispatcher and all data workers are ready."),
-    )
-    DATA_SERVICE_NOT_READY = (
-        "DataServiceNotReady",
-        _of(ConditionType.DATA_SERVICE_READY, "The dispatcher or a data worker is not ready; the job goes on."),
-    )
     DATA_SERVICE_RESTARTED = (
         "DataServiceRestarted",
         _event("Warning", "The dispatcher or a data worker was started again; the job goes on."),

@@ -249,6 +249,13 @@ class UsagePhase(StrEnum):
     SUSPENDED = "suspended"
 
 
+class UsageSource(StrEnum):
+    """The sources of the figures of a job's usage: the states of its pods, or the reports of its programs."""
+
+    PODS = "Pods"
+    REPORTS = "Reports"
+
+
 class ResourceUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The amount of a resource that the job's pods request, and for how long.
 
@@ -267,10 +274,11 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The use of the job's time.
 
     It is exact although it is written rarely: the job has been in `phase` since `since`, and `seconds` has the whole
-    seconds in each phase until then (`until` adds up). An ended job is in no phase. `source` is Reports where the
-    programs report their progress, else Pods: then the states of pods show whether the job trains. `goodput` is the
-    share of the seconds that trained, when the status was written. `step` is the highest step that was reported, at
-    `step_time`, and `restarts` the number of restarts that are accounted for. `resources` are up to `resources_since`.
+    seconds in each phase until then (`until` adds up). An ended job is in no phase. `source` (`UsageSource`) is Reports
+    where the programs report their progress, else Pods: then the states of pods show whether the job trains. `goodput`
+    is the share of the seconds that trained, when the status was written. `step` is the highest step that was reported,
+    at `step_time`, and `restarts` the number of restarts that are accounted for. `resources` are up to
+    `resources_since`.
     """
 
     phase: Annotated[
@@ -289,6 +297,11 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         dict[str, ResourceUsage], Field("Resources that the pods of the job hold, by the name of the resource.")
     ] = {}
     resources_since: Annotated[datetime | None, Field("Time at which the resources were summed up last.")] = None
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether the reports of the programs show what the time goes to; else the states of the pods show it."""
+        return self.source == UsageSource.REPORTS
 
     @property
     def time(self) -> datetime:
@@ -341,7 +354,8 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     `kubectl get tfjobs -o wide` prints them: a printer column can't add up numbers itself. `job_restarts` is how often
     all replicas were started again together (`restartScope: Job`); each time counts once in `restarts`.
     `disruptions` is how many of the `restarts` followed on disruptions, `job_disruptions` how many of `job_restarts`. A
-    change of the number of workers (`elastic`) is no failure, so it counts as a disruption.
+    change of the number of workers (`elastic`) is no failure, so it counts as a disruption. `shared_restarts` is how
+    many of the others have the cause of another restart: of four replicas that are restarted after one stall, three.
 
     `last_reconcile_time` is when the job was last compared with the live state (`tfoperator.reconciler`). It is written
     with other changes of the status, or else with the first comparison, and then before it is five minutes old, until
@@ -368,10 +382,18 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
         int,
         Field(
             "Number of restarts after a pod was deleted, evicted or preempted, or lost with its node, or after the "
-            "number of workers of an elastic job changed."
+            "number of workers of an elastic job changed. A restart of all replicas after a loss that a replica had "
+            "counted itself is among them."
         ),
     ] = 0
     job_disruptions: Annotated[int, Field("Number of such restarts of all replicas together (restartScope: Job).")] = 0
+    shared_restarts: Annotated[
+        int,
+        Field(
+            "Number of restarts that backoffLimit does not count, because another replica was restarted for the same "
+            "cause: a stall, or slow steps."
+        ),
+    ] = 0
     disruption_backoff: Annotated[
         DisruptionBackoff | None, Field("Disruptions in a row, for which the job waits longer each time.")
     ] = None

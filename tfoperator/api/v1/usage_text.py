@@ -24,7 +24,7 @@ def usage_text(usage: JobUsage, now: datetime) -> str:
         return ""
     longest = sorted(seconds.items(), key=lambda spent: (spent[0] != UsagePhase.TRAINING, -spent[1]))
     parts = ", ".join(f"{phase} {human_duration(spent)}" for phase, spent in longest if spent)
-    source = "progress reports" if usage.source == "Reports" else "the states of pods"
+    source = "progress reports" if usage.is_reported else "the states of pods"
     return f"training {percent}% of the time: {parts} (from {source})"
 
 

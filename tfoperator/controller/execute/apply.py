@@ -22,7 +22,7 @@ from tfoperator.controller.execute.outcome import Applied, Result
 from tfoperator.controller.execute.slow_start import failures_after, in_growing_batches, in_turn
 from tfoperator.controller.kinds import NOUNS, ObjectKind
 from tfoperator.controller.ledger import Ledger
-from tfoperator.controller.plan.actions import Action, Create, Delete, Looks, Patch, Phase, PhaseName
+from tfoperator.controller.plan.values.actions import Action, Create, Delete, Looks, Patch, Phase, PhaseName
 from tfoperator.kube.protocol.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
 from tfoperator.kube.protocol.resources import Resource
 from tfoperator.kube.protocol.verbs import Answer, Creation, Deletion, Lookup, Modification, PatchType, Request, Warned

@@ -16,7 +16,7 @@ from tfoperator.controller.execute.report import JobEvents, OutcomeReporter
 from tfoperator.controller.execute.status import StatusWriter
 from tfoperator.controller.kinds import ObjectKind
 from tfoperator.controller.ledger import Ledger
-from tfoperator.controller.plan.actions import PhaseName, Plan
+from tfoperator.controller.plan.values.actions import PhaseName, Plan
 from tfoperator.kube.protocol.resources import Resource
 
 NOTHING_REFUSED: Mapping[str, str] = {}

@@ -21,7 +21,7 @@ from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.execute.outcome import Applied, Result
 from tfoperator.controller.ledger import Claims
-from tfoperator.controller.plan.actions import Action, Create, Delete
+from tfoperator.controller.plan.values.actions import Action, Create, Delete
 from tfoperator.kube.protocol.errors import (
     AlreadyExistsError,
     ApiError,

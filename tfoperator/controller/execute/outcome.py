@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 import msgspec
 
-from tfoperator.controller.plan.actions import Action, Plan
+from tfoperator.controller.plan.values.actions import Action, Plan
 from tfoperator.kube.protocol.errors import (
     ApiError,
     BadRequestError,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from tfoperator.api.waiting import Reason, refused_because_taken, refused_by, same_words
 from tfoperator.controller.execute.outcome import Applied, Result
 from tfoperator.controller.kinds import NOUNS
-from tfoperator.controller.plan.actions import Create
-from tfoperator.controller.plan.observed import Refusals
+from tfoperator.controller.plan.values.actions import Create
+from tfoperator.controller.plan.values.observed import Refusals
 
 
 def refusals_after(before: Refusals, applied: Sequence[Applied]) -> Refusals:

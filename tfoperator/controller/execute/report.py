@@ -33,7 +33,7 @@ from tfoperator.controller.execute.outcome import (
 from tfoperator.controller.execute.refusals import refusals_after
 from tfoperator.controller.kinds import NOUNS, ObjectKind, OwnedKind
 from tfoperator.controller.ledger import JobMemory
-from tfoperator.controller.plan.actions import Action, Create, Delete, Patch, PlannedEvent
+from tfoperator.controller.plan.values.actions import Action, Create, Delete, Patch, PlannedEvent
 from tfoperator.events import ObjectReference
 from tfoperator.kube.protocol.errors import ApiError, KubeError, exceeds_quota, namespace_is_ending
 

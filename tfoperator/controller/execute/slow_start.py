@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from tfoperator.controller.plan.actions import Action
+from tfoperator.controller.plan.values.actions import Action
 
 R = TypeVar("R")
 T = TypeVar("T")

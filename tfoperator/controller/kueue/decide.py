@@ -53,7 +53,7 @@ from tfoperator.controller.kueue.pod_sets import (
     workload_body,
 )
 from tfoperator.controller.kueue.writes import MAX_MESSAGE, NextStatus, Verb, Write, patch_of, removal, unfinalized
-from tfoperator.controller.plan.observed import QueueGate
+from tfoperator.controller.plan.values.observed import QueueGate
 from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.kube.views.objects import Pod
 

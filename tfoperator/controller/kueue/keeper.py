@@ -40,7 +40,7 @@ from tfoperator.controller.kueue.outage import Outage, is_outage
 from tfoperator.controller.kueue.requests import send
 from tfoperator.controller.kueue.writes import Verb, Write, frees_quota, frees_some_quota, is_reported_by_kueue
 from tfoperator.controller.ledger import StaleCache
-from tfoperator.controller.plan.observed import Observed, QueueGate
+from tfoperator.controller.plan.values.observed import Observed, QueueGate
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
     Callbacks,

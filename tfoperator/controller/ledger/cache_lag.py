@@ -32,8 +32,8 @@ from tfoperator.base.clock import Clock, seconds_between, whole_second
 from tfoperator.controller.kinds import ObjectKind
 from tfoperator.controller.ledger.claims import Claims, is_refused
 from tfoperator.controller.ledger.lookups import created_pods, differs, found_metadata
-from tfoperator.controller.plan.actions import Action, Create, Delete, Plan
-from tfoperator.controller.plan.observed import Observed, Unseen, deciding_pods
+from tfoperator.controller.plan.values.actions import Action, Create, Delete, Plan
+from tfoperator.controller.plan.values.observed import Observed, Unseen, deciding_pods
 from tfoperator.expectations import ExpectationKey, Expectations, expectation_key
 from tfoperator.informers import Lister
 from tfoperator.kube.protocol.errors import KubeError

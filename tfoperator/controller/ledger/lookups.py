@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfoperator.controller.plan.actions import Create, Plan
+from tfoperator.controller.plan.values.actions import Create, Plan
 from tfoperator.kube.protocol.errors import KubeError, NotFoundError
 from tfoperator.kube.protocol.verbs import Answer
 from tfoperator.kube.views.objects import ObjectMeta

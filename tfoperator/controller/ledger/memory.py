@@ -23,7 +23,7 @@ from tfoperator.api.replicas.templates import hash_of, is_hash
 from tfoperator.api.v1.status import JobUsage, TFJobStatus
 from tfoperator.api.v1.types import DataService, ReplicaSpec, TFJob, TFJobSpec
 from tfoperator.base.clock import whole_second
-from tfoperator.controller.plan.observed import Comparison, Observed, Refusals
+from tfoperator.controller.plan.values.observed import Comparison, Observed, Refusals
 from tfoperator.controller.pods.data_service import DATA_SERVICE_FIELD
 
 

@@ -20,7 +20,7 @@ from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.controller.collaborators import Collaborators
 from tfoperator.controller.ledger import Ledger, StaleCache, is_refused, why_not_adopted
 from tfoperator.controller.observe.informers import ControllerInformers, priorities_of
-from tfoperator.controller.plan.observed import Observed, UnkeptLogs
+from tfoperator.controller.plan.values.observed import Observed, UnkeptLogs
 from tfoperator.controller.pods.naming import is_service_of
 from tfoperator.controller.pods.pod_groups import PodGroup, decode_pod_group
 from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, Lister

@@ -1,5 +1,16 @@
 """All decisions about a job, as pure functions over values, without a clock, a client or a log.
 
 `plan()` takes an `Observed` and returns a `Plan`: phases of actions, the status, events, and when to look again. Read
-`decide.py` first; it follows the life of a job, and calls the other files in that order.
+`decide.py` first; it follows the life of a job, and calls the rooms in that order.
+
+Each room is a subject. A room imports only from the rooms below it, and the rooms of one line don't import each other:
+
+    decide                                                 the life of a job: which rules hold in which stage
+    combine | look                                         the proposals that win, and the way to the facts
+    status                                                 the status, and what people read in it
+    restarts | training | elastic | objects | verdicts     the rules, by subject
+    facts                                                  what rules read, and what they may want
+    replicas                                               replicas, as their pods show them
+    pod_ends                                               the meaning of a pod's end
+    values                                                 what is observed, and the actions of a plan
 """

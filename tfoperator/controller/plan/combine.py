@@ -23,23 +23,8 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.v1.status import JobUsage
-from tfoperator.controller.plan.actions import (
-    NO_LOOKS,
-    Action,
-    Create,
-    Delete,
-    DeleteReason,
-    Looks,
-    Patch,
-    Phase,
-    PhaseName,
-    Plan,
-    PlannedEvent,
-)
-from tfoperator.controller.plan.conditions import Conditions, conditions_of, is_finished
-from tfoperator.controller.plan.facts import Facts
-from tfoperator.controller.plan.observed import Observed, Unseen
-from tfoperator.controller.plan.proposal import (
+from tfoperator.controller.plan.facts.facts import Facts
+from tfoperator.controller.plan.facts.proposal import (
     Act,
     LookAgain,
     Proposal,
@@ -52,7 +37,22 @@ from tfoperator.controller.plan.proposal import (
     Wanted,
     sooner,
 )
-from tfoperator.controller.plan.status import build_status, is_worth_writing, seconds_until_due
+from tfoperator.controller.plan.status.status import build_status, is_worth_writing, seconds_until_due
+from tfoperator.controller.plan.values.actions import (
+    NO_LOOKS,
+    Action,
+    Create,
+    Delete,
+    DeleteReason,
+    Looks,
+    Patch,
+    Phase,
+    PhaseName,
+    Plan,
+    PlannedEvent,
+)
+from tfoperator.controller.plan.values.conditions import Conditions, conditions_of, is_finished
+from tfoperator.controller.plan.values.observed import Observed, Unseen
 from tfoperator.kube.views.objects import Pod
 
 _PHASES = tuple(PhaseName)

@@ -7,7 +7,7 @@ never at what just happened, so a missed event or a crash between two actions ch
 Three kinds of frozen values follow on one another:
 
 1. Facts (`look`, look.py): what is observed, and what follows from that: the replicas with their states, the restarts,
-   the deadlines, and at last the verdict about the job (verdict.py), which is its stage.
+   the deadlines, and at last the verdict about the job (`verdicts`), which is its stage.
 2. Proposals (`propose`): each rule of that stage (`RULES`) reads the facts, and yields what it wants. A rule never
    sees the proposal of another.
 3. The plan (`combine`, combine.py), which alone decides where two rules want different things.
@@ -24,20 +24,19 @@ from typing import NamedTuple
 from tfoperator.api.fields.limits import MANAGED_BY_OPERATOR
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.types import TFJob
-from tfoperator.controller.plan.actions import Plan
-from tfoperator.controller.plan.cleanup import clean_up, expire, release_everything
 from tfoperator.controller.plan.combine import combine
-from tfoperator.controller.plan.data_service import plan_data_service, rest_data_service
-from tfoperator.controller.plan.divergence import report_divergence
-from tfoperator.controller.plan.elastic_reports import forget_size, plan_probes, record_size, remove_probes
-from tfoperator.controller.plan.facts import Facts, Stage
-from tfoperator.controller.plan.gang import plan_pod_group
-from tfoperator.controller.plan.invalid import invalid_facts, report_invalid
+from tfoperator.controller.plan.elastic.elastic_reports import forget_size, plan_probes, record_size, remove_probes
+from tfoperator.controller.plan.facts.facts import Facts, Stage
+from tfoperator.controller.plan.facts.progress import NOT_WATCHED
+from tfoperator.controller.plan.facts.proposal import Proposal, Rule
 from tfoperator.controller.plan.look import look
-from tfoperator.controller.plan.observed import Observed, PlanOptions
-from tfoperator.controller.plan.progress import NOT_WATCHED
-from tfoperator.controller.plan.proposal import Proposal, Rule
-from tfoperator.controller.plan.reporting import (
+from tfoperator.controller.plan.objects.cleanup import clean_up, expire, release_everything
+from tfoperator.controller.plan.objects.data_service import plan_data_service, rest_data_service
+from tfoperator.controller.plan.objects.gang import plan_pod_group
+from tfoperator.controller.plan.objects.scaling import count_first, free_lost_pods, plan_replicas, report_edits
+from tfoperator.controller.plan.objects.tensorboard import plan_tensorboard
+from tfoperator.controller.plan.restarts.stragglers import report_stragglers
+from tfoperator.controller.plan.status.reporting import (
     report_admission,
     report_created,
     report_end,
@@ -47,10 +46,11 @@ from tfoperator.controller.plan.reporting import (
     report_suspension,
     watch_deadlines,
 )
-from tfoperator.controller.plan.scaling import count_first, free_lost_pods, plan_replicas, report_edits
-from tfoperator.controller.plan.stragglers import report_stragglers
-from tfoperator.controller.plan.tensorboard import plan_tensorboard
-from tfoperator.controller.plan.usage import account, with_goodput
+from tfoperator.controller.plan.training.divergence import report_divergence
+from tfoperator.controller.plan.training.usage import account, with_goodput
+from tfoperator.controller.plan.values.actions import Plan
+from tfoperator.controller.plan.values.observed import Observed, PlanOptions
+from tfoperator.controller.plan.verdicts.invalid import invalid_facts, report_invalid
 from tfoperator.controller.pods.template import PodTemplateError
 
 

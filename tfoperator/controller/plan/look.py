@@ -21,23 +21,23 @@ from tfoperator.api.v1.status import JobCondition, all_conditions
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.validation.job import long_names
 from tfoperator.base.clock import whole_second
-from tfoperator.controller.plan.conditions import is_finished, is_held
-from tfoperator.controller.plan.data_service import absent_members, long_members, see_data_service
-from tfoperator.controller.plan.disruptions import with_delays
-from tfoperator.controller.plan.elastic import as_sized, with_size
-from tfoperator.controller.plan.facts import Facts, Stage, TensorBoardObjects, Verdict
-from tfoperator.controller.plan.gang import with_gang
-from tfoperator.controller.plan.invalid import invalid_facts
-from tfoperator.controller.plan.job_restart import with_job_restart
-from tfoperator.controller.plan.observed import Observed, PlanOptions, with_own_deletions
-from tfoperator.controller.plan.progress import left_for_stacks
-from tfoperator.controller.plan.replica_states import observe_replicas, rests_on_its_pod
-from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, without_new_restart
-from tfoperator.controller.plan.restart import job_restarts_so_far
-from tfoperator.controller.plan.stall import with_stall
-from tfoperator.controller.plan.stragglers import moved
-from tfoperator.controller.plan.tensorboard import split_tensorboard
-from tfoperator.controller.plan.verdict import judge
+from tfoperator.controller.plan.elastic.elastic import as_sized, with_size
+from tfoperator.controller.plan.facts.facts import Facts, Stage, TensorBoardObjects, Verdict
+from tfoperator.controller.plan.facts.progress import left_for_stacks
+from tfoperator.controller.plan.objects.data_service import absent_members, long_members, see_data_service
+from tfoperator.controller.plan.objects.gang import with_gang
+from tfoperator.controller.plan.objects.tensorboard import split_tensorboard
+from tfoperator.controller.plan.pod_ends.restart import job_restarts_so_far
+from tfoperator.controller.plan.replicas.replica_states import observe_replicas, rests_on_its_pod
+from tfoperator.controller.plan.replicas.replicas import ReplicaGroup, ReplicaState, without_new_restart
+from tfoperator.controller.plan.restarts.disruptions import with_delays
+from tfoperator.controller.plan.restarts.job_restart import with_job_restart
+from tfoperator.controller.plan.restarts.stragglers import moved
+from tfoperator.controller.plan.training.stall import with_stall
+from tfoperator.controller.plan.values.conditions import is_finished, is_held
+from tfoperator.controller.plan.values.observed import Observed, PlanOptions, with_own_deletions
+from tfoperator.controller.plan.verdicts.invalid import invalid_facts
+from tfoperator.controller.plan.verdicts.verdict import judge
 from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.controller.pods.naming import NAMINGS, PLAIN_NAMES, is_service_of, naming_in_use, network_in_use
 from tfoperator.kube.views.objects import HasMetadata
@@ -76,7 +76,7 @@ def _split(observed: Observed) -> tuple[Observed, TensorBoardObjects | None]:
 
 def _without_strangers(observed: Observed) -> Observed:
     """Return the same without services that only look like the job's: an older operator may have adopted them."""
-    own = [one for one in observed.services if is_service_of(observed.job, one.metadata)]
+    own = [service for service in observed.services if is_service_of(observed.job, service.metadata)]
     return observed if len(own) == len(observed.services) else msgspec.structs.replace(observed, services=tuple(own))
 
 
@@ -85,7 +85,7 @@ def _has_tensorboard(observed: Observed) -> bool:
     job = observed.job
     if job.spec.tensor_board is not None or job.status.tensor_board is not None or observed.deployments:
         return True
-    return any(True for one in observed.services if LABEL_TENSORBOARD in one.metadata.labels)
+    return any(True for service in observed.services if LABEL_TENSORBOARD in service.metadata.labels)
 
 
 def _as_started(observed: Observed, options: PlanOptions) -> PlanOptions:
@@ -232,8 +232,10 @@ def _running_on(facts: Facts) -> Mapping[ReplicaType, int]:
     again, unkept = is_held(facts.conditions), facts.observed.pods_of_unkept_logs
     return {
         group.type: sum(
-            one.state is ReplicaState.RUNNING and one.pod is not None and (again or one.pod.metadata.uid in unkept)
-            for one in group.replicas
+            replica.state is ReplicaState.RUNNING
+            and replica.pod is not None
+            and (again or replica.pod.metadata.uid in unkept)
+            for replica in group.replicas
         )
         for group in facts.groups
     }

@@ -36,11 +36,6 @@ def as_probe(pod: dict[str, Any]) -> dict[str, Any]:
     return _annotated(pod | {"spec": held}, ANNOTATION_PROBE, "true")
 
 
-def is_probe(pod: Pod) -> bool:
-    """Return whether the pod asks for room alone."""
-    return ANNOTATION_PROBE in pod.metadata.annotations
-
-
 def made_for(pod: Pod) -> int:
     """Return the number of workers that the pod was made for; 0 if it does not have the number."""
     return annotated_count(pod.metadata.annotations, ANNOTATION_WORKERS)

@@ -24,6 +24,21 @@ def test_a_condition_has_a_meaning_and_sensible_traits(kind: ConditionType) -> N
         assert traits.while_held in (Fate.STAYS, Fate.FALSE), "what outlives the end is not lost by a suspension"
     if traits.concern:
         assert traits.is_news, "a person should see it"
+    for own in traits.own_reasons:
+        assert re.fullmatch(r"[A-Z][A-Za-z]+", own.word), "it is one word"
+        assert re.fullmatch(r"[A-Z][^|\n]+\.", own.meaning), "it is a statement"
+
+
+def test_each_condition_is_set_by_a_rule_of_the_plan() -> None:
+    room = "\n".join(path.read_text() for path in sorted((ROOT / "tfoperator/controller/plan").rglob("*.py")))
+    unset = [kind.name for kind in ConditionType if f"ConditionType.{kind.name}" not in room]
+    assert not unset, f"no rule in tfoperator/controller/plan sets {unset}"
+
+
+def test_a_condition_without_own_reasons_names_the_place_where_they_belong() -> None:
+    assert ConditionType.READY.reason_when(holds=True) == "TFJobReady"
+    with pytest.raises(TypeError, match="the row of Failed in ConditionType has no when_false"):
+        ConditionType.FAILED.reason_when(holds=False)
 
 
 def test_by_default_a_condition_is_ours_and_about_what_goes_on_and_concerns_nobody() -> None:

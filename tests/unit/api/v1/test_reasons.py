@@ -16,9 +16,9 @@ from tfoperator.api.v1.state import RUN_ENDS
 from tfoperator.api.waiting import ReasonKind
 from tfoperator.controller.execute.report import completion_events
 from tfoperator.controller.kinds import NOUNS, OwnedKind
-from tfoperator.controller.plan.actions import PlannedEvent
+from tfoperator.controller.plan.values.actions import PlannedEvent
 
-TABLE = "tfoperator/api/v1/reasons.py"
+TABLES = ("tfoperator/api/v1/condition_types.py", "tfoperator/api/v1/reasons.py")
 REPORTERS = ("api", "cli", "controller", "local/run", "operator", "report", "sdk")
 """The rooms that write or read reasons of TFJobs."""
 
@@ -54,6 +54,17 @@ def made_of_a_verb() -> Iterator[str]:
         yield f"TensorBoard{verb}d"
 
 
+def own_reasons() -> set[str]:
+    """The reasons that the rows of conditions declare."""
+    return {own.word for kind in ConditionType for own in kind.traits.own_reasons}
+
+
+def test_a_word_is_the_reason_of_one_row() -> None:
+    declared = [own.word for kind in ConditionType for own in kind.traits.own_reasons]
+    assert len(declared) == len(own_reasons())
+    assert not own_reasons() & set(JobReason)
+
+
 @pytest.mark.parametrize("reason", JobReason)
 def test_a_reason_has_a_meaning_and_stands_somewhere_and_is_used(reason: JobReason) -> None:
     assert re.fullmatch(r"[A-Z][^|\n]+\.", reason.traits.meaning), "it is a statement"
@@ -68,16 +79,16 @@ def test_the_reasons_that_are_made_of_a_verb_have_rows() -> None:
 
 def test_no_reason_is_written_as_text() -> None:
     """Words that stand for something else, too, are looked for nowhere."""
-    words = {str(one) for one in JobReason} - set(ConditionType) - set(ReasonKind)
+    words = ({str(reason) for reason in JobReason} | own_reasons()) - set(ConditionType) - set(ReasonKind)
     written = {f"{path.relative_to(ROOT)}: {word}" for path in files() for word in words & set(texts(path))}
-    found = sorted(one for one in written if not one.startswith(TABLE))
-    assert not found, f"use JobReason, of {TABLE}"
+    found = sorted(place for place in written if not place.startswith(TABLES))
+    assert not found, f"use the tables of {' and '.join(TABLES)}"
 
 
 def test_an_event_has_the_type_of_its_reason_and_a_reason_of_conditions_makes_none() -> None:
     assert PlannedEvent.of(JobReason.FAILED, "m") == PlannedEvent("Warning", "TFJobFailed", "m")
-    with pytest.raises(TypeError, match="SlowReplica is the reason of no event"):
-        PlannedEvent.of(JobReason.SLOW_REPLICA, "m")
+    with pytest.raises(TypeError, match="TFJobPending is the reason of no event"):
+        PlannedEvent.of(JobReason.PENDING, "m")
 
 
 def test_the_ends_of_runs_are_reasons() -> None:

@@ -6,7 +6,7 @@ from tests.support.controller_harness import Harness
 from tests.support.fake_api import api_error
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.controller.execute.slow_start import failures_after, in_growing_batches, in_turn
-from tfoperator.controller.plan.actions import Action, Create
+from tfoperator.controller.plan.values.actions import Action, Create
 from tfoperator.kube.protocol.resources import PODS
 
 DENIED = api_error(403, "Forbidden", 'admission webhook "gpu" denied the request')

@@ -7,7 +7,7 @@ from tests.support.fake_api import api_error
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.controller.execute.report import completion_events
 from tfoperator.controller.ledger import StaleCache
-from tfoperator.controller.plan.invalid import problems_text
+from tfoperator.controller.plan.verdicts.invalid import problems_text
 from tfoperator.kube.protocol.errors import ConfigError
 from tfoperator.kube.protocol.resources import PODS, SERVICES
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.unit.controller.builders import make_job
-from tests.unit.controller.plan.test_data_service import DISPATCHER, FIRST, member_pod
+from tests.unit.controller.plan.objects.test_data_service import DISPATCHER, FIRST, member_pod
 from tfoperator.api.kueue.workloads import Workload, decode_workload
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.kueue.decide import _pod_set_of

@@ -22,7 +22,7 @@ from tests.unit.controller.builders import (
     services_of,
     with_status,
 )
-from tests.unit.controller.plan.test_tensorboard import BOARD, NAME, Objects
+from tests.unit.controller.plan.objects.test_tensorboard import BOARD, NAME, Objects
 from tfoperator.api.kueue.queues import ADOPTED, POD_SETS_ANNOTATION, QUEUE_LABEL
 from tfoperator.api.kueue.workloads import WORKLOADS, Workload, decode_workload
 from tfoperator.api.replicas.names import ANNOTATION_JOB_RESTARTS, replica_of
@@ -33,7 +33,7 @@ from tfoperator.controller.kueue.decide import Decision, Facts, decide, occupies
 from tfoperator.controller.kueue.objects import IN_USE, Flavor
 from tfoperator.controller.kueue.requests import send
 from tfoperator.controller.kueue.writes import Verb
-from tfoperator.controller.plan.observed import Observed
+from tfoperator.controller.plan.values.observed import Observed
 from tfoperator.kube.protocol.errors import ConflictError
 from tfoperator.kube.views.objects import Pod, PodCondition
 

@@ -21,8 +21,8 @@ from tfoperator.api.kueue.queues import MULTIKUEUE_ORIGIN_LABEL
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import TFJob, decode_tfjob
-from tfoperator.controller.plan.actions import DeleteReason
-from tfoperator.controller.plan.observed import Observed, QueueGate, UnkeptLogs
+from tfoperator.controller.plan.values.actions import DeleteReason
+from tfoperator.controller.plan.values.observed import Observed, QueueGate, UnkeptLogs
 from tfoperator.kube.views.objects import Pod
 
 C = ConditionType

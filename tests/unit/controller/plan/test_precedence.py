@@ -11,14 +11,14 @@ from tfoperator.api.v1.choices import OnStall
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.controller.plan.actions import Delete, DeleteReason, PhaseName, Plan, StopReason
 from tfoperator.controller.plan.combine import PRECEDENCE, combine
-from tfoperator.controller.plan.facts import GOES_ON, Facts
+from tfoperator.controller.plan.facts.facts import GOES_ON, Facts
+from tfoperator.controller.plan.facts.progress import Stall, StallState
+from tfoperator.controller.plan.facts.proposal import Act, SetCondition, Want, delete, event, stop
 from tfoperator.controller.plan.look import look
-from tfoperator.controller.plan.observed import Observed, UnkeptLogs, Unseen
-from tfoperator.controller.plan.progress import Stall, StallState
-from tfoperator.controller.plan.proposal import Act, SetCondition, Want, delete, event, stop
-from tfoperator.controller.plan.verdict import VERDICTS, judge
+from tfoperator.controller.plan.values.actions import Delete, DeleteReason, PhaseName, Plan, StopReason
+from tfoperator.controller.plan.values.observed import Observed, UnkeptLogs, Unseen
+from tfoperator.controller.plan.verdicts.verdict import VERDICTS, judge
 
 # Verdicts.
 

@@ -23,12 +23,12 @@ from tfoperator.api.replicas.replica_pods import outlives_training
 from tfoperator.api.v1.choices import Network, RestartPolicy
 from tfoperator.api.v1.condition_types import PEER_CONDITIONS, ConditionType
 from tfoperator.api.v1.status import TFJobStatus, parse_indexes
-from tfoperator.controller.plan.actions import Create, Delete, DeleteReason
-from tfoperator.controller.plan.conditions import is_finished
-from tfoperator.controller.plan.progress import STACKS_TIMEOUT
-from tfoperator.controller.plan.proposal import MAX_REQUEUE
-from tfoperator.controller.plan.restart import ending_of, is_permanent, job_restarts_before
-from tfoperator.controller.plan.status import is_worth_writing, only_counts_rise
+from tfoperator.controller.plan.facts.progress import STACKS_TIMEOUT
+from tfoperator.controller.plan.facts.proposal import MAX_REQUEUE
+from tfoperator.controller.plan.pod_ends.restart import ending_of, is_permanent, job_restarts_before
+from tfoperator.controller.plan.status.status import is_worth_writing, only_counts_rise
+from tfoperator.controller.plan.values.actions import Create, Delete, DeleteReason
+from tfoperator.controller.plan.values.conditions import is_finished
 from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.controller.pods.naming import NAMINGS, Naming
 

@@ -16,7 +16,7 @@ import pytest
 from tfoperator.controller import plan as room
 
 FOLDER = Path(room.__path__[0])
-MODULES = [importlib.import_module(f"{room.__name__}.{found.name}") for found in pkgutil.iter_modules(room.__path__)]
+MODULES = [importlib.import_module(found.name) for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")]
 CHANGES = {
     "add",
     "append",
@@ -94,7 +94,7 @@ def changes(function: ast.FunctionDef) -> Iterator[str]:
                 yield f"{function.name}: {ast.unparse(node)}"
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_no_function_changes_its_argument(path: Path) -> None:
     assert [change for function in functions(ast.parse(path.read_text())) for change in changes(function)] == []
 

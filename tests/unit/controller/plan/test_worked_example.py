@@ -20,8 +20,8 @@ from tests.unit.controller.builders import (
 )
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan import combine
-from tfoperator.controller.plan.observed import Observed
-from tfoperator.controller.plan.proposal import Row
+from tfoperator.controller.plan.facts.proposal import Row
+from tfoperator.controller.plan.values.observed import Observed
 
 PAGE = Path(__file__).parents[4] / "CONTRIBUTING.md"
 ANNOTATION = "example.com/keep"
@@ -36,7 +36,7 @@ def block(title: str) -> str:
 
 def row_of_the_page() -> Row:
     names: dict[str, Any] = {"Row": Row, "__name__": "kept"}
-    exec(block("tfoperator/controller/plan/kept.py"), names)  # noqa: S102 - a page of ours
+    exec(block("tfoperator/controller/plan/objects/kept.py"), names)  # noqa: S102 - a page of ours
     row = eval(block("a row of PRECEDENCE"), names)  # noqa: S307 - a page of ours
     assert isinstance(row, Row)
     return row

@@ -9,7 +9,7 @@ from tests.unit.controller.builders import TEMPLATE, ReadablePlan, make_job, pla
 from tfoperator.api.replicas.process_variables import PROCESS_VARIABLES
 from tfoperator.api.replicas.progress_names import ANNOTATION_PROGRESS_CA, PROGRESS_MOUNT_PATH, token_audience
 from tfoperator.controller import Accelerator, ProgressAccess
-from tfoperator.controller.plan.actions import Create
+from tfoperator.controller.plan.values.actions import Create
 
 GPU = "nvidia.com/gpu"
 VOLUME = {"name": "nvidia", "hostPath": {"path": "/opt/nvidia"}}

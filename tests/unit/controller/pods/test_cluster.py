@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hack.pod_environment import variables
 from tests.support.plan_options import plan_options
 from tests.unit.controller.builders import ReadablePlan, label, make_job, planned
-from tfoperator.controller.plan.observed import PlanOptions
+from tfoperator.controller.plan.values.observed import PlanOptions
 from tfoperator.controller.pods.cluster import Abbreviations
 from tfoperator.local.node.expansion import expand
 

@@ -8,7 +8,7 @@ from tests.support.clock import FakeClock
 from tests.support.fake_api import api_error
 from tests.unit.kube.server import Exchange, ScriptedServer
 from tests.unit.logs.archive.samples import JOB, pod
-from tfoperator.controller.plan.observed import LogLines
+from tfoperator.controller.plan.values.observed import LogLines
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.protocol.errors import TransportError

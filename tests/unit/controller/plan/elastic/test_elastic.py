@@ -1,0 +1,324 @@
+"""The number of workers of an elastic job: the rules over numbers, and the plans that follow."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from tests.support.plan_options import plan_options
+from tests.unit.controller.builders import NOW, after, make_job, make_pod, plan_for, planned, services_of, with_status
+from tfoperator.api.replicas.names import ANNOTATION_PROBE, ANNOTATION_WORKERS
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.elastic import ElasticPolicy, ElasticStatus
+from tfoperator.api.v1.status import Metric, TrainingProgress
+from tfoperator.api.v1.types import TFJob
+from tfoperator.api.waiting import Reason, ReasonKind
+from tfoperator.controller.plan.facts.elastic_size import Room, Size, decide
+from tfoperator.controller.plan.values.observed import Observed, QueueGate
+from tfoperator.controller.pods.gang import gang_scheduler
+from tfoperator.kube.views.objects import Pod, PodCondition
+
+POLICY = ElasticPolicy(min_replicas=2, max_replicas=8, shrink_after_seconds=60, grow_after_seconds=600)
+FULL = Room(is_placed=True, is_complete=True)
+NO_CPU = PodCondition("PodScheduled", "False", "Unschedulable", "0/3 nodes are available: 3 Insufficient cpu.")
+
+
+def record(workers: int, wanted: int = 6, since: float = 0, lacking: float | None = None) -> ElasticStatus:
+    return ElasticStatus(workers, wanted, after(since), "a test", None if lacking is None else after(lacking), 1)
+
+
+def decided(recorded: ElasticStatus | None, wanted: int, room: Room | None, at: float, limit: int = 99) -> Size:
+    return decide(POLICY, recorded, wanted, room, limit, after(at))
+
+
+def test_a_new_job_begins_with_the_wanted_number() -> None:
+    size = decided(None, 6, Room(), 0)
+    assert (size.workers, size.is_new, size.record.workers, size.record.changes) == (6, True, 6, 0)
+
+
+@pytest.mark.parametrize(
+    ("lacking", "since", "at", "workers"),
+    [(1, 0, 59, 6), (1, 0, 60, 5), (3, 0, 60, 3), (5, 0, 60, 2), (6, 0, 60, 2), (1, None, 1000, 6)],
+)
+def test_workers_without_room_are_left_out_after_a_minute_down_to_the_least(
+    lacking: int, since: float | None, at: float, workers: int
+) -> None:
+    size = decided(record(6, lacking=since), 6, Room(lacking=lacking, why="no cpu"), at)
+    assert size.workers == workers
+    if workers < 6:
+        assert size.record.lacking_since is None, "the time begins anew with the new number"
+        assert size.record.since == after(at)
+        assert "no cpu" in size.change
+        assert f"from 6 to {workers} workers" in size.change
+    else:
+        assert size.record.lacking_since is not None
+
+
+def test_with_the_least_number_a_job_waits_without_looking_again() -> None:
+    size = decided(record(2, lacking=0), 6, Room(lacking=1), 5000)
+    assert (size.workers, size.look_again, size.record.lacking_since) == (2, None, after(0))
+
+
+def test_room_that_is_found_ends_the_wait_and_room_that_is_unknown_does_not() -> None:
+    assert decided(record(6, lacking=0), 6, Room(is_placed=True), 30).record.lacking_since is None
+    assert decided(record(6, lacking=0), 6, Room(), 30).record.lacking_since == after(0)
+    assert decided(record(6, lacking=0), 6, None, 30).record.lacking_since == after(0)
+
+
+@pytest.mark.parametrize(
+    ("room", "at", "expected"),
+    [
+        (FULL, 599, (3, 0)),
+        (FULL, 600, (3, 3)),
+        (Room(is_placed=True), 600, (3, 0)),
+        (replace(FULL, found=1), 600, (3, 3)),
+        (replace(FULL, found=1, is_answered=True), 600, (4, 0)),
+        (replace(FULL, found=3, is_answered=True), 600, (6, 0)),
+        (None, 600, (3, 0)),
+    ],
+    ids=["too early", "asks", "not all run", "answers are awaited", "room for one", "room for all", "on the way"],
+)
+def test_a_job_asks_for_room_and_grows_by_what_it_finds(
+    room: Room | None, at: float, expected: tuple[int, int]
+) -> None:
+    size = decided(record(3), 6, room, at)
+    assert (size.workers, size.probes) == expected
+
+
+def test_a_user_who_scales_does_not_wait() -> None:
+    assert decided(record(3, wanted=6), 2, FULL, 10).workers == 2
+    assert decided(record(3, wanted=3), 5, FULL, 10).probes == 2, "asked for now, and not after growAfterSeconds"
+    lowered = decided(record(3, wanted=6), 4, FULL, 10)
+    assert (lowered.workers, lowered.record.wanted, lowered.probes) == (3, 4, 0)
+    assert decided(lowered.record, 6, FULL, 20).probes == 3, "who raises it again asks for more"
+
+
+def test_no_more_room_is_asked_for_than_there_is_quota() -> None:
+    assert decided(record(3), 6, FULL, 700, limit=3).probes == 0
+    assert decided(record(3), 6, FULL, 700, limit=4).probes == 1
+    grown = decided(record(3), 6, replace(FULL, found=3, is_answered=True), 700, limit=4)
+    assert grown.workers == 4, "a probe from before may be one too many"
+
+
+def test_a_least_number_that_was_raised_holds_at_once() -> None:
+    assert decided(record(1), 6, FULL, 1).workers == 2
+
+
+def test_a_least_number_above_the_wanted_number_makes_no_job_go_to_and_fro() -> None:
+    assert decided(record(1, wanted=1), 1, FULL, 1).workers == 1, "such a job is refused, and may be older than that"
+
+
+def test_times_that_lie_ahead_do_not_delay_for_ever() -> None:
+    wrong = record(3, since=10**6, lacking=10**6)
+    assert decided(wrong, 6, FULL, 0).look_again == 600
+    assert decided(wrong, 6, Room(lacking=1), 0).look_again == 60
+
+
+# Plans.
+
+
+def elastic_job(workers: int = 3, **spec: Any) -> TFJob:
+    policy = {"minReplicas": 1, "maxReplicas": 8, "shrinkAfterSeconds": 60, "growAfterSeconds": 600}
+    return make_job({"Worker": workers}, elasticPolicy=policy, **spec)
+
+
+def running(index: int, workers: int, **more: Any) -> Pod:
+    return _made_for(make_pod(f"Worker-{index}", node=f"n{index}", **more), workers)
+
+
+def pending(index: int, workers: int, *, probe: bool = False, **more: Any) -> Pod:
+    pod = _made_for(make_pod(f"Worker-{index}", "Pending", **more), workers)
+    if not probe:
+        return pod
+    annotations = {**pod.metadata.annotations, ANNOTATION_PROBE: "true"}
+    return replace(pod, metadata=replace(pod.metadata, annotations=annotations))
+
+
+def _made_for(pod: Pod, workers: int) -> Pod:
+    annotations = {**pod.metadata.annotations, ANNOTATION_WORKERS: str(workers)}
+    return replace(pod, metadata=replace(pod.metadata, annotations=annotations))
+
+
+def at_work(job: TFJob, workers: int, **more: Any) -> TFJob:
+    """The job after its first plans, with this number of workers."""
+    status = planned(job).status
+    elastic = ElasticStatus(workers, 3, NOW, "a test", **more)
+    return with_status(job, replace(status, elastic=elastic))
+
+
+def test_the_number_is_recorded_before_the_first_pod_and_each_pod_has_it() -> None:
+    made = planned(elastic_job())
+    assert made.write_status_first
+    assert made.status.elastic == ElasticStatus(3, 3, NOW)
+    assert {one.body["metadata"]["annotations"][ANNOTATION_WORKERS] for one in made.creations("pods")} == {"3"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "saved", "changes", "warns"),
+    [
+        ({}, False, 0, True),
+        ({}, False, 1, False),
+        ({}, True, 0, False),
+        ({"checkpoint": {"volume": {"emptyDir": {}}, "mountPath": "/c"}}, False, 0, False),
+    ],
+    ids=["nothing is known", "it was warned of", "the program reports a checkpoint", "it has a place for checkpoints"],
+)
+def test_a_program_of_which_no_checkpoint_is_known_is_warned_of_at_the_first_change(
+    spec: dict[str, Any], saved: bool, changes: int, warns: bool
+) -> None:
+    job = at_work(elastic_job(**spec), 3, lacking_since=NOW, changes=changes)
+    progress = TrainingProgress(metrics=(Metric("saved_step", "40"),), last_updated_time=NOW) if saved else None
+    pods = (running(0, 3), running(1, 3), pending(2, 3, conditions=(NO_CPU,)))
+    made = plan_for(Observed(job, pods, services_of(job), progress=progress), after(60))
+    assert made.reasons.count("TFJobResized") == 1
+    assert ("NoCheckpoint" in made.reasons) is warns
+
+
+def test_a_job_that_becomes_smaller_restarts_all_replicas_and_counts_no_failure() -> None:
+    job = at_work(elastic_job(runPolicy={"backoffLimit": 0}), 3, lacking_since=NOW)
+    pods = [running(0, 3), running(1, 3), pending(2, 3, conditions=(NO_CPU,))]
+    made = planned(job, *pods, now=after(60))
+    assert made.write_status_first
+    assert sorted(made.deleted_pods) == ["Worker-0", "Worker-1", "Worker-2"]
+    assert not made.created_pods, "all old pods are gone before the first new pod"
+    status = made.status
+    assert (status.elastic.workers, status.job_restarts, status.job_disruptions, status.disruptions) == (2, 1, 1, 1)
+    assert not made.is_true(ConditionType.FAILED), "backoffLimit 0 counts failures"
+    restarting = made.condition(ConditionType.RESTARTING)
+    assert restarting.reason == "TFJobResized"
+    assert (
+        "from 3 to 2 workers, because 1 replica has had no room for 60 seconds (Insufficient cpu)" in restarting.message
+    )
+    (event,) = [one for one in made.events if one.reason == "TFJobResized"]
+    assert (event.type, event.message) == ("Normal", restarting.message)
+    assert "TFJobRestarting" not in made.reasons
+    later = planned(with_status(job, status), now=after(70))
+    assert later.created_pods == ["Worker-0", "Worker-1"]
+    config = [json.loads(_env(one.body)["TF_CONFIG"]) for one in later.creations("pods")]
+    assert [len(one["cluster"]["worker"]) for one in config] == [2, 2]
+    assert {_env(one.body)["KERAS_DISTRIBUTION_NUM_PROCESSES"] for one in later.creations("pods")} == {"2"}
+
+
+def _env(body: dict[str, Any]) -> dict[str, str]:
+    body = json.loads(msgspec.json.encode(body))
+    return {one["name"]: one.get("value", "") for one in body["spec"]["containers"][0]["env"]}
+
+
+def test_a_job_of_one_worker_has_no_cluster_and_grows_again_by_a_probe_whose_program_does_not_start() -> None:
+    job = at_work(elastic_job(2), 1)
+    early = planned(job, running(0, 1), services=services_of(job)[:1], now=after(599))
+    assert (early.created_pods, early.requeue_after) == ([], 1.0)
+    seen = planned(job, running(0, 1), services=services_of(job)[:1], now=after(600))
+    (probe,) = [one for one in seen.actions if not one.required]
+    assert probe.replica == (ReplicaType.WORKER, 1)
+    spec = json.loads(msgspec.json.encode(probe.body))["spec"]
+    volume = next(one for one in spec["volumes"] if "configMap" in one)
+    assert volume["name"] in {one["name"] for one in spec["containers"][0]["volumeMounts"]}
+    assert not seen.deleted_pods
+    waits = planned(job, running(0, 1), pending(1, 2, probe=True, conditions=(NO_CPU,)), now=after(700))
+    assert (waits.deleted_pods, [one for one in waits.actions if not one.required]) == ([], [])
+    assert "it has 1 of the 2 wanted workers, and asks for room for 1 more" in waits.condition("Running").message
+    found = planned(job, running(0, 1), pending(1, 2, probe=True, node="n1"), now=after(700))
+    assert sorted(found.deleted_pods) == ["Worker-0", "Worker-1"], "the probe, too: its program is not to run"
+    assert (found.status.elastic.workers, found.status.restarts, found.status.disruptions) == (2, 1, 1)
+    assert "from 1 to 2 workers, because there is room for 1 more" in found.condition("Restarting").message
+
+
+def test_a_probe_that_its_kubelet_refused_makes_room_for_another() -> None:
+    job = at_work(elastic_job(2), 1)
+    probe = pending(1, 2, probe=True)
+    failed = replace(probe, status=replace(probe.status, phase="Failed", reason="OutOfcpu"))
+    assert planned(job, running(0, 1), failed, now=after(700)).deleted_pods == ["Worker-1"]
+
+
+@pytest.mark.parametrize("end", ["suspended", "succeeded", "not elastic"])
+def test_a_probe_goes_with_the_job(end: str) -> None:
+    job = at_work(elastic_job(2), 1)
+    worker, probe = running(0, 1), pending(1, 2, probe=True, conditions=(NO_CPU,))
+    if end == "suspended":
+        job = replace(job, spec=replace(job.spec, run_policy=replace(job.spec.run_policy, suspend=True)))
+    elif end == "succeeded":
+        worker = running(0, 1, phase="Succeeded", exit_code=0)
+    else:
+        job = replace(job, spec=replace(job.spec, elastic_policy=None))
+    made = planned(job, worker, probe, now=after(700))
+    assert "Worker-1" in made.deleted_pods
+    if end == "suspended":
+        assert made.status.elastic.workers == 0, "it is resumed with the wanted number"
+    if end == "not elastic":
+        assert made.status.elastic is None
+
+
+def test_a_probe_of_a_job_that_is_elastic_no_more_is_no_pod_of_a_replica() -> None:
+    job = at_work(elastic_job(2), 1)
+    job = replace(job, spec=replace(job.spec, elastic_policy=None))
+    worker, probe = running(0, 1), pending(1, 2, probe=True, conditions=(NO_CPU,))
+    made = planned(job, worker, probe, now=after(700))
+    assert made.deleted_pods == ["Worker-1"]
+    assert made.status.replica_statuses["Worker"].started_indexes == "0"
+    job = with_status(job, made.status)
+    leaving = replace(probe, metadata=replace(probe.metadata, deletion_timestamp=after(701)))
+    for pods in ((worker, leaving), (worker,)):
+        made = planned(job, *pods, now=after(702))
+        assert (made.status.restarts, made.status.disruptions, made.status.disruption_backoff) == (0, 0, None)
+        job = with_status(job, made.status)
+    assert made.created_pods == ["Worker-1"], "its own pod is made when the probe is gone"
+
+
+def test_a_suspended_job_is_as_its_spec_has_it_and_is_resumed_so() -> None:
+    job = at_work(elastic_job(3), 1)
+    suspended = replace(job, spec=replace(job.spec, run_policy=replace(job.spec.run_policy, suspend=True)))
+    held = planned(suspended, running(0, 1)).status
+    assert (held.ready, held.elastic.workers) == ("0/3", 0)
+    waits = planned(with_status(job, held), running(0, 1))
+    assert (waits.status.ready, waits.created_pods) == ("0/3", []), "its old pod is still there"
+    resumed = planned(with_status(job, held))
+    assert (resumed.status.elastic.workers, len(resumed.created_pods)) == (3, 3)
+
+
+def test_a_loss_and_a_failure_leave_the_number_as_it_is() -> None:
+    job = at_work(elastic_job(runPolicy={"backoffLimit": 3}), 2)
+    ran = with_status(job, planned(job, running(0, 2), running(1, 2)).status)
+    lost = planned(ran, running(0, 2), running(1, 2, deleted=after(4999)), now=after(5000))
+    assert (lost.status.elastic.workers, lost.status.job_restarts) == (2, 1)
+    assert lost.condition(ConditionType.RESTARTING).reason == "TFJobRestarting"
+
+
+def test_scaling_restarts_all_so_that_each_replica_has_the_new_number() -> None:
+    job = at_work(elastic_job(), 3)
+    specs = {kind: replace(spec, replicas=2) for kind, spec in job.spec.tf_replica_specs.items() if spec is not None}
+    scaled = replace(job, spec=replace(job.spec, tf_replica_specs=specs))
+    made = planned(scaled, *(running(index, 3) for index in range(3)))
+    assert sorted(made.deleted_pods) == ["Worker-0", "Worker-1", "Worker-2"]
+    assert "because the job was scaled to 2" in made.condition(ConditionType.RESTARTING).message
+
+
+def test_a_new_leader_whose_status_is_older_than_the_pods_takes_their_number() -> None:
+    job = at_work(elastic_job(), 3)
+    made = planned(job, running(0, 2, job_restarts=1), running(1, 2, job_restarts=1))
+    assert (made.created_pods, made.deleted_pods, made.status.elastic.workers) == ([], [], 2)
+
+
+def test_an_exceeded_quota_is_a_lack_of_room() -> None:
+    job = at_work(elastic_job(), 3, lacking_since=NOW)
+    refused = {(ReplicaType.WORKER, 2): Reason(ReasonKind.QUOTA, "QuotaExceeded: pods")}
+    seen = Observed(job, (running(0, 3), running(1, 3)), services_of(job), not_created=refused)
+    assert plan_for(seen, after(60)).status.elastic.workers == 2
+
+
+def test_a_gang_comes_together_with_the_least_number() -> None:
+    options = plan_options(gang=gang_scheduler("volcano"))
+    made = planned(elastic_job(), options=options)
+    (group,) = made.creations("podgroups")
+    assert group.body["spec"]["minMember"] == 1
+
+
+def test_a_job_in_a_queue_makes_no_probe_beyond_its_quota() -> None:
+    job = at_work(elastic_job(), 2)
+    gate = QueueGate("Admitted", "research", admitted=True, quota={"worker": 2})
+    seen = Observed(job, (running(0, 2), running(1, 2)), services_of(job)[:2], gate=gate)
+    made = plan_for(seen, after(1000))
+    assert [one for one in made.actions if not one.required] == []

@@ -1,0 +1,223 @@
+"""Gives an elastic job its number of workers, near the beginning of a plan. Pure.
+
+`spec.elasticPolicy` lets the number of workers change. The plan is made from a copy of the job that has the current
+number, so all that follows (TF_CONFIG, the variables of Keras and JAX, services, gang, usage) is as if the spec had it.
+The number is in the status. A pod has the number that it was made for, too: if a new leader's cache shows pods that are
+newer than the status, their number counts.
+
+A change of the number is a restart of all replicas together (`job_restart`), which is no failure. It is written before
+anything is deleted, and all old pods are gone before the first new pod is made. So there are never more workers at work
+than the larger of the two numbers.
+
+`elastic_size` has the rules. This file reads the facts that they need from the replicas and their pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+
+import msgspec
+
+from tfoperator.api.fields.limits import MAX_REPLICAS
+from tfoperator.api.replicas.names import MAX_RESTARTS, is_probe, replica_of
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.elastic import ElasticStatus
+from tfoperator.api.v1.status import all_conditions
+from tfoperator.api.v1.types import TFJob
+from tfoperator.api.waiting import ReasonKind, unschedulable_reasons, why_it_waits
+from tfoperator.base.clock import seconds_between
+from tfoperator.controller.plan.facts.elastic_size import Room, Size, decide
+from tfoperator.controller.plan.facts.facts import Facts
+from tfoperator.controller.plan.pod_ends.restart import job_restarts_before, job_restarts_so_far
+from tfoperator.controller.plan.replicas.replicas import (
+    ENDED_STATES,
+    STATES_WITHOUT_POD,
+    Replica,
+    ReplicaGroup,
+    ReplicaState,
+)
+from tfoperator.controller.plan.values.conditions import is_held
+from tfoperator.controller.plan.values.observed import Observed
+from tfoperator.controller.pods.manifests import desired_size
+from tfoperator.controller.pods.probes import made_for
+from tfoperator.kube.views.objects import Pod
+
+_ANSWER_TIME = 30.0
+"""Seconds after which a probe without a scheduler's answer is not awaited, if another probe has a node."""
+
+_MAX_REASON = 240
+"""Characters of another program's words in the reason of a change."""
+
+_ON_THE_WAY = (ReplicaState.RESTARTING, ReplicaState.VANISHED, ReplicaState.LEAVING)
+_NO_ROOM = (ReasonKind.UNSCHEDULABLE, ReasonKind.QUOTA)
+
+
+def as_sized(observed: Observed) -> Observed:
+    """Return what is observed of an elastic job with the current number of workers in its spec."""
+    if _workers_of(observed.job) < 1:
+        return observed
+    recorded = _recorded(observed)
+    workers = 0 if recorded is None else recorded.workers
+    return _with_workers(observed, workers) if workers > 0 else observed
+
+
+def with_size(facts: Facts, spec: TFJob, seen: Callable[[Observed], Facts]) -> Facts:
+    """Return the facts about an elastic job with the number of its workers from now on.
+
+    `spec` is the job as its spec has it. `seen` makes the facts anew if the number changes.
+    """
+    policy, wanted = spec.spec.elastic_policy, _workers_of(spec)
+    if policy is None or facts.suspended or wanted < 1:
+        return facts
+    observed, number = facts.observed, job_restarts_so_far(spec, facts.observed.pods)
+    probes = [pod for pod in observed.pods if _is_kept(pod)]
+    room = None if number >= MAX_RESTARTS or _is_on_the_way(facts) else _room(facts, probes)
+    quota = None if observed.gate is None else observed.gate.quota.get(ReplicaType.WORKER.lower())
+    size = decide(policy, _recorded(observed), wanted, room, wanted if quota is None else quota, facts.now)
+    size = _with_answers(size, probes, facts.now)
+    if size.changes:
+        facts = seen(_with_workers(observed, size.workers))
+    kept = frozenset(pod.metadata.uid for pod in probes if size.before <= _index(pod) < size.before + size.probes)
+    kept = frozenset() if size.changes else kept
+    size = msgspec.structs.replace(size, kept=kept, has_pods=bool(observed.pods))
+    groups = tuple(_without_probes(group, kept) for group in facts.groups) if kept else facts.groups
+    return msgspec.structs.replace(facts, groups=groups, size=size)
+
+
+def _with_answers(size: Size, probes: Sequence[Pod], now: datetime) -> Size:
+    """Return the size with the time at which probes are not awaited any more."""
+    if not size.probes or not any(pod.spec.node_name for pod in probes):
+        return size
+    made = [seconds_between(pod.metadata.creation_timestamp or now, now) for pod in probes]
+    left = max(_ANSWER_TIME - min(made), 1.0)
+    return msgspec.structs.replace(size, look_again=left)
+
+
+def _recorded(observed: Observed) -> ElasticStatus | None:
+    """Return the recorded state of the number of workers; None if there is none yet.
+
+    A status that is older than the pods, or was lost, has an older number: then the pods' number counts. A suspended
+    job has no number, since it is resumed with the number in its spec.
+    """
+    status = observed.job.status
+    recorded = status.elastic
+    if observed.is_suspended or is_held(all_conditions(status)):
+        return None if recorded is None else msgspec.structs.replace(recorded, workers=0)
+    newest = max(
+        (pod for pod in observed.pods if not is_probe(pod.metadata.annotations)), key=job_restarts_before, default=None
+    )
+    if newest is not None and (workers := made_for(newest)):
+        is_newer = job_restarts_before(newest) > status.job_restarts
+        if recorded is None:
+            recorded = ElasticStatus(workers, workers, newest.metadata.creation_timestamp)
+        elif is_newer and recorded.workers != workers:
+            recorded = msgspec.structs.replace(recorded, workers=workers)
+    if recorded is None or recorded.workers <= MAX_REPLICAS:
+        return recorded
+    return msgspec.structs.replace(recorded, workers=MAX_REPLICAS)
+
+
+def _workers_of(job: TFJob) -> int:
+    return desired_size(job.spec.tf_replica_specs.get(ReplicaType.WORKER))
+
+
+def _with_workers(observed: Observed, workers: int) -> Observed:
+    job = observed.job
+    spec = job.spec.tf_replica_specs.get(ReplicaType.WORKER)
+    if spec is None or spec.replicas == workers:
+        return observed
+    replace = msgspec.structs.replace
+    specs = {**job.spec.tf_replica_specs, ReplicaType.WORKER: replace(spec, replicas=workers)}
+    return replace(observed, job=replace(job, spec=replace(job.spec, tf_replica_specs=specs)))
+
+
+def _is_on_the_way(facts: Facts) -> bool:
+    return any(replica.state in _ON_THE_WAY for group in facts.groups for replica in group.replicas)
+
+
+def _is_kept(pod: Pod) -> bool:
+    """Return whether a pod is a probe that waits, or has just got a node."""
+    is_alive = pod.metadata.deletion_timestamp is None and pod.status.phase in ("", "Pending")
+    return is_alive and is_probe(pod.metadata.annotations) and replica_of(pod.metadata.labels) is not None
+
+
+def _index(pod: Pod) -> int:
+    replica = replica_of(pod.metadata.labels)
+    return 0 if replica is None else replica[1]
+
+
+def _room(facts: Facts, probes: Sequence[Pod]) -> Room:
+    replicas = [(group, replica) for group in facts.groups for replica in group.replicas]
+    reasons = [*_reasons(facts)]
+    found = sum(bool(pod.spec.node_name) for pod in probes)
+    slow = [pod for pod in probes if not pod.spec.node_name and not _is_refused(pod)]
+    late = all(seconds_between(pod.metadata.creation_timestamp or facts.now, facts.now) >= _ANSWER_TIME for pod in slow)
+    return Room(
+        lacking=len(reasons),
+        why=next(filter(None, reasons), ""),
+        is_placed=all(_has_room(replica) for _, replica in replicas),
+        is_complete=all(replica.state is ReplicaState.RUNNING for _, replica in replicas),
+        found=found,
+        is_answered=late,
+    )
+
+
+def _reasons(facts: Facts) -> Iterator[str]:
+    """Yield for each replica without room the reason."""
+    for group in facts.groups:
+        refused = _refusal(facts, group)
+        for replica in group.replicas:
+            if replica.state in STATES_WITHOUT_POD and refused is not None:
+                yield refused
+            elif replica.state is ReplicaState.PENDING and replica.pod is not None and _is_refused(replica.pod):
+                reason = why_it_waits(replica.pod, None, None)
+                yield "" if reason is None else _in_short(replica.pod, str(reason))
+
+
+def _in_short(pod: Pod, reason: str) -> str:
+    """Return the obstacles that a scheduler names, without its numbers of nodes; else the whole reason."""
+    messages = [
+        condition.message
+        for condition in pod.status.conditions
+        if condition.type == "PodScheduled" and condition.status == "False"
+    ]
+    short = ", ".join(obstacle for message in messages for obstacle in unschedulable_reasons(message)) or reason
+    return short if len(short) <= _MAX_REASON else short[: _MAX_REASON - 3] + "..."
+
+
+def _refusal(facts: Facts, group: ReplicaGroup) -> str | None:
+    """Return why an exceeded quota keeps pods of the type from being made; None if none does.
+
+    After the first refusal the operator tries no other pod of the type for a while.
+    """
+    refusals = facts.observed.not_created or {}
+    missing = (
+        replica.index
+        for replica in group.replicas
+        if replica.state in STATES_WITHOUT_POD and replica.held_until is None
+    )
+    found = (refusals.get((group.type, index)) for index in missing)
+    return next((str(reason) for reason in found if reason is not None and reason.kind in _NO_ROOM), None)
+
+
+def _is_refused(pod: Pod) -> bool:
+    """Return whether a scheduler has found no node for the pod."""
+    if pod.spec.node_name or pod.status.phase not in ("", "Pending"):
+        return False
+    reason = why_it_waits(pod, None, None)
+    return reason is not None and reason.kind in _NO_ROOM
+
+
+def _has_room(replica: Replica) -> bool:
+    if replica.state in ENDED_STATES or replica.state is ReplicaState.RUNNING:
+        return True
+    return replica.pod is not None and bool(replica.pod.spec.node_name)
+
+
+def _without_probes(group: ReplicaGroup, kept: frozenset[str]) -> ReplicaGroup:
+    """Return the group without these probes among the pods that are to be deleted."""
+    if group.type is not ReplicaType.WORKER or not group.beside.surplus:
+        return group
+    surplus = tuple((index, pod) for index, pod in group.beside.surplus if pod.metadata.uid not in kept)
+    return msgspec.structs.replace(group, beside=msgspec.structs.replace(group.beside, surplus=surplus))

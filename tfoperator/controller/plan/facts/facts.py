@@ -1,0 +1,226 @@
+"""The facts about a job that has not ended, for one plan: what is observed, and what follows from that alone. Pure.
+
+`look` (look.py) makes them. Rules read them, and never change them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+from tfoperator.api.replicas.data_service import DataServiceMember
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.disruptions import DisruptionBackoff
+from tfoperator.api.v1.reasons import JobReason
+from tfoperator.api.v1.status import JobCondition, UsagePhase
+from tfoperator.api.v1.types import TFJob
+from tfoperator.base.clock import seconds_between
+from tfoperator.controller.plan.facts.elastic_size import Size
+from tfoperator.controller.plan.facts.progress import NOT_WATCHED, Stall
+from tfoperator.controller.plan.replicas.replicas import JobRestart, Replica, ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.values.observed import Observed, PlanOptions
+from tfoperator.controller.pods.gang import GangScheduler
+from tfoperator.controller.pods.manifests import ReplicaManifests
+from tfoperator.controller.pods.pod_groups import PodGroupSpec
+from tfoperator.kube.views.deployments import Deployment
+from tfoperator.kube.views.objects import Pod, Service
+
+_TRAINED = (UsagePhase.TRAINING, UsagePhase.LOST, UsagePhase.STALLED)
+
+
+class Stage(Enum):
+    """The stage of a job's life."""
+
+    ACTIVE = "the job goes on"
+    SUSPENDED = "its pods are released"
+    SUCCEEDED = "it has ended well"
+    FAILED = "it has ended badly"
+    FINISHED = "it had ended before"
+    INVALID = "its spec can't be acted on"
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the job ends now."""
+        return self in (Stage.SUCCEEDED, Stage.FAILED)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the job ends now, or had ended."""
+        return self in (Stage.SUCCEEDED, Stage.FAILED, Stage.FINISHED)
+
+
+class Verdict(NamedTuple):
+    """The stage of a job, and why it has failed; `reason` is the reason of its condition Failed."""
+
+    stage: Stage
+    failure: str | None = None
+    reason: JobReason = JobReason.FAILED
+
+
+GOES_ON = Verdict(Stage.ACTIVE)
+"""The verdict about a job that nothing ends or suspends."""
+
+
+class Gang(msgspec.Struct, frozen=True):
+    """The facts about the gang of an active job, and about its PodGroup.
+
+    `wanted` is the PodGroup's spec, None while the PodGroup is being deleted. `may_create`: the job's objects may be
+    created now. `waits` is the common reason why the job's pods wait, empty if that is unknown, and None if they don't.
+    `is_stuck`: a scheduler has found no room, which is worth an event.
+    """
+
+    scheduler: GangScheduler
+    manifests: ReplicaManifests
+    wanted: PodGroupSpec | None
+    may_create: bool
+    waits: str | None
+    is_stuck: bool
+
+
+class TensorBoardObjects(msgspec.Struct, frozen=True):
+    """The objects of a job's TensorBoard."""
+
+    deployment: Deployment | None = None
+    service: Service | None = None
+
+
+class DataServiceState(Enum):
+    """The state of one member of a job's data service."""
+
+    MISSING = "needs its first pod"
+    TAKEN = "had a pod that is gone without our doing, and needs a new pod"
+    PENDING = "its pod has not started"
+    RUNNING = "its pod runs"
+    FAILED = "its pod has ended as a whole, and is made again"
+    LEAVING = "its pod terminates; it waits until the pod is gone"
+
+
+class Member(msgspec.Struct, frozen=True, gc=False):
+    """A member of a data service. Its status had `recorded` restarts; `wait` is seconds until a failed pod's restart.
+
+    `is_started`: the member has run, and its absence would be a loss.
+    """
+
+    member: DataServiceMember
+    pod: Pod | None
+    state: DataServiceState
+    restarts: int
+    recorded: int
+    is_started: bool = False
+    ready: bool = False
+    wait: float = 0.0
+
+
+class DataServiceFacts(msgspec.Struct, frozen=True):
+    """The wanted members of a job's data service, the dispatcher first, and pods that are to go."""
+
+    members: tuple[Member, ...] = ()
+    surplus: tuple[Pod, ...] = ()
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """The facts about a job.
+
+    Only `observed`, `now`, `options`, `conditions`, `tensorboard` and `problems` are known, beside the verdict, if the
+    job had ended, or if its spec can't be acted on.
+
+    `start` is when it (last) started to run, and `resumed` whether that is now. A deadline that is over awaits stacks
+    for `left_for_stacks` seconds before it ends the job. `node_failures` and `backoff` are to be remembered.
+    Replicas that were taken again and again are `held` for so many seconds. `absent` are the names of missing pods, and
+    of pods that may have been replaced: a stale cache could deceive.
+    The `groups` are as the `verdict` leaves them. `running_on` has, for a suspended job and by type, the number of
+    replicas that run on because they can't be stopped yet. `conditions` are the job's conditions. `tensorboard` is None
+    where nothing is to be done for it: the job has no TensorBoard and wants none, or its spec is invalid. So is
+    `data_service`, which is only known of a job that has not ended. `gang` is None where the job's pods are not
+    scheduled as a gang, or the job is not active. `size` is None unless the job has an `elasticPolicy` and is not
+    suspended; the job's spec has the current number of workers then. `problems` are the reasons why its spec can't be
+    acted on.
+    """
+
+    observed: Observed
+    now: datetime
+    options: PlanOptions
+    groups: tuple[ReplicaGroup, ...] = ()
+    suspended: bool = False
+    resumed: bool = False
+    start: datetime | None = None
+    conditions: tuple[JobCondition, ...] = ()
+    stall: Stall = NOT_WATCHED
+    restart: JobRestart = JobRestart(0)
+    left_for_stacks: float | None = None
+    node_failures: Mapping[str, int] = {}
+    backoff: DisruptionBackoff | None = None
+    held: float = 0.0
+    absent: tuple[str, ...] = ()
+    verdict: Verdict = GOES_ON
+    running_on: Mapping[ReplicaType, int] = {}
+    gang: Gang | None = None
+    size: Size | None = None
+    tensorboard: TensorBoardObjects | None = None
+    data_service: DataServiceFacts | None = None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def job(self) -> TFJob:
+        """The job as observed."""
+        return self.observed.job
+
+    def condition(self, condition: ConditionType) -> JobCondition | None:
+        """Return the condition of that type that the job has, or None."""
+        for found in self.conditions:
+            if found.type == condition:
+                return found
+        return None
+
+    def is_true(self, condition: ConditionType) -> bool:
+        """Return whether the job has the condition, and it is true."""
+        found = self.condition(condition)
+        return found is not None and found.status == "True"
+
+    @property
+    def failures_of_replicas(self) -> int:
+        """The restarts of single replicas that followed on failures."""
+        return sum(group.restarts - group.disruptions for group in self.groups)
+
+    @property
+    def shared_restarts(self) -> int:
+        """The part of these restarts with the cause of another restart, which counts for both."""
+        shared = max(self.job.status.shared_restarts, 0) + sum(group.shared for group in self.groups)
+        return min(shared, self.failures_of_replicas) if shared else 0
+
+    @property
+    def deadline_left(self) -> float | None:
+        """Seconds until `activeDeadlineSeconds` is over; None without a deadline or before the job's start."""
+        deadline, start = self.job.spec.policy.active_deadline_seconds, self.start
+        return None if deadline is None or start is None else max(deadline, 0) - seconds_between(start, self.now)
+
+    @property
+    def start_left(self) -> float | None:
+        """Seconds until `startDeadlineSeconds` is over; None without it, or if every replica has started.
+
+        A restart of a replica, or of the whole job, shows that replicas had started. A replica that is added later has
+        no deadline: its pod is made after the deadline, or the job has trained without it.
+        """
+        deadline, start = self.job.spec.policy.start_deadline_seconds, self.start
+        if deadline is None or start is None or self.restart.number:
+            return None
+        left = max(deadline, 1) - seconds_between(start, self.now)
+        return left if any(True for _ in self.unstarted(left)) else None
+
+    def unstarted(self, left: float) -> Iterator[tuple[ReplicaGroup, Replica]]:
+        """Yield the replicas that have not started yet and should have, or should in the `left` seconds."""
+        usage = self.observed.usage or self.job.status.usage
+        has_trained = usage is not None and (usage.phase in _TRAINED or bool(usage.seconds.get(UsagePhase.TRAINING)))
+        for group in self.groups:
+            for replica in group.replicas:
+                if replica.restarts or replica.state not in (ReplicaState.MISSING, ReplicaState.PENDING):
+                    continue
+                made = None if replica.pod is None else replica.pod.metadata.creation_timestamp
+                late = has_trained if made is None else seconds_between(made, self.now) <= -left
+                if not late:
+                    yield group, replica

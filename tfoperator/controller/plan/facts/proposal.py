@@ -1,0 +1,200 @@
+"""The things that a rule may want: a rule is a function of facts, and its proposal is all that it wants. Pure.
+
+Rules `yield` what they want. A rule never sees the proposal of another; `combine` (combine.py) decides between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tfoperator.api.replicas.names import ANNOTATION_STOPPED, replica_of
+from tfoperator.api.replicas.replica_pods import STOP_DEADLINE, is_ending
+from tfoperator.api.v1.condition_types import ConditionType, OwnReason
+from tfoperator.api.v1.reasons import EventType, ForeignReason, JobReason
+from tfoperator.controller.kinds import OwnedKind
+from tfoperator.controller.plan.facts.facts import Facts
+from tfoperator.controller.plan.values.actions import (
+    Action,
+    Create,
+    Delete,
+    DeleteReason,
+    Looks,
+    Patch,
+    PhaseName,
+    PlannedEvent,
+    StopReason,
+)
+from tfoperator.kube.views.objects import HasMetadata, Pod
+
+
+class SetCondition(msgspec.Struct, frozen=True, gc=False):
+    """A condition to set; with `if_there` it is left out of a job that does not have it yet."""
+
+    condition: ConditionType
+    status: str
+    reason: JobReason | OwnReason | ForeignReason
+    message: str
+    if_there: bool = False
+
+
+class RemoveCondition(msgspec.Struct, frozen=True, gc=False):
+    """A condition that the job is to have no longer."""
+
+    condition: ConditionType
+
+
+class Act(msgspec.Struct, frozen=True, gc=False):
+    """An action of a phase. Actions of one phase are independent, but for a service and its pod of the same name."""
+
+    phase: PhaseName
+    action: Action
+
+
+class Replace(msgspec.Struct, frozen=True, gc=False):
+    """A failed pod to delete, and its successor to create if that succeeds: both have the same name."""
+
+    deletion: Delete
+    creation: Create
+
+
+class LookAgain(msgspec.Struct, frozen=True, gc=False):
+    """Plan again after at most so many seconds."""
+
+    seconds: float
+
+
+class StatusFirst(msgspec.Struct, frozen=True, gc=False):
+    """The status has to be durable before any action is carried out."""
+
+
+class StatusPart(msgspec.Struct, frozen=True):
+    """Members of the status, by their names in TFJobStatus."""
+
+    members: Mapping[str, Any]
+
+
+MAX_REQUEUE = 3600.0
+"""Seconds. A later time is approached in steps: wall clocks get corrected, and timers run on another clock."""
+
+STATUS_FIRST = StatusFirst()
+
+
+Want = SetCondition | RemoveCondition | PlannedEvent | Act | Replace | LookAgain | StatusFirst | StatusPart | Looks
+Proposal = tuple[Want, ...]
+Rule = Callable[[Facts], Iterable[Want]]
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that all rules want together, in the order of the rules.
+
+    `keep` are the UIDs of pods that stay until their logs are kept. `is_as_before`: the status stays as it is.
+    """
+
+    acts: tuple[Act | Replace, ...] = ()
+    conditions: tuple[SetCondition | RemoveCondition, ...] = ()
+    events: tuple[PlannedEvent, ...] = ()
+    parts: Mapping[str, Any] = {}
+    look_again: float | None = None
+    read: tuple[Pod, ...] = ()
+    newer_than: datetime | None = None
+    stacks: tuple[Pod, ...] = ()
+    keep: frozenset[str] = frozenset()
+    is_status_first: bool = False
+    is_as_before: bool = False
+
+    @property
+    def job_deletion(self) -> Act | None:
+        """The deletion of the job itself."""
+        return next((act for act in self.acts if isinstance(act, Act) and act.action.kind == "tfjobs"), None)
+
+
+class Row(NamedTuple):
+    """A rule of precedence: what wins, how it is applied, and why."""
+
+    wins: str
+    apply: Callable[[Facts, Wanted], Wanted]
+    because: str
+
+
+def observation(condition: ConditionType, message: str, *, holds: bool, if_there: bool = False) -> SetCondition:
+    """Return that a condition holds, or does not hold, with the reason that its row declares for this."""
+    status = "True" if holds else "False"
+    return SetCondition(condition, status, condition.reason_when(holds=holds), message, if_there)
+
+
+def event(reason: JobReason, message: str, *, kind: EventType | None = None) -> PlannedEvent:
+    """Return an event about the job; `kind` is its type where that is not the reason's own."""
+    return PlannedEvent(kind or reason.event_type, reason.value, message)
+
+
+def differs(facts: Facts, wanted: SetCondition) -> bool:
+    """Return whether the job does not have the condition in this form yet."""
+    old = facts.condition(wanted.condition)
+    return old is None or (old.status, old.reason, old.message) != (wanted.status, wanted.reason, wanted.message)
+
+
+def delete(
+    kind: OwnedKind,
+    owned: HasMetadata | None,
+    reason: DeleteReason,
+    *,
+    grace: int | None = None,
+    as_seen: bool = False,
+) -> Iterator[Act]:
+    """Delete an object, unless there is none or it terminates already; with `grace` delete it in any case.
+
+    With `as_seen`, delete it only if it is as the cache shows it: a pod that is no longer pending stays.
+    """
+    if owned is not None and (owned.metadata.deletion_timestamp is None or grace is not None):
+        yield Act(PhaseName.DELETIONS, deletion(kind, owned, reason, grace=grace, as_seen=as_seen))
+
+
+def deletion(
+    kind: OwnedKind, owned: HasMetadata, reason: DeleteReason, *, grace: int | None = None, as_seen: bool = False
+) -> Delete:
+    """Return the deletion of an object."""
+    meta = owned.metadata
+    return Delete(
+        kind=kind,
+        name=meta.name,
+        uid=meta.uid,
+        replica=replica_of(meta.labels),
+        reason=reason,
+        resource_version=meta.resource_version if as_seen else "",
+        grace_period_seconds=grace,
+    )
+
+
+def stop(pod: Pod, reason: StopReason) -> Iterator[Act]:
+    """Have the pod's kubelet end it by SIGTERM and its grace period, unless it is deleted or stopped already.
+
+    Object and log stay. A deadline is the one member of a running pod's spec with which an API server lets a client
+    end it; it can be lowered and never raised. The resourceVersion keeps a lagging cache from stopping a pod, and
+    reporting that, twice.
+    """
+    if is_ending(pod):
+        return
+    meta = pod.metadata
+    patch = Patch(
+        kind="pods",
+        name=meta.name,
+        uid=meta.uid,
+        replica=replica_of(meta.labels),
+        required=False,
+        body={
+            "metadata": {"resourceVersion": meta.resource_version, "annotations": {ANNOTATION_STOPPED: reason}},
+            "spec": {"activeDeadlineSeconds": STOP_DEADLINE},
+        },
+        spec_field="spec.runPolicy.cleanPodPolicy",
+    )
+    yield Act(PhaseName.STOPS, patch)
+
+
+def sooner(before: float | None, seconds: float) -> float:
+    """Return the sooner of two times to look again, in seconds from now, within the bounds of both."""
+    seconds = min(max(seconds, 0.0), MAX_REQUEUE)
+    return seconds if before is None else min(before, seconds)

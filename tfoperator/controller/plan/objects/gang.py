@@ -1,0 +1,303 @@
+"""A job's PodGroup: whether there is a PodGroup, its spec, whether pods may be created yet, and why they wait.
+
+A job is scheduled as a gang from its first pod on, or not at all. Its pods may have been made without a PodGroup,
+before an administrator chose a gang scheduler. A PodGroup would then have none of these pods as members, and a
+restarted pod would wait for a gang that never comes together.
+
+`minAvailable` pods must find room at once; the default is all pods, and of an elastic job's workers `minReplicas`. If
+a job needs fewer pods than it has, only the pods count that its scheduler would take first: by the priority of their
+PriorityClass, then chief, master, parameter servers, workers, evaluators, then by index. (The Go operator iterates over
+a Go map here, so its choice is random.)
+Replicas that have ended need no room any more, and schedulers don't see their pods: if they counted, a restarted
+replica would wait for ever.
+
+A PodGroup of Kubernetes' own kind stays as long as its pods do, even when it was deleted, and only its size can be
+changed. Its priority class (if the job names none, the class that all its pods have), topology and mode of disruption
+stay as they were in the job when the PodGroup was made.
+
+The reason why a gang waits is reported once for all its pods, with a text that changes only with the reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from tfoperator.api.replicas.names import GANG_TOPOLOGY_ANNOTATION
+from tfoperator.api.v1.reasons import JobReason
+from tfoperator.api.v1.status import WaitingReplicas
+from tfoperator.api.v1.types import SchedulingPolicy
+from tfoperator.api.waiting import ReasonKind, unschedulable_reasons
+from tfoperator.controller.plan.facts.facts import Facts, Gang
+from tfoperator.controller.plan.facts.proposal import Act, Want, event
+from tfoperator.controller.plan.replicas.replicas import Replica, ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.values.actions import Create, Patch, PhaseName
+from tfoperator.controller.pods.bodies import owner_reference
+from tfoperator.controller.pods.data_service import DataServiceManifests
+from tfoperator.controller.pods.gang import GANG_ORDER, GangScheduler
+from tfoperator.controller.pods.manifests import ReplicaManifests, restarts_together
+from tfoperator.controller.pods.pod_groups import PodGroup, PodGroupSpec
+from tfoperator.controller.pods.resources import Resources, pod_requests
+from tfoperator.controller.pods.template import PodTemplateError, Template
+
+_NOT_ADMITTED_PHASES = ("", "Pending")
+_SCHEDULING_POLICY = "spec.runPolicy.schedulingPolicy"
+_MAX_REASONS = 3
+_MAX_REASON_LENGTH = 240
+
+
+def with_gang(facts: Facts, scheduler: GangScheduler) -> Facts:
+    """Return the facts with the gang of an active job; None if its pods are scheduled one by one.
+
+    Raises PodTemplateError if a template's requests can't be read, or the PodGroup would name a queue or class that the
+    job may not use.
+    """
+    job, groups, current = facts.job, facts.groups, facts.observed.pod_group
+    if current is None and not all(scheduler.is_member(pod, job) for pod in facts.observed.pods):
+        return facts
+    manifests = ReplicaManifests(job, groups, facts.options, scheduler)
+    gang = _gang(facts, scheduler, manifests)
+    return msgspec.structs.replace(facts, gang=gang)
+
+
+def _gang(facts: Facts, scheduler: GangScheduler, manifests: ReplicaManifests) -> Gang:
+    job, groups, current = facts.job, facts.groups, facts.observed.pod_group
+    if _is_leaving(current, groups, scheduler):
+        waits: str | None = (
+            f"PodGroup {job.metadata.name} is being deleted; the operator makes it again when it is gone"
+        )
+        return Gang(scheduler, manifests, None, may_create=False, waits=waits, is_stuck=False)
+    policy = job.spec.policy.scheduling_policy or SchedulingPolicy()
+    refused = facts.options.scheduling.problems(
+        scheduler, job.metadata.namespace, policy, None if current is None else current.spec
+    )
+    if problems := "; ".join(refused):
+        raise PodTemplateError(problems)
+    least = None
+    if facts.size is not None and policy.min_available is None:
+        # The gang of an elastic job comes together with the least number of its workers.
+        least = sum(group.size for group in groups) - max(facts.size.workers - facts.size.least, 0)
+    beside = _data_service_size(facts)
+    template = manifests.template
+    members, resources = _gang_size(policy, least, groups, current, facts.observed.priorities, template, beside)
+    wanted = scheduler.spec(policy, members, resources)
+    if current is None and scheduler.is_kubernetes:
+        wanted = _with_lasting_fields(wanted, facts, manifests.template)
+    admitted = not scheduler.admits or (current is not None and current.status.phase not in _NOT_ADMITTED_PHASES)
+    if not admitted and _lacks_pods(groups):
+        waits = not_admitted(job.metadata.name, wanted, current)
+        is_stuck = current is not None and bool(current.status.phase)
+    else:
+        waits = not_scheduled(wanted, groups, job.status.waiting)
+        is_stuck = bool(waits)
+    return Gang(scheduler, manifests, wanted, admitted, waits, is_stuck)
+
+
+def plan_pod_group(facts: Facts) -> Iterator[Want]:
+    """Bring the PodGroup of the job's gang to the spec."""
+    gang, job, current = facts.gang, facts.job, facts.observed.pod_group
+    if gang is None or gang.wanted is None:
+        return
+    annotations = facts.options.scheduling.annotations_of(job)
+    if current is None:
+        body = gang.scheduler.body(job, owner_reference(job), gang.wanted, annotations)
+        creation = Create(kind="podgroups", name=job.metadata.name, body=body, spec_field=_SCHEDULING_POLICY)
+        yield Act(PhaseName.POD_GROUP, creation)
+    elif change := gang.scheduler.change(job, current, gang.wanted, annotations):
+        name, uid = current.metadata.name, current.metadata.uid
+        patch = Patch(kind="podgroups", name=name, uid=uid, body=change, spec_field=_SCHEDULING_POLICY)
+        yield Act(PhaseName.POD_GROUP, patch)
+
+
+def report_gang(
+    facts: Facts, waiting: Sequence[WaitingReplicas], kind: ReasonKind, reason: JobReason
+) -> Iterator[Want]:
+    """Send an event about a reason of this kind that the job's status does not have yet.
+
+    `waiting` has the reasons that the status is to have.
+    """
+    reported = {entry.message for entry in facts.job.status.waiting if entry.reason == kind}
+    for text in dict.fromkeys(entry.message for entry in waiting if entry.reason == kind):
+        if text not in reported:
+            yield event(reason, f"TFJob {facts.job.metadata.key}: {text}.")
+
+
+def _is_leaving(current: PodGroup | None, groups: Sequence[ReplicaGroup], gang: GangScheduler) -> bool:
+    """Return whether a PodGroup is being deleted, and not kept by pods that go on."""
+    if current is None or current.metadata.deletion_timestamp is None:
+        return False
+    alive = (ReplicaState.PENDING, ReplicaState.RUNNING)
+    return not gang.is_kubernetes or not any(r.state in alive for group in groups for r in group.replicas)
+
+
+def _with_lasting_fields(
+    wanted: PodGroupSpec, facts: Facts, template: Callable[[ReplicaGroup], Template]
+) -> PodGroupSpec:
+    """Add what can't be changed later. Without a class the group would have the priority 0, whatever its pods have."""
+    classes = {str(template(group).spec.get("priorityClassName") or "") for group in facts.groups if group.size > 0}
+    own = classes.pop() if len(classes) == 1 else ""
+    topology = facts.job.metadata.annotations.get(GANG_TOPOLOGY_ANNOTATION)
+    return msgspec.structs.replace(
+        wanted,
+        priority_class_name=wanted.priority_class_name or own,
+        disruption_mode={"all": {}} if restarts_together(facts.job) else None,
+        scheduling_constraints={"topology": [{"key": topology}]} if topology else None,
+    )
+
+
+def ignored_topology(facts: Facts, gang: GangScheduler) -> str:
+    """Return that the job's PodGroup lacks the topology that the job asks for, or "" if it has it."""
+    current = facts.observed.pod_group
+    wanted = facts.job.metadata.annotations.get(GANG_TOPOLOGY_ANNOTATION)
+    if not wanted or current is None or current.spec.scheduling_constraints is not None:
+        return ""
+    why = "the API server's gate TopologyAwareWorkloadScheduling is off, or the annotation is younger"
+    return f"PodGroup {current.metadata.name} has no topology: {why if gang.is_kubernetes else gang.name + ' has none'}"
+
+
+def _lacks_pods(groups: Sequence[ReplicaGroup]) -> bool:
+    return any(r.state in (ReplicaState.MISSING, ReplicaState.VANISHED) for group in groups for r in group.replicas)
+
+
+def _gang_size(
+    policy: SchedulingPolicy,
+    least: int | None,
+    groups: Sequence[ReplicaGroup],
+    current: PodGroup | None,
+    priorities: Mapping[str, int],
+    template: Callable[[ReplicaGroup], Template],
+    beside: tuple[int, Callable[[], Template]] | None,
+) -> tuple[int, Mapping[str, str | int] | None]:
+    """Return the number of pods that must find room at once, and the sum of their requests (None: as it is).
+
+    `least` is the number of replicas with which an elastic job can train, and None for other jobs. `beside` are the
+    number and the template of the pods of the data service, which all count unless the job has a `minAvailable`: the
+    replicas wait for their data.
+
+    Raises PodTemplateError if a template's requests can't be read.
+
+    While nothing needs a node, a PodGroup that is large enough and not larger than asked for stays as it is. Otherwise
+    each replica that completes would cost a patch, and templates would have to be read at every sync.
+    """
+    total = sum(group.size for group in groups)
+    more = 0 if beside is None or policy.min_available is not None else beside[0]
+    asked = policy.min_available
+    if asked is None:
+        asked = total if least is None else least
+    todo = [(group, replica) for group in groups for replica in group.replicas if not _is_done(replica)]
+    # A `minAvailable` above the number of pods stays: such a job waits, and its condition shows why.
+    members = asked if asked > total else min(asked, len(todo))
+    given = policy.min_resources
+    if current is not None and members + more <= current.spec.members <= asked + more and not _needs_room(todo):
+        return current.spec.members, current.spec.min_resources if given is None else given
+    if given is not None:
+        return members + more, given
+
+    def precedence(item: tuple[ReplicaGroup, Replica]) -> tuple[int, int, int]:
+        group, replica = item
+        return (-_priority(template(group), priorities), GANG_ORDER.index(group.type), replica.index)
+
+    chosen = todo if members >= len(todo) else sorted(todo, key=precedence)[:members]
+    counts = Counter(group.type for group, _ in chosen)
+    resources = Resources()
+    for group in groups:
+        if counts[group.type]:
+            resources.add(pod_requests(template(group)), counts[group.type])
+    if more and beside is not None:
+        resources.add(pod_requests(beside[1]()), more)
+    return members + more, resources.quantities()
+
+
+def _data_service_size(facts: Facts) -> tuple[int, Callable[[], Template]] | None:
+    """Return the number and the template of the pods of the job's data service; None without a data service."""
+    wanted, seen = facts.job.spec.data_service, facts.data_service
+    if wanted is None or seen is None:
+        return None
+    manifests = DataServiceManifests(facts.job, wanted, facts.options)
+    return len(seen.members), lambda: manifests.template
+
+
+def _is_done(replica: Replica) -> bool:
+    return replica.state in (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
+
+
+def _needs_room(todo: Sequence[tuple[ReplicaGroup, Replica]]) -> bool:
+    return any(replica.pod is None or not replica.pod.spec.node_name or _must_move(replica) for _, replica in todo)
+
+
+def _must_move(replica: Replica) -> bool:
+    return replica.state in (ReplicaState.RESTARTING, ReplicaState.LEAVING)
+
+
+def _priority(template: Template, priorities: Mapping[str, int]) -> int:
+    name = template.spec.get("priorityClassName")
+    return priorities.get(name if isinstance(name, str) else "", 0)
+
+
+def not_admitted(name: str, wanted: PodGroupSpec, current: PodGroup | None) -> str:
+    """Return the message that the scheduler has not admitted PodGroup `name`, so it may have no pods yet."""
+    gang = _called(wanted)
+    if current is None or not current.status.phase:
+        return f"{gang} waits for Volcano to look at PodGroup {name}"
+    queue = current.spec.queue or wanted.queue
+    where = f" to queue {queue}" if queue else ""
+    unschedulable = (condition.message for condition in current.status.conditions if condition.type == "Unschedulable")
+    return _with_reasons(f"{gang} waits until Volcano admits PodGroup {name}{where}", unschedulable)
+
+
+def not_scheduled(
+    wanted: PodGroupSpec, groups: Sequence[ReplicaGroup], before: Sequence[WaitingReplicas]
+) -> str | None:
+    """Return why too few of the gang's pods have a node; "" without a scheduler's reason, None if enough have a node.
+
+    `before` has the reasons in the job's status. A scheduler that tries again may briefly report only that; the reason
+    that it gave before stays until it gives another.
+    """
+    replicas = [replica for group in groups for replica in group.replicas]
+    placed = sum(1 for replica in replicas if _is_placed(replica))
+    if placed >= wanted.min_member:
+        return None
+    gang = _called(wanted)
+    if wanted.min_member > len(replicas):
+        # Kubernetes' own scheduler does not even look at such pods.
+        return f"{gang} can never start: the job has only {len(replicas)} replicas (schedulingPolicy.minAvailable)"
+    refusals = [message for replica in replicas if (message := _refusal(replica)) is not None]
+    if not refusals:
+        return ""
+    waits = f"{gang} waits for room"
+    said = _with_reasons(waits, refusals)
+    if said != waits:
+        return said
+    of_gang = (entry.message for entry in before if entry.reason == ReasonKind.GANG)
+    return next((text for text in of_gang if text.startswith(f"{waits}: ")), "")
+
+
+def _is_placed(replica: Replica) -> bool:
+    return replica.state is ReplicaState.SUCCEEDED or (replica.pod is not None and bool(replica.pod.spec.node_name))
+
+
+def _refusal(replica: Replica) -> str | None:
+    """Return the scheduler's reason for not finding a node for a pod."""
+    if replica.pod is None or _is_placed(replica):
+        return None
+    for condition in replica.pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return condition.message
+    return None
+
+
+def _called(wanted: PodGroupSpec) -> str:
+    asks = ", ".join(f"{name} {amount}" for name, amount in sorted((wanted.min_resources or {}).items()))
+    pods = "1 pod" if wanted.min_member == 1 else f"{wanted.min_member} pods"
+    return f"the gang of {pods}{f' ({asks})' if asks else ''}"
+
+
+def _with_reasons(text: str, messages: Iterable[str]) -> str:
+    reasons = sorted({reason for message in messages for reason in unschedulable_reasons(message)})[:_MAX_REASONS]
+    if not reasons:
+        return text
+    # A semicolon ends the text about the gang in the condition.
+    why = " ".join(", ".join(reasons).replace(";", ",").split())
+    return f"{text}: {why if len(why) <= _MAX_REASON_LENGTH else why[: _MAX_REASON_LENGTH - 3] + '...'}"

@@ -1,0 +1,149 @@
+"""`spec.tensorBoard`: a deployment and a service beside the job, from its start until it is deleted. Pure.
+
+The job's end, its clean-up and its suspension leave a TensorBoard alone: it shows the data that the job has written. A
+deployment keeps it alive, so this module does not watch its pod. If a TensorBoard fails, the job continues: its actions
+are not required.
+
+Where a queue suspends the job, its room is for others, and no quota counts a TensorBoard: the deployment goes, and
+comes back when the job is admitted again. The service stays, and with it the address. A TensorBoard of a job in a queue
+that asks for extended resources, such as GPUs, is not made: it would have them without quota, and longer than its job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from tfoperator.api.kueue.queues import queue_name, uncounted_devices
+from tfoperator.api.replicas import names
+from tfoperator.api.v1.reasons import JobReason
+from tfoperator.api.v1.status import TensorBoardStatus
+from tfoperator.api.v1.types import TFJob
+from tfoperator.api.validation.warnings import uncounted_board
+from tfoperator.controller.plan.facts.facts import Facts, Stage, TensorBoardObjects
+from tfoperator.controller.plan.facts.proposal import Act, StatusPart, Want, event
+from tfoperator.controller.plan.values.actions import Create, Delete, DeleteReason, Patch, PhaseName
+from tfoperator.controller.plan.values.conditions import is_finished
+from tfoperator.controller.plan.values.observed import Observed
+from tfoperator.controller.pods.options import PodOptions
+from tfoperator.controller.pods.tensorboard import refused_service_type, tensorboard_deployment, tensorboard_service
+from tfoperator.kube.views.objects import HasMetadata
+
+_Kind = Literal["deployments", "services"]
+_SPEC_FIELD = "spec.tensorBoard"
+
+
+def split_tensorboard(observed: Observed) -> tuple[Observed, TensorBoardObjects]:
+    """Return the observed objects of the job's replicas, and the objects of its TensorBoard.
+
+    An object with a TensorBoard's labels under another name belongs to a user, and is in neither.
+    """
+    services = tuple(service for service in observed.services if names.LABEL_TENSORBOARD in service.metadata.labels)
+    if not services and not observed.deployments:
+        return observed, TensorBoardObjects()
+    name = names.tensorboard_name(observed.job.metadata.name)
+    replicas = tuple(service for service in observed.services if names.LABEL_TENSORBOARD not in service.metadata.labels)
+    tensorboard = TensorBoardObjects(
+        deployment=next((deployment for deployment in observed.deployments if deployment.metadata.name == name), None),
+        service=next((service for service in services if service.metadata.name == name), None),
+    )
+    return msgspec.structs.replace(observed, services=replicas), tensorboard
+
+
+def plan_tensorboard(facts: Facts) -> Iterator[Want]:
+    """Bring the TensorBoard to the spec. For a suspended job create nothing; if it is queued, delete the deployment.
+
+    A job that waits for its first start has nothing to show yet.
+    """
+    there = facts.tensorboard
+    if there is None:
+        return
+    job, options, wanted = facts.job, facts.options, facts.job.spec.tensor_board
+    if wanted is None:
+        yield from _remove_all(there)
+        return
+    if devices := uncounted_devices(job):
+        yield from _refuse(job, there, devices)
+        return
+    suspended = facts.verdict.stage is not Stage.FINISHED and facts.observed.is_suspended
+    service = list(_bring("services", job, there.service, tensorboard_service(job, wanted, options), not suspended))
+    yield from service
+    if service and (refused := refused_service_type(wanted, options)):
+        message = f"{_SPEC_FIELD}.serviceType: {refused} is not allowed, so the service is ClusterIP"
+        yield event(JobReason.TENSORBOARD_NOT_EXPOSED, f"{message}; see --exposed-tensorboards of the operator")
+    if suspended and queue_name(job.metadata.labels):
+        yield from _remove("deployments", there.deployment, DeleteReason.SUSPEND)
+    else:
+        body = tensorboard_deployment(job, wanted, options)
+        yield from _bring("deployments", job, there.deployment, body, not suspended)
+    yield StatusPart({"tensor_board": _status(there, options)})
+
+
+def _refuse(job: TFJob, there: TensorBoardObjects, devices: Sequence[str]) -> Iterator[Want]:
+    """Remove the TensorBoard; report that once for each version of the job, or when there was a TensorBoard."""
+    deployment = there.deployment
+    is_new = job.status.observed_generation != job.metadata.generation and not is_finished(job.status.conditions)
+    if is_new or (deployment is not None and deployment.metadata.deletion_timestamp is None):
+        message = f"{_SPEC_FIELD}.resources {uncounted_board(queue_name(job.metadata.labels), devices)}"
+        yield event(JobReason.TENSORBOARD_NOT_COUNTED, message)
+    yield from _remove_all(there)
+
+
+def _remove_all(there: TensorBoardObjects) -> Iterator[Want]:
+    yield from _remove("deployments", there.deployment)
+    yield from _remove("services", there.service)
+    yield StatusPart({"tensor_board": None})
+
+
+def _remove(kind: _Kind, current: HasMetadata | None, reason: DeleteReason = DeleteReason.NOT_WANTED) -> Iterator[Act]:
+    if current is not None and current.metadata.deletion_timestamp is None:
+        meta = current.metadata
+        deletion = Delete(kind=kind, name=meta.name, uid=meta.uid, required=False, reason=reason)
+        yield Act(PhaseName.TENSORBOARD, deletion)
+
+
+def _bring(
+    kind: _Kind, job: TFJob, current: HasMetadata | None, body: dict[str, Any], may_create: bool
+) -> Iterator[Act]:
+    """Create what is missing, and change objects made from an older spec.
+
+    Terminating objects keep their names until they are gone.
+    """
+    name = names.tensorboard_name(job.metadata.name)
+    if current is None:
+        if may_create:
+            creation = Create(kind=kind, name=name, required=False, body=body, spec_field=_SPEC_FIELD)
+            yield Act(PhaseName.TENSORBOARD, creation)
+        return
+    meta, annotations = current.metadata, body["metadata"]["annotations"]
+    if meta.deletion_timestamp is not None or not annotations.items() - meta.annotations.items():
+        return
+    # The spec can change only the type of a service; the selectors of both never change.
+    if kind == "services":
+        spec = {"type": body["spec"]["type"]}
+    else:
+        # Replace all of it: members that the spec no longer has (of a node selector, say) would stay otherwise.
+        spec = {"template": {"$patch": "replace", **body["spec"]["template"]}}
+    change = {"metadata": {"resourceVersion": meta.resource_version, "annotations": annotations}, "spec": spec}
+    patch = Patch(
+        kind=kind,
+        name=name,
+        required=False,
+        uid=meta.uid,
+        body=change,
+        spec_field=_SPEC_FIELD,
+        strategic=kind == "deployments",
+    )
+    yield Act(PhaseName.TENSORBOARD, patch)
+
+
+def _status(there: TensorBoardObjects, options: PodOptions) -> TensorBoardStatus | None:
+    if there.service is None or there.service.metadata.deletion_timestamp is not None:
+        return None
+    meta = there.service.metadata
+    domain = f".{options.cluster_domain}" if options.cluster_domain else ""
+    url = meta.annotations.get(names.ANNOTATION_TENSORBOARD_URL) or f"http://{meta.name}.{meta.namespace}.svc{domain}"
+    deployment = there.deployment
+    return TensorBoardStatus(url=url, ready=deployment is not None and deployment.status.available_replicas > 0)

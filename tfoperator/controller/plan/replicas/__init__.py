@@ -1,0 +1,1 @@
+"""The replicas of a job, as their pods show them."""

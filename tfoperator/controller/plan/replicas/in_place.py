@@ -1,0 +1,96 @@
+"""Restarts in place, where `runPolicy.restartMode` is InPlace: a kubelet starts the container `tensorflow` again.
+
+It does so by the pod's policy OnFailure, or by the rule that carries out ExitCode (`pods.additions`). The operator
+need not do anything for such a restart. It counts and reports the restart like a restart by recreation: when it sees
+that the container has ended or, where the kubelet was faster, that its number of restarts is higher than in the status.
+While the container waits, its index is not among the started indexes, so the loss of its pod is no second restart.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from tfoperator.api.replicas.replica_pods import restarted_by_rule
+from tfoperator.api.v1.choices import RestartPolicy
+from tfoperator.base.clock import seconds_between
+from tfoperator.controller.plan.pod_ends.disruption_causes import crash_of
+from tfoperator.controller.plan.pod_ends.restart import Ending, is_unseen
+from tfoperator.controller.plan.replicas.held_resources import program_of, termination_of
+from tfoperator.controller.plan.replicas.replicas import ENDED_STATES, Replica, ReplicaState, restarting
+from tfoperator.controller.plan.values.observed import PlanOptions
+from tfoperator.kube.views.objects import ContainerStateTerminated, Pod
+
+RULE_TIMEOUT = 120.0
+"""Seconds after which a container that still waits for its restart, beside others that run, gets a new pod: a kubelet
+older than Kubernetes 1.35 knows no rules. A newer kubelet restarts it at once, or reports that it waits."""
+
+
+def restarts_by_kubelet(policy: RestartPolicy, options: PlanOptions) -> bool:
+    """Return whether kubelets restart the containers of pods with this policy."""
+    return policy is RestartPolicy.ON_FAILURE or (policy is RestartPolicy.EXIT_CODE and options.restart_rules)
+
+
+def end_before_wait(pod: Pod | None) -> ContainerStateTerminated | None:
+    """Return how the container `tensorflow` has ended, if it waits for its kubelet to start it again."""
+    program = program_of(pod)
+    waits = program is not None and program.state is not None and program.state.waiting is not None
+    return termination_of(program, last=True) if waits else None
+
+
+def awaiting_kubelet(replica: Replica, pod: Pod, so_far: int, noted: int, now: datetime) -> Replica | None:
+    """Return the replica of a running pod whose container waits for its restart; None if the container runs.
+
+    The container had `so_far` restarts before; `noted` of them are recorded.
+    """
+    ended = termination_of(program_of(pod))
+    end = ended or end_before_wait(pod)
+    if end is None or end.exit_code == 0:
+        return None
+    crash = crash_of(pod, end.reason) if is_unseen(end) else ""
+    cause = str(Ending(end.exit_code, end.reason, infrastructure=False))
+    wait = replica.wait
+    if ended is not None and len(pod.status.container_statuses) > 1 and ended.finished_at is not None:
+        wait = max(RULE_TIMEOUT - seconds_between(ended.finished_at, now), 0.0)
+    return msgspec.structs.replace(
+        restarting(replica, so_far, noted, cause, disruption=crash),
+        exit_code=end.exit_code,
+        by_kubelet=True,
+        wait=wait,
+    )
+
+
+def crash_before(pod: Pod) -> str:
+    """Return the disruption before the last restart in place: its node has crashed. Empty if there was none."""
+    last = termination_of(program_of(pod), last=True)
+    return "" if last is None or not is_unseen(last) else crash_of(pod, last.reason)
+
+
+def returned(replica: Replica, pod: Pod, so_far: int, noted: int) -> Replica:
+    """Return a replica with the note that its restarts were over when they were first seen, if they were.
+
+    If the job ends now while it runs, the last of them was one too many, and is not counted.
+    """
+    if so_far <= noted or replica.state in (ReplicaState.RESTARTING, ReplicaState.LEAVING):
+        return replica
+    if replica.state in ENDED_STATES:
+        return msgspec.structs.replace(replica, has_returned=True)
+    end = termination_of(program_of(pod), last=True)
+    return msgspec.structs.replace(
+        replica,
+        has_returned=True,
+        counted=max(noted, so_far - 1),
+        newly_restarting=True,
+        disruption=crash_before(pod),
+        cause=replica.cause if end is None else str(Ending(end.exit_code, end.reason, infrastructure=False)),
+        exit_code=replica.exit_code if end is None else end.exit_code,
+        by_kubelet=replica.by_kubelet or end is not None,
+    )
+
+
+def was_left_alone(pod: Pod, ending: Ending) -> bool:
+    """Return whether a kubelet should have restarted a failed pod's container by its rule, and did not."""
+    if ending.container or ending.infrastructure or pod.status.reason or ending.exit_code is None:
+        return False
+    return restarted_by_rule(pod, ending.exit_code)

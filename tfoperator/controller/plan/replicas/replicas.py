@@ -1,0 +1,440 @@
+"""The replicas of a job in a plan: the state of each, its effect on the counts, and the reason why it waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from enum import Enum
+from functools import partial
+from operator import is_
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.replicas.names import MAX_RESTARTS, parse_replica_index
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.status import ReplicaStatus, WaitingReplicas, parse_indexes
+from tfoperator.api.waiting import (
+    REFUSALS,
+    Reason,
+    ReasonKind,
+    look_again,
+    reasons_of,
+    why_it_waits,
+)
+from tfoperator.controller.kinds import OwnedKind
+from tfoperator.controller.plan.pod_ends.restart import restarts_before, restarts_in_place
+from tfoperator.controller.plan.values.observed import Refusals
+from tfoperator.controller.pods.manifests import DesiredReplicas
+from tfoperator.kube.views.objects import Pod
+
+GONE = "its pod is gone"
+"""The cause of the restart of a replica that has no pod now."""
+
+_MAX_NAMES = 3
+_NEEDED_BY_ALL: tuple[OwnedKind, ...] = ("podgroups", "services")
+_OF_ONE_REPLICA = (ReasonKind.NAME_TAKEN, ReasonKind.NAME_LEAVING)
+"""Reasons that don't concern the other replicas of the type."""
+_GANG_STEP = "wait for room, or ask for less"
+
+
+class ReplicaState(Enum):
+    """The state of one replica."""
+
+    MISSING = "has no pod and needs one"
+    VANISHED = "had a pod that is gone without our doing, and needs a new one"
+    PENDING = "its pod has not started"
+    RUNNING = "its pod runs"
+    SUCCEEDED = "finished well, now or earlier; its pod may be gone"
+    FAILED = "failed for good"
+    RESTARTING = "its pod has failed or is being taken away, and it will be started again"
+    LEAVING = "its pod terminates, which counts for nothing; it waits until the pod is gone"
+
+
+STATES_WITHOUT_POD = (ReplicaState.MISSING, ReplicaState.VANISHED)
+ENDED_STATES = (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
+
+
+class Replica(msgspec.Struct, frozen=True, gc=False):
+    """One index of a replica type, as one plan sees it; `wait` is seconds until a failed pod's restart.
+
+    `restarts` is the number of the replica's restarts, including the restart that it needs now; `counted` is the number
+    without that restart if it is new. `disruptions` of these restarts followed on disruptions. `disruption` names what
+    took its pod; it is empty if its restart follows on a failure. If disruptions come soon after one
+    another, its next pod is made at `held_until`. `lost_early`: its pod is deleted before the status showed the pod,
+    which counts only for this delay. `is_started`: the loss of its pod would be a loss to the job.
+    `ready`: it runs with all its containers ready. `unaided`: its kubelet should have restarted its container, and did
+    not. Its next pod `avoids` these nodes. `by_kubelet`: its kubelet makes its new restart, or has made it.
+    `has_returned`: its restart was over when it was first seen. `shares_cause`: another replica restarts now for the
+    same cause, and its restart alone counts for `backoffLimit`.
+    """
+
+    index: int
+    pod: Pod | None
+    state: ReplicaState
+    restarts: int
+    counted: int
+    disruptions: int = 0
+    cause: str = ""
+    exit_code: int | None = None
+    wait: float | None = None
+    newly_restarting: bool = False
+    disruption: str = ""
+    lost_early: bool = False
+    is_started: bool = False
+    held_until: datetime | None = None
+    ready: bool = False
+    unaided: bool = False
+    by_kubelet: bool = False
+    has_returned: bool = False
+    shares_cause: bool = False
+    avoids: tuple[str, ...] = ()
+
+    @property
+    def is_newly_disrupted(self) -> bool:
+        """Whether it restarts because of a disruption that is not counted yet."""
+        return self.newly_restarting and bool(self.disruption)
+
+
+def restarting(replica: Replica, so_far: int, noted: int, cause: str, *, disruption: str = "") -> Replica:
+    """Return the replica as it restarts after `so_far` restarts, of which the status has recorded `noted`."""
+    return msgspec.structs.replace(
+        replica,
+        state=ReplicaState.RESTARTING,
+        restarts=max(noted, so_far + 1),
+        newly_restarting=noted <= so_far,
+        cause=cause,
+        disruption=disruption,
+        by_kubelet=False,
+    )
+
+
+def restarted_at_once(replica: Replica, cause: str) -> Replica:
+    """Return a replica that runs as it restarts: its pod is deleted at once."""
+    assert replica.pod is not None
+    lost = restarting(replica, restarts_so_far(replica.pod), replica.counted, cause)
+    return msgspec.structs.replace(lost, wait=0.0, ready=False, is_started=False)
+
+
+def without_new_restart(replica: Replica) -> Replica:
+    """Return the replica without its new restart, which isn't carried out, or counts as a restart of the whole job."""
+    disrupted = replica.is_newly_disrupted
+    if replica.restarts == replica.counted and not disrupted:
+        return replica
+    disruptions = replica.disruptions - disrupted
+    return msgspec.structs.replace(replica, restarts=replica.counted, disruptions=disruptions, shares_cause=False)
+
+
+def released(replica: Replica) -> Replica:
+    """Return the replica as it is once its pod counts for nothing, unless it has failed for good."""
+    if replica.state is ReplicaState.FAILED:
+        return replica
+    state = ReplicaState.MISSING if replica.pod is None else ReplicaState.LEAVING
+    return msgspec.structs.replace(replica, state=state, ready=False, wait=None, is_started=False)
+
+
+class Record(msgspec.Struct, frozen=True):
+    """The record of the status, as it is, about the replicas of one type, and facts that hold for all of them.
+
+    `completed` are the indexes that have succeeded, and `failed` those that have failed for good: both have indexes
+    beyond a size that was reduced since. In `started` are the indexes where the loss of the pod is a loss to the job.
+    `counts` are the restarts by index, and `disruptions` how many of them followed on disruptions. `job_restarts` is
+    the number of restarts of all replicas of the job together: a pod with a lower number is old. `restarting_since` is
+    when the job's condition Restarting became true, None if it isn't. With `in_place` kubelets restart the containers.
+    """
+
+    started: frozenset[int] = frozenset()
+    completed: frozenset[int] = frozenset()
+    failed: frozenset[int] = frozenset()
+    counts: Mapping[int, int] = {}
+    disruptions: Mapping[int, int] = {}
+    job_restarts: int = 0
+    restarting_since: datetime | None = None
+    in_place: bool = False
+
+
+def record_of(status: ReplicaStatus, job_restarts: int, restarting_since: datetime | None, *, in_place: bool) -> Record:
+    """Return what the status of a type has recorded."""
+    counts = _read_counts(status.restart_counts) if status.restart_counts else {}
+    read = _read_counts(status.disruption_counts) if status.disruption_counts else {}
+    return Record(
+        started=_indexes(status.started_indexes),
+        completed=_indexes(status.completed_indexes),
+        failed=_indexes(status.failed_indexes),
+        counts=counts,
+        # There can't be more disruptions than restarts.
+        disruptions={index: min(read[index], counts.get(index, 0)) for index in read},
+        job_restarts=job_restarts,
+        restarting_since=restarting_since,
+        in_place=in_place,
+    )
+
+
+class Beside(msgspec.Struct, frozen=True):
+    """The pods of a type beside the pods of its wanted replicas.
+
+    `surplus` have an index beyond the size, `duplicates` are the second pods of an index, and `outliving` are the pods
+    of ended replicas in which other containers run on.
+    """
+
+    surplus: tuple[tuple[int, Pod], ...] = ()
+    duplicates: tuple[tuple[int, Pod], ...] = ()
+    outliving: tuple[Pod, ...] = ()
+
+
+NOTHING_BESIDE = Beside()
+
+
+class ReplicaGroup(DesiredReplicas, frozen=True):
+    """All replicas of one type: `replicas` in index order, the pods `beside` them, and their counts.
+
+    `record` is what the status has recorded before. `counts` are the restart counts to record, and `disruption_counts`
+    how many restarts followed on disruptions. `completed` are the indexes that have succeeded, now or earlier, and
+    `started` the indexes where the loss of the pod is a loss to the job from now on. `succeeded` is the number of
+    wanted replicas that have succeeded, `failed` are the indexes that have failed for good, now or earlier, and
+    `newly_failed` are the replicas that have failed for good now. `restarts` and `disruptions` of all replicas include
+    the restarts and disruptions decided on now. `shared` of the restarts decided on now have the cause of another
+    restart, which counts for both. `has_new_disruption`: a disruption is among those decided on now.
+    `may_count_in_place`: the pods show a restart in place that may be new.
+    """
+
+    record: Record
+    replicas: tuple[Replica, ...]
+    beside: Beside
+    counts: Mapping[int, int]
+    disruption_counts: Mapping[int, int]
+    completed: frozenset[int]
+    started: frozenset[int]
+    restarts: int
+    disruptions: int
+    shared: int
+    succeeded: int
+    failed: tuple[int, ...]
+    newly_failed: tuple[Replica, ...]
+    has_new_disruption: bool
+    may_count_in_place: bool
+
+    def name_of(self, replica: Replica) -> str:
+        """Return the name of a replica in messages and reports, such as `worker-0`."""
+        return f"{self.type.lower()}-{replica.index}"
+
+    def changed(self, change: Callable[[Replica], Replica]) -> ReplicaGroup:
+        """Return the group with each replica changed, and with their counts."""
+        return self.with_replicas(tuple(map(change, self.replicas)))
+
+    def with_replicas(self, replicas: tuple[Replica, ...]) -> ReplicaGroup:
+        """Return the group with these replicas in the place of its own, and with their counts."""
+        if all(map(is_, replicas, self.replicas)):
+            return self
+        return self._with_replicas(replicas, self.completed)
+
+    def started_over(self) -> ReplicaGroup:
+        """Return the group with its replicas released, except those that failed for good; none has completed."""
+        return self._with_replicas(tuple(map(released, self.replicas)), frozenset())
+
+    def _with_replicas(self, replicas: tuple[Replica, ...], completed: frozenset[int]) -> ReplicaGroup:
+        counts = counts_of(replicas, self.record, completed, self.counts, self.disruption_counts)
+        return msgspec.structs.replace(self, replicas=replicas, **counts)
+
+
+def counts_of(
+    replicas: Sequence[Replica],
+    record: Record,
+    completed: frozenset[int],
+    restarts_before: Mapping[int, int],
+    disruptions_before: Mapping[int, int],
+) -> dict[str, Any]:
+    """Return the counts of these replicas by their names in ReplicaGroup.
+
+    `completed`, `restarts_before` and `disruptions_before` cover all known indexes, including those that the job no
+    longer wants.
+    """
+    counts, disruption_counts = dict(restarts_before), dict(disruptions_before)
+    started: list[int] = []
+    succeeded: list[int] = []
+    failed: list[int] = []
+    newly_failed: list[Replica] = []
+    shared = 0
+    for replica in replicas:
+        index = replica.index
+        if replica.shares_cause:
+            shared += 1
+        if replica.pod is not None or replica.restarts or index in counts:
+            counts[index] = replica.restarts
+        if replica.disruptions or index in disruption_counts:
+            disruption_counts[index] = replica.disruptions
+        if replica.is_started:
+            started.append(index)
+        elif replica.state is ReplicaState.SUCCEEDED:
+            succeeded.append(index)
+        elif replica.state is ReplicaState.FAILED:
+            failed.append(index)
+            if index not in record.failed:
+                newly_failed.append(replica)
+    return {
+        "counts": counts,
+        "disruption_counts": disruption_counts,
+        "completed": completed.union(succeeded) if succeeded else completed,
+        "started": frozenset(started),
+        "restarts": sum(counts.values()),
+        "disruptions": sum(disruption_counts.values()) if disruption_counts else 0,
+        "shared": shared,
+        "succeeded": len(succeeded),
+        "failed": tuple(failed),
+        "newly_failed": tuple(newly_failed),
+    }
+
+
+def restarted_for_one_cause(
+    groups: Sequence[ReplicaGroup], restarted: Collection[tuple[ReplicaType, int]]
+) -> tuple[ReplicaGroup, ...]:
+    """Return the groups with the new restarts of these replicas, which have one cause, as one for `backoffLimit`.
+
+    The first of them counts, in the order of types and indexes.
+    """
+    new = [
+        (group.type, replica.index)
+        for group in groups
+        for replica in group.replicas
+        if replica.newly_restarting and (group.type, replica.index) in restarted
+    ]
+    others = frozenset(new[1:])
+    if not others:
+        return tuple(groups)
+
+    def shared(group: ReplicaGroup, replica: Replica) -> Replica:
+        return msgspec.structs.replace(replica, shares_cause=True) if (group.type, replica.index) in others else replica
+
+    return tuple(group.changed(partial(shared, group)) for group in groups)
+
+
+class JobRestart(msgspec.Struct, frozen=True):
+    """The restarts of a whole job.
+
+    `number` counts them, including a restart that is decided on now (`causes` has the reason by replica). `disruptions`
+    of them followed on disruptions, and the restart decided on now does so if it `is_disruption`. `old` are the pods of
+    earlier numbers. Ended pods among them may go in `wait` seconds: until then they hold the logs, and delay the
+    restart.
+    """
+
+    number: int
+    disruptions: int = 0
+    causes: tuple[str, ...] = ()
+    old: tuple[Pod, ...] = ()
+    wait: float = 0.0
+    is_disruption: bool = False
+
+
+def restarting_because(job: str, lost: Sequence[tuple[ReplicaGroup, Replica]]) -> str:
+    """Return why a job restarts: replicas failed (the Go operator's words), or were taken from it, or both."""
+    failed = [(group, replica) for group, replica in lost if not replica.disruption]
+    types = ", ".join(dict.fromkeys(group.type for group, _ in failed))
+    ends = some(f"{group.type}-{replica.index}: {replica.cause}" for group, replica in failed)
+    taken = some(
+        f"{group.type}-{replica.index} ({replica.disruption})" for group, replica in lost if replica.disruption
+    )
+    why = (
+        f"{types} replica(s) failed ({ends})" if failed else "",
+        f"replica(s) were taken from it: {taken}" if taken else "",
+    )
+    return f"job {job} is restarting because {', and '.join(filter(None, why))}."
+
+
+def some(texts: Iterable[str]) -> str:
+    """Return the first of these texts, and how many more there are."""
+    all_texts = [*texts]
+    more = f" and {len(all_texts) - _MAX_NAMES} more" if len(all_texts) > _MAX_NAMES else ""
+    return ", ".join(all_texts[:_MAX_NAMES]) + more
+
+
+def has_record(status: ReplicaStatus) -> bool:
+    """Return whether a type's status must be kept in case the type leaves the spec and comes back."""
+    return bool(status.restart_counts or status.completed_indexes)
+
+
+def restarts_so_far(pod: Pod) -> int:
+    """Return the number of restarts of the pod's replica, according to the pod."""
+    # One less than the maximum, so that the next restart differs from a restart that is recorded already.
+    restarts = restarts_before(pod) + restarts_in_place(pod)
+    return restarts if restarts < MAX_RESTARTS else MAX_RESTARTS - 1
+
+
+def _indexes(text: str) -> frozenset[int]:
+    return parse_indexes(text) if text else frozenset()
+
+
+def _read_counts(counts: dict[str, int]) -> dict[int, int]:
+    """Return restart counts as numbers; drop keys that are no index and counts that aren't positive."""
+    read = {parse_replica_index(key): count for key, count in counts.items() if count > 0}
+    return {index: min(count, MAX_RESTARTS) for index, count in read.items() if index is not None}
+
+
+def waiting_reasons(
+    groups: Iterable[ReplicaGroup],
+    refusals: Refusals | None,
+    now: datetime,
+    before: Sequence[WaitingReplicas],
+    *,
+    gang: str | None,
+) -> Iterator[tuple[str, int, Reason]]:
+    """Yield type, index and reason of each replica that waits for a known reason.
+
+    `gang` is the reason why the job's gang waits, empty if that is unknown: it is the reason of each replica without a
+    node. `before` has the reasons in the status as it is. They are kept for replicas that restart, since the
+    cause of a restart is known at first only, and for refusals if this process has not tried to create anything yet.
+    """
+    all_before = reasons_of(before) if before else {}
+    tried = refusals or {}
+    for group in groups:
+        of_all = next((tried[kind] for kind in _NEEDED_BY_ALL if kind in tried), None) if tried else None
+        of_all = of_all or (_refusal_of_type(group, tried) if tried else None)
+        for replica in group.replicas:
+            if replica.ready or replica.state in ENDED_STATES:
+                continue
+            reason_before = all_before.get((group.type, replica.index)) if all_before else None
+            refusal = tried.get((group.type, replica.index)) or of_all
+            if refusals is None and reason_before is not None and reason_before.kind in REFUSALS:
+                refusal = reason_before
+            reason = _reason(group, replica, refusal, reason_before, now)
+            if gang is not None and (reason is None or reason.kind is ReasonKind.UNSCHEDULABLE):
+                placed = replica.pod is not None and replica.pod.spec.node_name
+                reason = Reason(ReasonKind.GANG, gang, _GANG_STEP) if gang and not placed else None
+            if reason is not None:
+                yield group.type, replica.index, reason
+
+
+def seconds_to_next_reason(groups: Iterable[ReplicaGroup], now: datetime) -> float | None:
+    """Return the seconds until time alone gives a reason to a replica that is starting; None if it never does."""
+    pending = (replica.pod for group in groups for replica in group.replicas if replica.state is ReplicaState.PENDING)
+    left = [look_again(pod, now) for pod in pending if pod is not None and pod.spec.node_name]
+    return min((seconds for seconds in left if seconds is not None), default=None)
+
+
+def _refusal_of_type(group: ReplicaGroup, refusals: Refusals) -> Reason | None:
+    """Return the reason of a replica of the type that could not be created: the others are made from the same template.
+
+    After a refusal the operator tries no more of them for a while.
+    """
+    missing = (replica.index for replica in group.replicas if replica.state in STATES_WITHOUT_POD)
+    found = (refusals.get((group.type, index)) for index in missing)
+    return next((reason for reason in found if reason is not None and reason.kind not in _OF_ONE_REPLICA), None)
+
+
+def _reason(
+    group: ReplicaGroup, replica: Replica, refusal: Reason | None, before: Reason | None, now: datetime
+) -> Reason | None:
+    if replica.held_until is not None:
+        again = (
+            f"its pods were taken from the job repeatedly; the next pod is made at {replica.held_until:%H:%M:%S} UTC"
+        )
+        return Reason(ReasonKind.OTHER, again)
+    without = replica.state in STATES_WITHOUT_POD
+    if without and refusal is not None:
+        return refusal
+    if replica.state is ReplicaState.RESTARTING or (without and replica.cause):
+        if before is not None and before.kind is ReasonKind.RESTARTS and not replica.newly_restarting:
+            return before
+        return Reason(ReasonKind.RESTARTS, f"restart ({replica.disruption or replica.cause})")
+    if replica.pod is None or replica.state not in (ReplicaState.PENDING, ReplicaState.RUNNING):
+        return None
+    return why_it_waits(replica.pod, None, now, None if group.spec is None else group.spec.template)

@@ -1,0 +1,192 @@
+"""Delays what was taken from a job again and again: each disruption in a row is followed by a longer wait.
+
+A replica that is taken once is made again at once. If it is taken again soon after it was made, the next wait is
+`restart_delay_base`, then twice that, and so on up to `restart_delay_cap`; otherwise whatever takes it (a program that
+deletes pods, a kubelet that refuses them) and the operator would keep each other busy for ever. A replica that stayed
+for a minute, and for as long as the last wait, ends the row.
+
+`status.disruptionBackoff` is the memory. It is written with the count of the disruption, so each is in the row once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import msgspec
+
+from tfoperator.api.replicas.names import MAX_RESTARTS
+from tfoperator.api.v1.disruptions import DisruptionBackoff
+from tfoperator.api.v1.status import format_indexes, parse_indexes
+from tfoperator.base.clock import seconds_between, utc, whole_second
+from tfoperator.controller.plan.facts.facts import Facts
+from tfoperator.controller.plan.pod_ends.restart import restart_delay
+from tfoperator.controller.plan.replicas.replicas import GONE, Replica, ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.values.observed import PlanOptions
+
+MIN_QUIET = 60.0
+"""Seconds that a replica that was made again has to stay, so that its next disruption begins a new row."""
+
+_WAITING_STATES = (ReplicaState.MISSING, ReplicaState.VANISHED)
+_Indexes = Mapping[str, frozenset[int]]
+
+
+def with_delays(facts: Facts) -> Facts:
+    """Return the facts with the row of disruptions, and with the next pods of the row held for some seconds.
+
+    A pod that has ended and was taken stays for the same time: it has the log, and the name.
+    """
+    options = facts.options
+    backoff = _next(facts, facts.job.status.disruption_backoff)
+    facts = msgspec.structs.replace(facts, backoff=backoff)
+    if backoff is None:
+        return facts
+    # If old pods must go before any pod is made, that is the reason why all replicas wait.
+    gone = "" if facts.restart.old else GONE
+    facts = _in_row(facts, backoff, partial(_gone, gone))
+    delay = _delay(backoff, options)
+    left = 0.0 if backoff.since is None else delay - seconds_between(backoff.since, facts.now)
+    # A disruption in the future shows that a wall clock was set back. It must not hold a replica for long.
+    if backoff.since is None or not 0 < left <= 2 * delay:
+        return facts
+    facts = _in_row(facts, backoff, partial(_held, _after(backoff.since, math.ceil(delay)), left))
+    held = any(
+        replica.held_until is not None and replica.state in _WAITING_STATES
+        for group in facts.groups
+        for replica in group.replicas
+    )
+    return msgspec.structs.replace(facts, held=left) if held else facts
+
+
+def _in_row(facts: Facts, row: DisruptionBackoff, change: Callable[[Replica], Replica]) -> Facts:
+    """Return the facts with each replica of the row changed."""
+    by_type = _indexes(row)
+    groups = tuple(
+        group.with_replicas(
+            tuple(change(replica) if replica.index in by_type[group.type] else replica for replica in group.replicas)
+        )
+        if group.type in by_type
+        else group
+        for group in facts.groups
+    )
+    return msgspec.structs.replace(facts, groups=groups)
+
+
+def _gone(cause: str, replica: Replica) -> Replica:
+    """Return the replica with the cause of its restart if it has no pod: it restarts until its successor is there."""
+    return msgspec.structs.replace(replica, cause=cause) if replica.state in _WAITING_STATES else replica
+
+
+def _held(until: datetime, left: float, replica: Replica) -> Replica:
+    """Return the replica as it waits until then, for `left` seconds, if it was taken."""
+    if replica.state in _WAITING_STATES:
+        return msgspec.structs.replace(replica, held_until=until)
+    if replica.wait is not None and replica.disruption:
+        return msgspec.structs.replace(replica, held_until=until, wait=left)
+    return replica
+
+
+def _after(since: datetime, seconds: int) -> datetime:
+    """Return the time that is so many seconds later, or the latest possible time."""
+    try:
+        return utc(since) + timedelta(seconds=seconds)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)
+
+
+def _next(facts: Facts, before: DisruptionBackoff | None) -> DisruptionBackoff | None:
+    """Return the row with the disruptions that are new."""
+    new = _new_disruptions(facts)
+    if not new:
+        return before
+    options, now = facts.options, facts.now
+    row = _indexes(before)
+    again = before is not None and any(
+        replica.index in row.get(group.type, ()) and not _stayed(replica, before, now, options)
+        for group, replica in new
+    )
+    taken: dict[str, set[int]] = {}
+    for group, replica in new:
+        taken.setdefault(str(group.type), set()).add(replica.index)
+    # Not before a deletion by the API server's clock: otherwise that would be taken for a later disruption.
+    deletions = [utc(time) for _, replica in new if replica.lost_early and (time := _requested_earliest(replica))]
+    since = max([whole_second(now), *deletions])
+    if before is not None and again:
+        return _backoff(before.count + 1, since, taken)
+    if before is not None and before.since is not None and _is_recent(before, now, options):
+        # Other replicas of the same row, such as those on the next node of a drained cluster: the wait stays as it is.
+        joined = {kind: row.get(kind, frozenset()) | taken.get(kind, set()) for kind in {*row, *taken}}
+        return _backoff(before.count, max([utc(before.since), *deletions]), joined)
+    return _backoff(1, since, taken)
+
+
+def _new_disruptions(facts: Facts) -> Sequence[tuple[ReplicaGroup, Replica]]:
+    """Return the replicas that are disrupted now: all of the job if they restart together because of that."""
+    if facts.restart.causes:
+        everyone = facts.restart.is_disruption
+        return [(group, replica) for group in facts.groups for replica in group.replicas] if everyone else []
+    row = facts.job.status.disruption_backoff
+    since = None if row is None else row.since
+    return [
+        (group, replica)
+        for group in facts.groups
+        for replica in group.replicas
+        if replica.is_newly_disrupted or (replica.lost_early and _went_after(replica, since))
+    ]
+
+
+def _went_after(replica: Replica, since: datetime | None) -> bool:
+    """Return whether a pod's deletion was requested after the last disruption of the row; else it is in that row."""
+    earliest = _requested_earliest(replica)
+    return earliest is not None and (since is None or seconds_between(since, earliest) > 0)
+
+
+def _requested_earliest(replica: Replica) -> datetime | None:
+    """Return when a pod's deletion was requested at the earliest.
+
+    Where the time of the request is uncertain, that is the time of the pod's creation. A pod without a node has the
+    grace period 0 from the first request on, so its time is certain.
+    """
+    if replica.pod is None:
+        return None
+    meta = replica.pod.metadata
+    requested = meta.certain_deletion if replica.pod.spec.node_name else meta.deletion_requested
+    return requested or meta.creation_timestamp
+
+
+def _requested(replica: Replica) -> datetime | None:
+    """Return when a pod's deletion was requested at the latest."""
+    return None if replica.pod is None else replica.pod.metadata.deletion_requested
+
+
+def _stayed(replica: Replica, row: DisruptionBackoff, now: datetime, options: PlanOptions) -> bool:
+    """Return whether a replica stayed for long enough, after it had been made again, to end the row."""
+    created = None if replica.pod is None else replica.pod.metadata.creation_timestamp
+    if created is None:
+        return not _is_recent(row, now, options)
+    return seconds_between(created, _requested(replica) or now) >= _quiet(row, options)
+
+
+def _is_recent(row: DisruptionBackoff, now: datetime, options: PlanOptions) -> bool:
+    """Return whether the row may go on, as far as the time since its last disruption shows."""
+    return row.since is not None and seconds_between(row.since, now) < _delay(row, options) + _quiet(row, options)
+
+
+def _delay(row: DisruptionBackoff, options: PlanOptions) -> float:
+    """Return the seconds from the last disruption of the row until what it took is made again."""
+    return 0.0 if row.count <= 1 else restart_delay(row.count - 1, options)
+
+
+def _quiet(row: DisruptionBackoff, options: PlanOptions) -> float:
+    return max(MIN_QUIET, _delay(row, options))
+
+
+def _indexes(row: DisruptionBackoff | None) -> _Indexes:
+    return {} if row is None else {kind: parse_indexes(text) for kind, text in row.replicas.items()}
+
+
+def _backoff(count: int, since: datetime, taken: Mapping[str, set[int] | frozenset[int]]) -> DisruptionBackoff:
+    replicas = {kind: format_indexes(indexes) for kind, indexes in sorted(taken.items())}
+    return DisruptionBackoff(min(max(count, 1), MAX_RESTARTS), since, replicas)

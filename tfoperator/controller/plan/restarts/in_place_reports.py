@@ -1,0 +1,194 @@
+"""Reports restarts in place by events, within bounds, and API servers and kubelets that don't make such restarts.
+
+The event goes with the status write that counts the restart (`restartCounts`), so another look at the same pods, or
+another process, sends it no second time. It is about the container `tensorflow` and init containers, as the count is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from tfoperator.api.replicas.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.replicas.replica_pods import signal_of
+from tfoperator.api.v1.reasons import EventType, JobReason
+from tfoperator.base.clock import epoch_seconds
+from tfoperator.controller.plan.facts.facts import Facts
+from tfoperator.controller.plan.facts.proposal import Want, event
+from tfoperator.controller.plan.pod_ends.restart import restarts_before
+from tfoperator.controller.plan.replicas.held_resources import program_of, termination_of
+from tfoperator.controller.plan.replicas.replicas import (
+    ENDED_STATES,
+    Replica,
+    ReplicaGroup,
+    ReplicaState,
+    restarting_because,
+    restarts_so_far,
+    some,
+)
+from tfoperator.kube.views.objects import ContainerStateTerminated, Pod
+
+_MAX_NAMES = 3
+
+_ONE_BY_ONE = 10
+"""So many restarts in place of a job are reported one by one, and the first restart of so many of its replicas.
+client-go combines events of one reason from the tenth message on."""
+
+_ROUND = (1, 2, 5)
+"""First digits of the numbers of restarts that are reported afterwards: the 20th, 50th, 100th, 200th ..."""
+
+_UNREMARKABLE_REASONS = ("", "Completed", "Error")
+
+
+class _Restarted(msgspec.Struct, frozen=True):
+    """A replica with restarts in place that are counted now: `new` restarts after `before` others in the same pod."""
+
+    group: ReplicaGroup
+    index: int
+    pod: Pod
+    awaits_kubelet: bool
+    before: int
+    new: int
+
+    @property
+    def after(self) -> int:
+        """The number of the last of these restarts, in the pod."""
+        return self.before + self.new
+
+
+def report_restarts_in_place(groups: Sequence[ReplicaGroup]) -> Iterator[Want]:
+    """Report the restarts in place that are counted now, if they are due.
+
+    `docs/decisions/2026-11-29-events-of-restarts-in-place.md` has the rule and its reasons.
+    """
+    new = [
+        restarted
+        for group in groups
+        if group.may_count_in_place
+        for restarted in _restarted(group)
+        if restarted.new > 0
+    ]
+    if not new:
+        return
+    all_restarted = [restarted for group in groups for restarted in _restarted(group)]
+    before, after = (
+        sum(restarted.before for restarted in all_restarted),
+        sum(restarted.after for restarted in all_restarted),
+    )
+    replicas_before = sum(restarted.before > 0 for restarted in all_restarted)
+    begins = any(restarted.before == 0 for restarted in new) and replicas_before < _ONE_BY_ONE
+    if not begins and before >= _ONE_BY_ONE and _last_round(after) <= before:
+        return
+    # Replicas that begin to fail come first: the others were reported before.
+    new.sort(key=lambda restarted: restarted.before)
+    ends = [_last_end(restarted) for restarted in new]
+    # Under the policy Always a program that has ended well is started again, too.
+    well = all(end is not None and end[1].exit_code == 0 for end in ends)
+    kind: EventType = "Normal" if well else "Warning"
+    yield event(JobReason.RESTARTED_IN_PLACE, _sentence(new) + _outlook(after), kind=kind)
+
+
+def report_returns(facts: Facts) -> Iterator[Want]:
+    """Report that the job restarts because of restarts in place that were over when they were first seen.
+
+    Where the job ends now, no restart follows on the exit of a replica that runs.
+    """
+    returned = [(group, replica) for group in facts.groups for replica in group.replicas if replica.has_returned]
+    ended = facts.verdict.stage.is_end
+    restarted = [(group, replica) for group, replica in returned if not ended or replica.state in ENDED_STATES]
+    if restarted:
+        yield event(JobReason.RESTARTING, restarting_because(facts.job.metadata.name, restarted))
+
+
+def report_old_server() -> Want:
+    """Report that kubelets will not restart containers."""
+    return _recreation("this API server is older than Kubernetes 1.35")
+
+
+def report_old_kubelets(unaided: Sequence[Replica]) -> Want:
+    """Report that kubelets have not restarted containers that they should have."""
+    names = ", ".join(replica.pod.metadata.name for replica in unaided[:_MAX_NAMES] if replica.pod is not None)
+    return _recreation(f"the kubelets of {names} don't follow rules of exit codes (Kubernetes 1.35 does)")
+
+
+def _recreation(why: str) -> Want:
+    return event(JobReason.RESTARTS_BY_RECREATION, f"spec.runPolicy.restartMode: {why}, so pods are made again instead")
+
+
+def _restarted(group: ReplicaGroup) -> Iterator[_Restarted]:
+    """Yield the replicas of which a restart in place is counted, now or earlier."""
+    for replica in group.replicas:
+        if replica.pod is None:
+            continue
+        earlier = restarts_before(replica.pod)
+        # Where its pod is to be made again, the restart that is counted last is not in place.
+        awaits_kubelet = replica.by_kubelet and replica.state is ReplicaState.RESTARTING
+        in_place = restarts_so_far(replica.pod) + awaits_kubelet
+        counted = min(group.counts.get(replica.index, 0), in_place) - earlier
+        noted = min(group.record.counts.get(replica.index, 0), in_place) - earlier
+        if counted > 0:
+            before = min(max(noted, 0), counted)
+            yield _Restarted(group, replica.index, replica.pod, awaits_kubelet, before, counted - before)
+
+
+def _sentence(new: Sequence[_Restarted]) -> str:
+    if len(new) == 1:
+        [restarted] = new
+        where = f"in pod {restarted.pod.metadata.name}{_how(restarted)}"
+        return f"{_name(restarted)} is restarted in place: {_numbers(restarted)} {where}."
+    named = some(f"{_name(restarted)} ({_numbers(restarted)}{_how(restarted)})" for restarted in new)
+    return f"{len(new)} replicas are restarted in place: {named}."
+
+
+def _outlook(total: int) -> str:
+    """Return when the next event comes, if not with the next restart."""
+    if total < _ONE_BY_ONE:
+        return ""
+    return f" The job's pods have {total} such restarts; the next event comes at {_next_round(total)}."
+
+
+def _name(restarted: _Restarted) -> str:
+    return f"{restarted.group.type.lower()}-{restarted.index}"
+
+
+def _numbers(restarted: _Restarted) -> str:
+    return (
+        f"restart {restarted.after}" if restarted.new == 1 else f"restarts {restarted.before + 1} to {restarted.after}"
+    )
+
+
+def _how(restarted: _Restarted) -> str:
+    """Return how the container ended last, if its kubelet reports it: `, last exit code 137 (SIGKILL, OOMKilled)`."""
+    found = _last_end(restarted)
+    if found is None:
+        return ""
+    container, end = found
+    reason = "" if end.reason in _UNREMARKABLE_REASONS else end.reason
+    detail = ", ".join(filter(None, (signal_of(end.exit_code), reason)))
+    of = "" if container == DEFAULT_CONTAINER_NAME else f" of container {container}"
+    return f", last exit code {end.exit_code}{of}{f' ({detail})' if detail else ''}"
+
+
+def _last_end(restarted: _Restarted) -> tuple[str, ContainerStateTerminated] | None:
+    """Return the container that was, or is to be, started again last, and how it ended; None if that is not known."""
+    program = program_of(restarted.pod)
+    if restarted.awaits_kubelet and program is not None:
+        end = termination_of(program) or termination_of(program, last=True)
+        return None if end is None else (program.name, end)
+    containers = (program, *restarted.pod.status.init_container_statuses)
+    again = [container for container in containers if container is not None and container.restart_count > 0]
+    ends = [(container.name, end) for container in again if (end := termination_of(container, last=True)) is not None]
+    return max(ends, key=lambda named_end: epoch_seconds(named_end[1].finished_at), default=None)
+
+
+def _last_round(number: int) -> int:
+    """Return the greatest of 1, 2, 5, 10, 20, 50 ... that is not above a positive number."""
+    power: int = 10 ** (len(str(number)) - 1)
+    return max(digit * power for digit in _ROUND if digit * power <= number)
+
+
+def _next_round(number: int) -> int:
+    """Return the least of 1, 2, 5, 10, 20, 50 ... that is above a positive number."""
+    power: int = 10 ** (len(str(number)) - 1)
+    return next((digit * power for digit in _ROUND if digit * power > number), 10 * power)

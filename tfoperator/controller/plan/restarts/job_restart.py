@@ -1,0 +1,148 @@
+"""Restarts all replicas of a job together, where `runPolicy.restartScope` is Job.
+
+Synchronous training can't go on when a worker has gone: the others hang in a collective operation, or each notices the
+loss at another time. So when one replica has to be restarted, all replicas are, including replicas that have completed,
+because a cluster of synchronous workers can't form without them. Only replicas that failed for good stay as they are.
+All old pods are gone before the first new pod is made.
+
+These restarts are numbered by `status.jobRestarts`, and each pod carries the number that was current when it was made
+(`ANNOTATION_JOB_RESTARTS`): a pod with a smaller number is old, whatever it does. The number after a loss is a function
+of the observed state (the largest number + 1), and it is written before anything is deleted. So a step that is done
+twice, on a stale cache or after a crash, counts once. All replicas that are lost with the same number also count once.
+
+A restart is a disruption if a replica was taken from the job, unless another replica is known to have failed before
+that: later failures are a consequence of that failure. Where the scope was Replica when a replica was lost, the replica
+has counted its loss itself; so the restart of all counts as no failure, like a disruption, and delays nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from functools import partial
+
+import msgspec
+
+from tfoperator.api.replicas.names import ANNOTATION_JOB_DISRUPTIONS, MAX_RESTARTS, annotated_count, replica_of
+from tfoperator.api.replicas.replica_pods import replica_phase
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.types import TFJob
+from tfoperator.base.clock import epoch_seconds, seconds_between
+from tfoperator.controller.plan.facts.facts import Facts
+from tfoperator.controller.plan.pod_ends.restart import (
+    CLOCK_SKEW,
+    ending_of,
+    finished_at,
+    job_restarts_before,
+    restart_wait,
+)
+from tfoperator.controller.plan.replicas.replicas import (
+    JobRestart,
+    Replica,
+    ReplicaGroup,
+    ReplicaState,
+    without_new_restart,
+)
+from tfoperator.controller.pods.manifests import restarts_together
+from tfoperator.kube.views.objects import Pod
+
+_LOST_STATES = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
+
+
+def with_job_restart(facts: Facts, number: int) -> Facts:
+    """Return the facts with the restart of all replicas that is needed or under way, after `number` restarts so far.
+
+    A replica that is lost then counts no restart of its own. A replica that failed for good after another was lost
+    counts as lost, too: it ended because of that.
+    """
+    groups, pods = facts.groups, facts.observed.pods
+    causes: tuple[str, ...] = ()
+    is_disruption = False
+    disruptions = min(_disruptions_so_far(facts.job, pods), number)
+    # A restart beyond the maximum would look like an earlier restart: then one replica restarts alone.
+    if restarts_together(facts.job) and number < MAX_RESTARTS:
+        lost = [(group, replica) for group in groups for replica in group.replicas if replica.state in _LOST_STATES]
+        if lost:
+            # A loss that its replica has counted before (the scope was another then) is no second failure of the job.
+            new = [replica for _, replica in lost if replica.newly_restarting]
+            is_disruption = bool(new) and _was_disrupted(new)
+            afterwards = _failed_afterwards(groups, [replica for _, replica in lost])
+            lost += afterwards
+            causes = tuple(
+                f"{group.type}-{replica.index} ({replica.disruption or replica.cause})" for group, replica in lost
+            )
+            number += 1
+            disruptions += is_disruption or not (new or afterwards)
+            groups = _restarted_together(groups, [(group.type, replica.index) for group, replica in afterwards])
+        elif facts.size is not None and facts.size.changes and facts.size.has_pods:
+            # This is no failure: it counts as a disruption, after which nothing waits.
+            causes, number, disruptions = (facts.size.change,), number + 1, disruptions + 1
+    old = tuple(pod for pod in pods if job_restarts_before(pod) < number and _goes(pod, groups))
+    failed = (pod for pod in old if replica_phase(pod) == "Failed" and not _is_leaving(pod))
+    own = (pod for pod in failed if not ending_of(pod).is_disruption)
+    wait = max((restart_wait(pod, number - disruptions, facts.now, facts.options) for pod in own), default=0.0)
+    restart = JobRestart(number, disruptions, causes, old, wait, is_disruption)
+    return msgspec.structs.replace(facts, groups=groups, restart=restart)
+
+
+def _restarted_together(
+    groups: Sequence[ReplicaGroup], lost: Collection[tuple[ReplicaType, int]]
+) -> tuple[ReplicaGroup, ...]:
+    """Return the replicas without restarts of their own; replicas in `lost` had failed for good, and restart, too."""
+
+    def changed(group: ReplicaGroup, replica: Replica) -> Replica:
+        if (group.type, replica.index) in lost:
+            replica = msgspec.structs.replace(replica, state=ReplicaState.RESTARTING, newly_restarting=True)
+        return without_new_restart(replica)
+
+    return tuple(group.changed(partial(changed, group)) for group in groups)
+
+
+def _disruptions_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
+    """Return how many restarts of all replicas followed on disruptions: by the status, or by a pod if that is stale."""
+    by_pods = (annotated_count(pod.metadata.annotations, ANNOTATION_JOB_DISRUPTIONS) for pod in pods)
+    return max(min(job.status.job_disruptions, MAX_RESTARTS), *by_pods, 0)
+
+
+def _was_disrupted(lost: Sequence[Replica]) -> bool:
+    """Return whether a replica was taken before any other failed. In doubt it was."""
+    taken = [_taken_at(replica.pod) for replica in lost if replica.disruption]
+    first = None if None in taken else min(filter(None, taken), key=epoch_seconds, default=None)
+    if not taken or first is None:
+        return bool(taken)
+    ends = [None if replica.pod is None else finished_at(replica.pod) for replica in lost if not replica.disruption]
+    return all(end is None or seconds_between(end, first) < CLOCK_SKEW for end in ends)
+
+
+def _taken_at(pod: Pod | None) -> datetime | None:
+    """Return when a pod was taken, as far as it shows that."""
+    if pod is None:
+        return None
+    return pod.metadata.certain_deletion if _is_leaving(pod) else finished_at(pod)
+
+
+def _failed_afterwards(groups: Sequence[ReplicaGroup], lost: Sequence[Replica]) -> list[tuple[ReplicaGroup, Replica]]:
+    """Return the replicas that failed for good, but not before the first lost replica; they become lost.
+
+    The time of a pod's loss is unknown, and the clocks of nodes differ by less than a second where it matters; in doubt
+    the failure followed, since a job that restarts does less harm than one that ends wrongly.
+    """
+    ends = [None if replica.pod is None or _is_leaving(replica.pod) else finished_at(replica.pod) for replica in lost]
+    first = None if None in ends else min(filter(None, ends), key=epoch_seconds)
+    found = []
+    for group in groups:
+        for replica in group.newly_failed:
+            end = None if replica.pod is None else finished_at(replica.pod)
+            if first is None or end is None or seconds_between(first, end) >= 0:
+                found.append((group, replica))
+    return found
+
+
+def _is_leaving(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None
+
+
+def _goes(pod: Pod, groups: Iterable[ReplicaGroup]) -> bool:
+    """Return whether an old pod has to go: not if its replica failed for good, nor if it belongs to no replica."""
+    replica = replica_of(pod.metadata.labels)
+    return replica is not None and not any(group.type is replica[0] and replica[1] in group.failed for group in groups)

@@ -1,0 +1,133 @@
+"""Reports slow replicas; `onStraggler: Restart` moves these, and replicas that fail on a node, elsewhere. Pure.
+
+`status.progress` names the slow replicas; a report of a pod that has just begun doesn't count yet. A slow replica is
+reported in one status write, and restarted in a later write, by the existing means: it is marked as lost.
+
+`status.nodeFailures` is the memory. The next pods of a replica avoid a node after three failures of the replica in a
+row there, after an exit code by which a program reports a broken device, or when the replica is slow there. That is
+written with the count of its restarts, before the pod is deleted, so each failure counts once. A replica that avoids
+three nodes is itself the reason of its failures, and avoids no more nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+
+import msgspec
+
+from tfoperator.api.fields.limits import MAX_NODE_FAILURES
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.condition_types import ConditionType
+from tfoperator.api.v1.job_conditions import has_condition
+from tfoperator.api.v1.reasons import JobReason
+from tfoperator.base.clock import seconds_between
+from tfoperator.controller.plan.facts.facts import Facts
+from tfoperator.controller.plan.facts.proposal import Want, event, observation
+from tfoperator.controller.plan.pod_ends.restart import ending_of, restarts_in_place
+from tfoperator.controller.plan.replicas.held_resources import program_of, termination_of
+from tfoperator.controller.plan.replicas.replicas import (
+    Replica,
+    ReplicaState,
+    restarted_at_once,
+    restarted_for_one_cause,
+)
+
+_DEVICE_EXIT_CODES = (201, 202)
+"""Exit codes of programs that find their device broken, or in use by a process that should be gone: DLRover's codes."""
+
+_IN_A_ROW = _MAX_NODES = 3
+_MIN_AGE = 20.0
+"""Seconds from a pod's creation to the first report that counts: clocks differ by less, and a pace takes longer."""
+
+
+def report_stragglers(facts: Facts) -> Iterator[Want]:
+    """Set the condition Straggling, which names the slow replicas; report what is new, an event each.
+
+    The condition has no factors, so another factor is no change of the status. `status.progress` has the factors.
+    """
+    before = facts.condition(ConditionType.STRAGGLING)
+    for key, count in facts.node_failures.items():
+        if count == _IN_A_ROW != facts.job.status.node_failures.get(key):
+            why = "{} was slow, failed three times in a row, or by its device, on node {}".format(*key.split("/"))
+            yield event(JobReason.NODE_AVOIDED, f"{why}: it is made anew on another node.")
+    slow, key = _slow(facts), facts.job.metadata.key
+    if slow:
+        message = f"Steps of TFJob {key} take longer than the median of the replica's type: {', '.join(slow)}."
+        yield observation(ConditionType.STRAGGLING, message, holds=True)
+        if before is None or before.status != "True":
+            yield event(JobReason.STRAGGLING, message)
+    elif before is not None:
+        message = f"No replica of TFJob {key} is slow."
+        yield observation(ConditionType.STRAGGLING, message, holds=False)
+
+
+def moved(facts: Facts) -> Facts:
+    """Return the facts with replicas restarted that are to run elsewhere, with the nodes that each replica avoids, and
+    with what is to be remembered of nodes.
+    """
+    noted: Mapping[str, int] = facts.job.status.node_failures
+    slow = _slow(facts) if has_condition(facts.job, ConditionType.STRAGGLING) else ()
+    restarted_as_slow: set[tuple[ReplicaType, int]] = set()
+    groups = []
+    for group in facts.groups:
+        replicas = []
+        for replica in group.replicas:
+            name = group.name_of(replica)
+            changed, noted = _moved(name, replica, noted, slow, is_suspended=facts.suspended)
+            replicas.append(changed)
+            if name in slow:
+                restarted_as_slow.add((group.type, replica.index))
+        groups.append(group.with_replicas(tuple(replicas)))
+    kept = dict(sorted(noted.items(), key=lambda entry: entry[1])[-MAX_NODE_FAILURES:])
+    return msgspec.structs.replace(facts, groups=restarted_for_one_cause(groups, restarted_as_slow), node_failures=kept)
+
+
+def _moved(
+    name: str, replica: Replica, noted: Mapping[str, int], slow: Container[str], *, is_suspended: bool
+) -> tuple[Replica, Mapping[str, int]]:
+    """Return the replica with the nodes that it avoids, restarted if it has to leave its node, and the new notes."""
+    node = "" if replica.pod is None else replica.pod.spec.node_name
+    own = {key.partition("/")[2]: count for key, count in noted.items() if key.startswith(f"{name}/")}
+    avoided = [place for place, count in own.items() if count >= _IN_A_ROW]
+    if node and not is_suspended and node not in avoided and len(avoided) < _MAX_NODES:
+        count, replica = _failures(replica, is_slow=name in slow)
+        if count:
+            # Failures that it has counted on other nodes are in a row no more.
+            count = min(count + own.get(node, 0), _IN_A_ROW)
+            elsewhere = {f"{name}/{place}" for place in own if place not in avoided}
+            noted = {**{key: value for key, value in noted.items() if key not in elsewhere}, f"{name}/{node}": count}
+            if count == _IN_A_ROW:
+                avoided.append(node)
+    return (msgspec.structs.replace(replica, avoids=tuple(avoided)) if avoided else replica), noted
+
+
+def _failures(replica: Replica, *, is_slow: bool) -> tuple[int, Replica]:
+    """Return how many new failures the replica's pod shows, and the replica: it is restarted if it has to move."""
+    pod = replica.pod
+    if pod is None or pod.metadata.deletion_timestamp is not None:
+        return 0, replica
+    if pod.status.phase == "Running" and replica.state in (ReplicaState.RUNNING, ReplicaState.RESTARTING):
+        last = termination_of(program_of(pod), last=True)
+        by_device = last is not None and last.exit_code in _DEVICE_EXIT_CODES
+        if not (is_slow or by_device or restarts_in_place(pod) >= _IN_A_ROW):
+            return 0, replica
+        cause = "is slow" if is_slow else "fails again and again on its node"
+        return _IN_A_ROW, restarted_at_once(replica, cause)
+    ending = ending_of(pod)
+    if not replica.newly_restarting or ending.infrastructure or ending.exit_code is None:
+        return 0, replica
+    return (_IN_A_ROW if ending.exit_code in _DEVICE_EXIT_CODES else 1), replica
+
+
+def _slow(facts: Facts) -> tuple[str, ...]:
+    """Return the names of the running replicas that are slow."""
+    reported, found = facts.observed.reported, []
+    slow = {report.name: report for report in reported.slow} if reported is not None else {}
+    for group in facts.groups if slow else ():
+        for replica in group.replicas:
+            report, pod = slow.get(group.name_of(replica)), replica.pod
+            if report is not None and pod is not None and replica.state is ReplicaState.RUNNING:
+                created, time = pod.metadata.creation_timestamp, report.last_updated_time
+                if created is not None and time is not None and seconds_between(created, time) >= _MIN_AGE:
+                    found.append(report.name)
+    return tuple(found)

@@ -1,0 +1,399 @@
+"""Reports a job's progress: conditions and events, with the Go operator's texts where it has any.
+
+Created, Running, Restarting, Succeeded, Failed and Suspended mean what they mean there. Running and Restarting
+exclude each other. Unlike there, a job that doesn't run yet has the reasons in a condition (Running is False then, with
+the reasons in its message), Running counts the replicas, and Ready is true if all of them do their work.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from tfoperator.api.kueue.queues import queue_name
+from tfoperator.api.replicas.names import parse_replica_type
+from tfoperator.api.v1.choices import ReplicaType
+from tfoperator.api.v1.condition_types import PASSING_CONDITIONS, ConditionType, Fate
+from tfoperator.api.v1.reasons import ForeignReason, JobReason
+from tfoperator.api.v1.status import JobCondition, WaitingReplicas
+from tfoperator.api.waiting import Reason, ReasonKind, about_job, text_of, waiting_for
+from tfoperator.base.clock import seconds_between
+from tfoperator.controller.plan.elastic.elastic_reports import restarting_for_size, size_note
+from tfoperator.controller.plan.facts.facts import Facts
+from tfoperator.controller.plan.facts.progress import StallState, pods_to_look_into
+from tfoperator.controller.plan.facts.proposal import (
+    LookAgain,
+    RemoveCondition,
+    SetCondition,
+    StatusPart,
+    Want,
+    differs,
+    event,
+    observation,
+)
+from tfoperator.controller.plan.objects.gang import ignored_topology, report_gang
+from tfoperator.controller.plan.replicas.replicas import (
+    ReplicaGroup,
+    ReplicaState,
+    restarting_because,
+    seconds_to_next_reason,
+    waiting_reasons,
+)
+from tfoperator.controller.plan.restarts.in_place_reports import (
+    report_old_kubelets,
+    report_old_server,
+    report_restarts_in_place,
+    report_returns,
+)
+from tfoperator.controller.plan.restarts.lone_restarts import warn_of_lone_restarts
+from tfoperator.controller.plan.status.status import counted, readiness
+from tfoperator.controller.plan.values.actions import Looks
+from tfoperator.controller.plan.values.conditions import is_held
+from tfoperator.controller.plan.values.observed import QueueGate
+from tfoperator.controller.plan.verdicts.verdict import absent_leaders
+from tfoperator.controller.pods.manifests import CHIEF_TYPES, restarts_in_place
+
+_MAX_EXIT_EVENTS = 5
+_MAX_LOSSES = 3
+_NUMBER = re.compile(r"\b\d+(\.\d+)?([KMGTPE]i|[kMGTPEmun])?\b")
+"""A number, or a quantity of Kubernetes."""
+
+_RUNNING_STATES = (ReplicaState.RUNNING,)
+_RESTART_STATES = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
+
+
+def report_created(facts: Facts) -> Iterator[Want]:
+    """Report that the job was created, the first report about any job."""
+    if facts.condition(ConditionType.CREATED) is not None:
+        return
+    message = f"TFJob {facts.job.metadata.name} is created."
+    yield SetCondition(ConditionType.CREATED, "True", JobReason.CREATED, message)
+    yield from _uncounted(facts)
+    if not facts.options.restart_rules and restarts_in_place(facts.job):
+        yield report_old_server()
+
+
+def _uncounted(facts: Facts) -> Iterator[Want]:
+    """Report the pods that no quota counts, when Kueue is about to count the job, or to start it."""
+    queue, uncounted = queue_name(facts.job.metadata.labels), facts.observed.uncounted_types
+    if queue and uncounted and facts.observed.gate is None:
+        counted_types = ", ".join(str(parse_replica_type(key)) for key in uncounted)
+        message = f"queue {queue} doesn't count the pods of {', '.join(uncounted)}, which run without quota"
+        yield event(JobReason.NOT_COUNTED_BY_QUEUE, f"{message}: Kueue knows {counted_types} only.")
+
+
+def report_suspension(facts: Facts) -> Iterator[Want]:
+    """Report that the job is suspended, or waits in its queue, or is resumed and waits for the end of its old pods."""
+    if any(group.may_count_in_place for group in facts.groups):
+        yield from report_restarts_in_place(facts.groups)
+    name, by_user, gate = facts.job.metadata.name, facts.job.spec.suspended, facts.observed.gate
+    if gate is not None and not by_user:
+        leaving = QueueGate("PodsLeaving", "its old pods are still there")
+        yield from _queue(facts, leaving if gate.admitted else gate)
+        return
+    message = f"TFJob {name} is suspended."
+    yield from _held(ConditionType, JobReason.SUSPENDED, message)
+    if is_held(facts.conditions) and not by_user:
+        waits = f"TFJob {name} is resumed when the last of its old pods is gone."
+        yield SetCondition(ConditionType.SUSPENDED, "True", JobReason.SUSPENDED, waits)
+        return
+    suspended = SetCondition(ConditionType.SUSPENDED, "True", JobReason.SUSPENDED, message)
+    yield suspended
+    if differs(facts, suspended):
+        yield event(JobReason.SUSPENDED, message)
+
+
+def _resumption(facts: Facts) -> Iterator[Want]:
+    message = f"TFJob {facts.job.metadata.name} is resumed."
+    yield SetCondition(ConditionType.SUSPENDED, "False", JobReason.RESUMED, message)
+    yield event(JobReason.RESUMED, message)
+
+
+def _queue(facts: Facts, gate: QueueGate) -> Iterator[Want]:
+    """Report that the job waits in its queue, or has to go back to it."""
+    queue = queue_name(facts.job.metadata.labels)
+    message = f"TFJob {facts.job.metadata.name} waits in queue {queue}: {gate.message}"
+    admitted = facts.condition(ConditionType.ADMITTED)
+    if (left := _seconds_until_written(facts, admitted, gate.reason, message)) > 0 and admitted is not None:
+        message = admitted.message
+        yield LookAgain(left)
+    if facts.is_true(ConditionType.SUSPENDED):
+        yield from _resumption(facts)
+    # That the job isn't admitted has the queue's own reason, below.
+    others = [kind for kind in ConditionType if kind is not ConditionType.ADMITTED]
+    yield from _held(others, JobReason.QUEUED, message)
+    if admitted is None or admitted.status != "False":
+        yield event(JobReason.QUEUED, message)
+    yield SetCondition(ConditionType.ADMITTED, "False", ForeignReason(gate.reason), message)
+
+
+def _seconds_until_written(facts: Facts, old: JobCondition | None, reason: str, message: str) -> float:
+    """Return the seconds for which a text that differs from the condition's in numbers only is not written.
+
+    Kueue writes how much quota is missing. With each job that ends, these numbers change for every job that waits.
+    """
+    if old is None or (old.status, old.reason) != ("False", reason) or old.message == message:
+        return 0.0
+    if _NUMBER.sub("", old.message) != _NUMBER.sub("", message):
+        return 0.0
+    return facts.options.queue_text_period - seconds_between(old.last_update_time or facts.now, facts.now)
+
+
+def report_admission(facts: Facts) -> Iterator[Want]:
+    """Report that the job's queue has admitted it; a job without a queue has no such condition."""
+    gate = facts.observed.gate
+    if gate is None:
+        yield RemoveCondition(ConditionType.ADMITTED)
+        return
+    message = f"TFJob {facts.job.metadata.name} is admitted by ClusterQueue {gate.message}."
+    admitted = SetCondition(ConditionType.ADMITTED, "True", ForeignReason(gate.reason), message)
+    yield admitted
+    if differs(facts, admitted):
+        yield event(JobReason.ADMITTED, message)
+
+
+def report_resumption(facts: Facts) -> Iterator[Want]:
+    """Report that the job is resumed."""
+    if facts.resumed and facts.is_true(ConditionType.SUSPENDED):
+        yield from _resumption(facts)
+        yield from _uncounted(facts)
+
+
+def report_progress(facts: Facts) -> Iterator[Want]:
+    """Report the progress of an active job, and the reason if it waits."""
+    groups, gang, key = facts.groups, facts.gang, facts.job.metadata.key
+    restarts = list(_restarts(facts))
+    yield from restarts
+    if (next_reason := seconds_to_next_reason(groups, facts.now)) is not None:
+        # Time alone gives a replica that is starting a reason.
+        yield LookAgain(next_reason)
+    ready, completed, total = readiness(groups)
+    absent = " or ".join(absent_leaders(facts.job, groups))
+    ignored = "" if facts.options.gang is None else ignored_topology(facts, facts.options.gang)
+    of_job = (
+        (ReasonKind.NO_LEADER, f"the job has no {absent} replica now" if absent else ""),
+        (ReasonKind.OLD_PODS, "all replicas start again when the last old pod is gone" if facts.restart.old else ""),
+        (ReasonKind.NO_TOPOLOGY, ignored),
+        (ReasonKind.FEWER_WORKERS, "" if facts.size is None else size_note(facts.size)),
+    )
+    waiting = (*(about_job(Reason(kind, text)) for kind, text in of_job if text), *_waiting(facts))
+    waits = text_of(waiting)
+    failed = sum(len(group.failed) for group in groups)
+    counts = counted(ready, total, completed, failed)
+    detail = f"{counts}; {waits}." if waits else f"{counts}."
+    all_ready = ready > 0 and ready + completed == total
+    running = _running(facts, detail, is_complete=all_ready and not waits, waits=bool(waits), restarts=restarts)
+    if running is not None:
+        yield running
+    if waiting:
+        yield StatusPart({"waiting": waiting})
+    if all_ready:
+        yield observation(ConditionType.READY, f"All replicas of TFJob {key} are ready.", holds=True)
+    else:
+        yield observation(ConditionType.READY, f"{counts}.", holds=False, if_there=True)
+    if gang is not None and gang.is_stuck:
+        yield from report_gang(facts, waiting, ReasonKind.GANG, JobReason.UNSCHEDULABLE)
+    if ignored:
+        yield from report_gang(facts, waiting, ReasonKind.NO_TOPOLOGY, JobReason.TOPOLOGY_IGNORED)
+
+
+def _running(
+    facts: Facts, detail: str, *, is_complete: bool, waits: bool, restarts: Sequence[Want]
+) -> SetCondition | None:
+    """Return the condition Running; None if the job has none and is to have none."""
+    key = facts.job.metadata.key
+    if _is_restarting(facts, restarts):
+        # Also of a job that has never run, since this condition has the reasons why it doesn't.
+        message = f"TFJob {key} restarts. {detail}"
+        return SetCondition(ConditionType.RUNNING, "False", JobReason.RESTARTING, message)
+    if _is_running(facts.groups):
+        message = f"TFJob {key} is running."
+        message = message if is_complete else f"{message} {detail}"
+        return SetCondition(ConditionType.RUNNING, "True", JobReason.RUNNING, message)
+    if waits or facts.condition(ConditionType.RUNNING) is not None:
+        message = f"TFJob {key} does not run yet. {detail}"
+        return SetCondition(ConditionType.RUNNING, "False", JobReason.PENDING, message)
+    return None
+
+
+def _waiting(facts: Facts) -> tuple[WaitingReplicas, ...]:
+    """Return why replicas wait."""
+    before, gang = facts.job.status.waiting, None if facts.gang is None else facts.gang.waits
+    return waiting_for(waiting_reasons(facts.groups, facts.observed.not_created, facts.now, before, gang=gang), before)
+
+
+def report_stall(facts: Facts) -> Iterator[Want]:
+    """Report whether an active job makes progress, and request what is needed to find out."""
+    stall, name = facts.stall, facts.job.metadata.name
+    match stall.state:
+        case StallState.STALLED:
+            if not facts.is_true(ConditionType.STALLED):
+                yield event(JobReason.STALLED, stall.message)
+            reason = JobReason.PROGRESS_DEADLINE_EXCEEDED
+            yield SetCondition(ConditionType.STALLED, "True", reason, stall.message)
+        case StallState.UNKNOWN:
+            unknown = SetCondition(ConditionType.STALLED, "Unknown", JobReason.NOTHING_TO_TELL, stall.message)
+            yield unknown
+            if differs(facts, unknown):
+                yield event(JobReason.PROGRESS_UNKNOWN, stall.message)
+        case StallState.GOES_ON:
+            if facts.is_true(ConditionType.STALLED):
+                yield event(JobReason.PROGRESS_RESUMED, f"TFJob {name} makes progress again.")
+            message = f"TFJob {name} makes progress."
+            yield SetCondition(ConditionType.STALLED, "False", JobReason.PROGRESS_RESUMED, message, if_there=True)
+        case StallState.NOT_RUNNING:
+            again = "its time without progress begins again when all of them run"
+            message = f"TFJob {name} has replicas that don't run; {again}."
+            yield SetCondition(ConditionType.STALLED, "False", JobReason.NOT_RUNNING, message, if_there=True)
+        case StallState.NOT_WATCHED:
+            yield RemoveCondition(ConditionType.STALLED)
+    if stall.look_again is not None:
+        yield LookAgain(stall.look_again)
+    if stall.look_at or stall.stacks_of or stall.newer_than is not None:
+        yield Looks(read=stall.look_at, newer_than=stall.newer_than, stacks=stall.stacks_of)
+
+
+def watch_deadlines(facts: Facts) -> Iterator[Want]:
+    """Look again when a deadline of the job is over; take the stacks of its threads before its end."""
+    if (to_start := facts.start_left) is not None:
+        yield LookAgain(to_start)
+    if facts.left_for_stacks is not None:
+        yield Looks(stacks=pods_to_look_into(facts.groups))
+        yield LookAgain(facts.left_for_stacks)
+    elif (left := facts.deadline_left) is not None:
+        yield LookAgain(left)
+
+
+def report_end(facts: Facts) -> Iterator[Want]:
+    """Report that the job has ended, with success or failure."""
+    yield from _in_place(facts)
+    yield from _exits(facts)
+    verdict = facts.verdict
+    if verdict.failure is None:
+        condition, reason = ConditionType.SUCCEEDED, JobReason.SUCCEEDED
+        message = f"TFJob {facts.job.metadata.key} successfully completed."
+    else:
+        condition, reason, message = ConditionType.FAILED, verdict.reason, verdict.failure
+    yield event(reason, message)
+    for over in PASSING_CONDITIONS:
+        yield SetCondition(over, "False", reason, message, if_there=True)
+    yield SetCondition(condition, "True", reason, message)
+
+
+def _is_running(groups: Sequence[ReplicaGroup]) -> bool:
+    """Return the Go operator's Running: a chief runs; without chiefs any worker; without either, any replica."""
+    chiefs = [group for group in groups if group.type in CHIEF_TYPES and group.size > 0]
+    workers = [group for group in groups if group.type is ReplicaType.WORKER and group.size > 0]
+    return any(_has_any(group, _RUNNING_STATES) for group in chiefs or workers or groups)
+
+
+def _has_any(group: ReplicaGroup, states: Sequence[ReplicaState]) -> bool:
+    """Return whether a replica of the type is in one of these states."""
+    # The generator goes over the others by itself, where `any` would have to resume it for each.
+    return any(True for replica in group.replicas if replica.state in states)
+
+
+def _restarts(facts: Facts) -> Iterator[Want]:
+    """Set Restarting while a replica is on its way to a new pod; Running takes its place when all have theirs."""
+    groups, restart, name = facts.groups, facts.restart, facts.job.metadata.name
+    lost = [(group, replica) for group in groups for replica in group.replicas if replica.state in _RESTART_STATES]
+    if facts.size is not None and facts.size.changes and (restart.causes or facts.is_true(ConditionType.RESTARTING)):
+        yield from restarting_for_size(facts, facts.size)
+    elif restart.causes:
+        causes = ", ".join(restart.causes[:_MAX_LOSSES])
+        more = f" and {len(restart.causes) - _MAX_LOSSES} more" if len(restart.causes) > _MAX_LOSSES else ""
+        taken = " This counts as a disruption, not as a failure." if restart.is_disruption else ""
+        message = f"job {name} is restarting all its replicas because of {causes}{more}.{taken}"
+        yield SetCondition(ConditionType.RESTARTING, "True", JobReason.RESTARTING, message)
+        yield event(JobReason.RESTARTING, message)
+    elif lost:
+        new = [entry for entry in lost if entry[1].newly_restarting]
+        # A recorded restart already has its reason in the condition, which its pod may not show any more.
+        if new or not facts.is_true(ConditionType.RESTARTING):
+            message = restarting_because(name, new or lost)
+            yield SetCondition(ConditionType.RESTARTING, "True", JobReason.RESTARTING, message)
+            yield event(JobReason.RESTARTING, message)
+    elif _is_running(groups) and not _awaits_successors(groups):
+        yield RemoveCondition(ConditionType.RESTARTING)
+    unaided = [replica for _, replica in lost if replica.unaided]
+    if unaided and not facts.job.status.restarts:
+        yield report_old_kubelets(unaided)
+    yield from _in_place(facts)
+    yield from _exits(facts)
+    yield from _losses(groups)
+    if any(group.completed for group in groups):
+        yield from warn_of_lone_restarts(facts)
+
+
+def _in_place(facts: Facts) -> Iterator[Want]:
+    """Report the restarts in place that are new."""
+    if any(group.may_count_in_place for group in facts.groups):
+        yield from report_returns(facts)
+        yield from report_restarts_in_place(facts.groups)
+
+
+def _is_restarting(facts: Facts, restarts: Iterable[Want]) -> bool:
+    """Return whether the condition Restarting is true once these wants are carried out."""
+    for want in restarts:
+        if isinstance(want, SetCondition | RemoveCondition) and want.condition is ConditionType.RESTARTING:
+            return isinstance(want, SetCondition)
+    return facts.is_true(ConditionType.RESTARTING)
+
+
+def _awaits_successors(groups: Sequence[ReplicaGroup]) -> bool:
+    """Return whether the pod of a replica whose restart is counted has gone, and its successor is not there yet."""
+    return any(
+        True
+        for group in groups
+        for replica in group.replicas
+        if replica.state is ReplicaState.MISSING and replica.cause
+    )
+
+
+def _losses(groups: Sequence[ReplicaGroup]) -> Iterator[Want]:
+    """Report replicas that have just failed for good, and that the job continues without them."""
+    for group in groups:
+        new = group.newly_failed
+        if not new:
+            continue
+        parts = [f"{group.type}-{replica.index} ({replica.cause})" for replica in new[:_MAX_LOSSES]]
+        more = f" and {len(new) - _MAX_LOSSES} more" if len(new) > _MAX_LOSSES else ""
+        yield event(
+            JobReason.REPLICA_FAILED,
+            f"{', '.join(parts)}{more} failed for good; {len(group.failed)} of {group.size} have. The job goes on.",
+        )
+
+
+def _exits(facts: Facts) -> Iterator[Want]:
+    """Report the exit codes of pods whose end is new: of pods that begin to restart, and of pods lost for good.
+
+    Restarts in place have an event of their own, unless the job has ended: then there is no such restart.
+    """
+    namespace, ended = facts.job.metadata.namespace, facts.verdict.stage.is_end
+    exits = [
+        f"Pod: {namespace}.{replica.pod.metadata.name} exited with code {replica.exit_code}"
+        for group in facts.groups
+        for replica in group.replicas
+        if replica.exit_code is not None
+        and replica.pod is not None
+        and (
+            (replica.newly_restarting and (ended or not replica.by_kubelet))
+            or (replica.state is ReplicaState.FAILED and replica.index not in group.record.failed)
+        )
+    ]
+    for message in exits[:_MAX_EXIT_EVENTS]:
+        yield event(JobReason.EXITED_WITH_CODE, message)
+    if len(exits) > _MAX_EXIT_EVENTS:
+        yield event(JobReason.EXITED_WITH_CODE, f"{len(exits) - _MAX_EXIT_EVENTS} more pods exited")
+
+
+def _held(kinds: Iterable[ConditionType], reason: JobReason, message: str) -> Iterator[Want]:
+    """Make the conditions of a job that is suspended, or waits in its queue, show that nothing goes on."""
+    for kind in kinds:
+        match kind.traits.while_held:
+            case Fate.FALSE:
+                yield SetCondition(kind, "False", reason, message, if_there=True)
+            case Fate.REMOVED:
+                yield RemoveCondition(kind)
+            case Fate.STAYS:
+                pass
