@@ -22,31 +22,25 @@ MASK = "<masked>"
 """The replacement of a secret."""
 
 
-def _token(beginnings: str, rest: str) -> str:
-    """Return an expression for tokens with one of the beginnings; a letter before the beginning is not allowed."""
-    return "|".join(rf"{word}(?<!\w{word}){rest}" for word in beginnings.split())
-
-
-_TOKENS = re.compile(
-    "|".join(
-        (
-            r"eyJ(?<![\w-]eyJ)[\w-]{8,}\.[\w-]{8,}\.[\w-]*",  # JSON Web Tokens, such as tokens of service accounts
-            _token("AKIA ASIA", r"[0-9A-Z]{16}\b"),  # AWS
-            _token("ya29", r"\.[\w-]{20,}"),  # Google, as the next two
-            _token("AIza", r"[\w-]{30,}"),
-            _token("GOCSPX-", r"[\w-]{20,}"),
-            _token("ghp_ gho_ ghu_ ghs_ ghr_", "[0-9A-Za-z]{20,}"),  # GitHub, as the next
-            _token("github_pat_", r"\w{20,}"),
-            _token("glpat-", r"[\w-]{20,}"),  # GitLab
-            _token("hf_", "[0-9A-Za-z]{20,}"),  # Hugging Face
-            _token("sk-", r"(?=[\w-]{0,60}\d)[\w-]{20,}"),  # interfaces of language models
-            _token("sk_live_ sk_test_ rk_live_ rk_test_", "[0-9A-Za-z]{16,}"),  # payments
-            _token("xoxa- xoxb- xoxe- xoxp- xoxr- xoxs-", r"[\w-]{10,}"),  # Slack
-            _token("pypi- npm_ dckr_pat_", r"[\w-]{30,}"),  # registries of packages and images
-            _token("dapi", r"[0-9a-f]{32}\b"),  # Databricks
-        )
-    )
+_TOKENS = (
+    (("eyJ",), r"(?<![\w-]eyJ)[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),  # JSON Web Tokens, such as tokens of service accounts
+    (("AKIA", "ASIA"), r"[0-9A-Z]{16}\b"),  # AWS
+    (("ya29",), r"\.[\w-]{20,}"),  # Google, as the next two
+    (("AIza",), r"[\w-]{30,}"),
+    (("GOCSPX-",), r"[\w-]{20,}"),
+    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), "[0-9A-Za-z]{20,}"),  # GitHub, as the next
+    (("github_pat_",), r"\w{20,}"),
+    (("glpat-",), r"[\w-]{20,}"),  # GitLab
+    (("hf_",), "[0-9A-Za-z]{20,}"),  # Hugging Face
+    (("sk-",), r"(?=[\w-]{0,60}\d)[\w-]{20,}"),  # interfaces of language models
+    (("sk_live_", "sk_test_", "rk_live_", "rk_test_"), "[0-9A-Za-z]{16,}"),  # payments
+    (("xoxa-", "xoxb-", "xoxe-", "xoxp-", "xoxr-", "xoxs-"), r"[\w-]{10,}"),  # Slack
+    (("pypi-", "npm_", "dckr_pat_"), r"[\w-]{30,}"),  # registries of packages and images
+    (("dapi",), r"[0-9a-f]{32}\b"),  # Databricks
 )
+"""The beginnings of tokens, and the rest. Before a beginning there is no letter, digit or underscore."""
+_BEGINNINGS = tuple(beginning for beginnings, _ in _TOKENS for beginning in beginnings)
+_TOKEN = re.compile("|".join(rf"{word}(?<!\w{word}){rest}" for beginnings, rest in _TOKENS for word in beginnings))
 
 _NAME = (
     r"password|passwd|passphrase|_pass(?![a-z])|secret|token|credentials?|sharedaccesssignature|client-key-data"
@@ -55,6 +49,8 @@ _NAME = (
 """The end of the name of a secret, in lower case."""
 _WORD = re.compile(rf"{_NAME}|auth(?<=[\"']auth)(?=\\{{0,4}}[\"'])|authorization|cookie|bearer|basic")
 """A word before a secret, in lower case."""
+_STEMS = ("pass", "secret", "token", "key", "credential", "auth", "cookie", "sharedaccess", "bearer", "basic")
+"""Each word before a secret has one of these parts. A search for them is twenty times faster than for the words."""
 _LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 _QUOTED = r"\\+[\"'][^\"'\\\n]+|\"(?:[^\"\\\n]|\\.)+|'(?:[^'\\\n]|\\.)+"
@@ -108,11 +104,14 @@ _SECRET_NAME = re.compile(rf"(?:{_NAME})$")
 def masked(text: str) -> str:
     """Return the plain text with `<masked>` in the place of each secret that is recognized.
 
-    A private key of several lines becomes a single word; no other line is lost.
+    A private key of several lines becomes a single word. The other lines stay.
     """
     if "PRIVATE KEY" in text:
         text = _without_keys(text)
-    return _without_assigned(_TOKENS.sub(MASK, with_shown_urls(text)))
+    text = with_shown_urls(text)
+    if any(map(text.__contains__, _BEGINNINGS)):
+        text = _TOKEN.sub(MASK, text)
+    return _without_assigned(text)
 
 
 def masked_lines(lines: Iterable[str]) -> tuple[str, ...]:
@@ -133,9 +132,12 @@ def _lower(text: str) -> str:
 
 def _without_assigned(text: str) -> str:
     """Return the text without the values of names of secrets."""
+    lowered = _lower(text)
+    if not any(map(lowered.__contains__, _STEMS)):
+        return text
     parts: list[str] = []
     position = 0
-    for word in _WORD.finditer(_lower(text)):
+    for word in _WORD.finditer(lowered):
         found = _value_after(text, word) if word.start() >= position else None
         if found is None or _is_ordinary(found, word[0]):
             continue
