@@ -10,10 +10,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import mcp_types as types
 import pytest
 from mcp import Client
 
-from tests.support.agent import DEADLINE, answer, converse
+from tests.support.agent import DEADLINE, answer, converse, refusal
 from tests.support.broken_jobs import BROKEN_JOBS, BrokenJob
 from tests.support.cli import COMMAND, Cli
 from tests.support.cluster import decode
@@ -168,6 +169,31 @@ def test_a_run_that_an_agent_starts_ends_with_its_server(tmp_path: Path) -> None
         result = tmp_path / ".tfoperator" / "runs" / name / "result.json"
         eventually(result.exists, what="the end of the run")
         assert json.loads(result.read_text())["outcome"] == "Interrupted"
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_the_user_confirms_a_run_in_the_client(tmp_path: Path, mode: str) -> None:
+    (tmp_path / "train.py").write_text("print('step 1')\n")
+    actions = iter(("decline", "cancel", "accept"))
+    read: list[str] = []
+
+    async def ask_user(_: object, asked: types.ElicitRequestParams) -> types.ElicitResult:
+        read.append(asked.message)
+        return types.ElicitResult.model_validate({"action": next(actions)})
+
+    async def start(agent: Client) -> str:
+        assert "declined the change: the change was not made" in await refusal(agent, "run", file="train.py")
+        assert "closed the question: the change was not made" in await refusal(agent, "run", file="train.py")
+        assert not list(tmp_path.glob(".tfoperator/runs/2*"))
+        made = await answer(agent, "run", file="train.py")
+        assert made["made"]
+        return str(made["job"])
+
+    options = {"mode": mode, "elicitation_callback": ask_user}
+    name = converse(tmp_path, "--allow-changes", "train.py", talk=start, options=options)
+    assert len(read) == 3
+    assert all("train.py" in message for message in read)
+    eventually((tmp_path / ".tfoperator" / "runs" / name / "result.json").exists, what="the end of the run")
 
 
 def test_a_signal_ends_the_server_and_its_runs(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,8 +19,14 @@ DEADLINE = 120.0
 """Seconds for a whole conversation, on any machine."""
 
 
-def converse(folder: Path, *arguments: str, talk: Callable[[Client], Awaitable[T]], **environment: str) -> T:
-    """Start `tfoperator mcp` in a folder, talk with it, and end it."""
+def converse(
+    folder: Path,
+    *arguments: str,
+    talk: Callable[[Client], Awaitable[T]],
+    options: Mapping[str, Any] | None = None,
+    **environment: str,
+) -> T:
+    """Start `tfoperator mcp` in a folder, talk with it, and end it. The options are the client's."""
     server = StdioServerParameters(
         command=sys.executable,
         args=["-m", "tfoperator.cli", "mcp", *arguments],
@@ -29,7 +35,7 @@ def converse(folder: Path, *arguments: str, talk: Callable[[Client], Awaitable[T
     )
 
     async def run() -> T:
-        async with Client(server) as client:
+        async with Client(server, **(options or {})) as client:
             return await talk(client)
 
     return asyncio.run(asyncio.wait_for(run(), DEADLINE))

@@ -12,6 +12,7 @@ from tfoperator.report.advice import advice_for
 from tfoperator.report.blame import IDENTICAL, LAST_LINES, FailedRun, constant, failed_runs
 from tfoperator.report.facts import KILLED, FinalState, JobFacts, ReplicaFacts, RunFacts
 from tfoperator.report.log_lines import is_of_program
+from tfoperator.report.quoted import quotable
 from tfoperator.report.traceback_text import Traceback, last_traceback, line_before_traceback
 
 _MAX_RESTARTS_TOLD = 20
@@ -96,7 +97,11 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def make_report(facts: JobFacts) -> Report:
-    """Return the report on a job, whatever its outcome; a job that has succeeded may have restarts to report."""
+    """Return the report on a job, whatever its outcome; a job that has succeeded may have restarts to report.
+
+    The report quotes no secret that `tfoperator.base.masking` recognizes.
+    """
+    facts = quotable(facts)
     failed = failed_runs(facts.replicas)
     failures = tuple(_folded(failed))
     taken = [Restart(one.replica, f"was taken: {one.cause}", one.when) for one in facts.taken]

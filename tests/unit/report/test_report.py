@@ -329,3 +329,47 @@ def test_advice_is_in_the_words_of_what_was_typed(typed: Typed, again: str, limi
     assert time in report(replica("worker-0", FinalState.STOPPED, run(143)), typed=typed, outcome="TimedOut").advice[0]
     lost = "python: can't open file 'a.py': [Errno 2]"
     assert ("--workdir" in report(failed("worker-0", run(2, 0, lost)), typed=typed).advice[0]) is (typed != "function")
+
+
+SECRET = "hunter2hunter2"
+
+
+def test_a_report_quotes_no_secret() -> None:
+    key = (
+        "-----BEGIN PRIVATE KEY-----",
+        *[f"MIIEvQIBADANBgkqhkiG9w0B{SECRET}AAAAAAA"] * 30,
+        "-----END PRIVATE KEY-----",
+    )
+    environment = (
+        f"HF_TOKEN={SECRET}",
+        f'{{"db": {{"password": "{SECRET}"}}}}',
+        f"https://me:{SECRET}@example.com/data",
+    )
+    raising = traceback(f"ConnectionError: postgresql://me:{SECRET}@db/x refused: password={SECRET}")
+    before = run(1, 0, *environment, f"RuntimeError: --api-key {SECRET}", *key)
+    made = report(
+        failed("worker-0", before, run(1, 1, *environment, *raising, *key, f"token: {SECRET}"), restarts=1),
+        failed("worker-1", run(2, 1, *key, *environment, kernel=f"killed train.py --token {SECRET}")),
+        replica("worker-2", FinalState.STOPPED, run(143, 2, f"Authorization: Bearer {SECRET}")),
+        replica("worker-3", FinalState.WAITING, detail=f"exec train.py --password {SECRET}: not found"),
+        message=f"it failed with api_key={SECRET}",
+        stalled=f"nothing since secret={SECRET}",
+    )
+    assert SECRET not in msgspec.json.encode(made).decode()
+    assert SECRET not in text(made)
+    assert "  | ConnectionError: postgresql://db/x refused: password=<masked>" in text(made)
+    assert "  | HF_TOKEN=<masked>" in text(made)
+    assert made.message == "it failed with api_key=<masked>"
+
+
+def test_a_report_quotes_ordinary_lines_as_they_are() -> None:
+    lines = (
+        "step 3, loss=0.123",
+        "token_count: 5",
+        "commit 4f2c1d0e9b8a7f6e5d4c3b2a1908f7e6d5c4b3a2",
+        "",
+        "KeyError: 'token'",
+    )
+    culprit = report(failed("worker-0", run(1, 1, *lines))).culprit
+    assert culprit is not None
+    assert culprit.last_lines == lines

@@ -20,6 +20,7 @@ from tfoperator.api.v1.reasons import JobReason
 from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import utc
+from tfoperator.base.masking import masked_lines
 from tfoperator.kube.views.objects import Pod
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.run.ending import FINISHED_MESSAGE, RunEnd
@@ -241,6 +242,6 @@ def _replica(facts: ReplicaFacts, attempts: list[_Attempt], peaks: Collection[in
         restarts=len(attempts) - len(folders),
         exit_code=last.exit_code if last else None,
         logs=tuple(str(attempt.log.path) for attempt in attempts),
-        last_lines=last.tail[-LAST_LINES:] if last and facts.state is FinalState.FAILED else (),
+        last_lines=masked_lines(last.tail)[-LAST_LINES:] if last and facts.state is FinalState.FAILED else (),
         peak_memory=sum(peaks) if peaks else None,
     )

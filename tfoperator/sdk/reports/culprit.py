@@ -9,6 +9,7 @@ import msgspec
 from tfoperator.api.replicas.names import replica_name
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.controlchars import without_controls
+from tfoperator.base.masking import masked_lines
 from tfoperator.kube.client import Client
 from tfoperator.kube.views.objects import Pod
 from tfoperator.logs.archive.layout import ArchivedPod
@@ -43,6 +44,6 @@ def find_culprit(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod
     found = first_failure(job_facts(job, some, old, client).replicas)
     if found is None or found.run.exit_code is None:
         return None
-    # Harmless to a terminal, and of bounded length.
-    lines = tuple(without_controls(line[:_LINE_LENGTH]) for line in found.run.tail[-LINES:])
+    # Without secrets, harmless to a terminal, and of bounded length.
+    lines = tuple(without_controls(line[:_LINE_LENGTH]) for line in masked_lines(found.run.tail)[-LINES:])
     return Culprit(found.replica.name, found.run.exit_code, lines)

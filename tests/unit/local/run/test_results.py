@@ -118,3 +118,12 @@ def test_the_disk_is_asked_where_a_replica_has_failed(store: LogStore, code: int
     report = job_result(job(FAILED), [worker], store, evidence=Evidence(full_disk=full)).report
     assert len(calls) == asked
     assert any(one.startswith("The disk of /run is full") for one in report.advice) is bool(asked)
+
+
+def test_the_last_lines_of_a_failed_replica_have_no_secrets(store: LogStore) -> None:
+    worker = pod(ReplicaType.WORKER, 0)
+    attempt(store, worker, 1, "HF_TOKEN=hunter2hunter2\nstep 3")
+    result = job_result(job(), [worker], store)
+    assert result.replicas[0].last_lines == ("HF_TOKEN=<masked>", "step 3")
+    assert result.report is not None
+    assert result.report.failures[0].last_lines == ("HF_TOKEN=<masked>", "step 3")

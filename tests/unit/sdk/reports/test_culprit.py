@@ -76,3 +76,10 @@ def test_only_the_logs_of_those_that_may_have_begun_it_are_read_and_not_of_a_tho
     at_once = Kept({})
     assert find_culprit(JOB, [failed(n, 1, 5) for n in range(1000)], [], at_once) is not None
     assert len(at_once.read) == MAX_SUSPECTS
+
+
+def test_an_error_quotes_no_secret() -> None:
+    client = Kept({"mnist-worker-0": ("step 7", "HF_TOKEN=hunter2hunter2", "ValueError: no")})
+    found = find_culprit(JOB, [failed(0, 1, 1)], (), client)  # type: ignore[arg-type]
+    assert found is not None
+    assert found.last_lines == ("step 7", "HF_TOKEN=<masked>", "ValueError: no")

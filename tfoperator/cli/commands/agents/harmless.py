@@ -1,7 +1,8 @@
 """Texts of strangers (logs, names, messages) as an agent may read them: visible, without secrets, and short. Pure.
 
 An agent reads instructions and data in one text. So a text must not contain anything that a person who looks at the
-same answer can't see, and it must not contain secrets, since the agent may send them on.
+same answer can't see, and it must not contain secrets, since the agent may send them on. `tfoperator.base.masking`
+recognizes the secrets, as for reports.
 """
 
 from __future__ import annotations
@@ -11,13 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfoperator.base.controlchars import in_utf8, plain_text
-from tfoperator.base.urls import with_shown_urls
+from tfoperator.base.masking import MASK, is_secret_name, masked
 
 MAX_TEXT = 4000
 """The maximum number of characters of one text in an answer: half of a whole answer."""
-
-MASK = "<masked>"
-"""The replacement of a secret."""
 
 _MARGIN = 512
 """Characters behind the end of a text that is cut: a secret across the end is still recognized."""
@@ -28,25 +26,6 @@ _INVISIBLE = re.compile(
 )
 """Characters without a picture: a text in them is invisible for people, but a model reads it."""
 
-_TOKENS = re.compile(
-    r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)"
-    r"|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"  # JSON Web Tokens, such as tokens of service accounts
-    r"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"  # AWS
-    r"|\b(?:gh[pousr]_[0-9A-Za-z]{20,}|github_pat_\w{20,}|glpat-[\w-]{20,})"  # GitHub, GitLab
-    r"|\b(?:hf_[0-9A-Za-z]{20,}|sk-[\w-]{20,}|xox[abprs]-[\w-]{10,}|AIza[\w-]{30,})",  # Hugging Face, APIs of models
-    re.DOTALL,
-)
-
-_NAME = r"(?:password|passwd|secret|token|api[_-]?key|access[_-]?key(?:[_-]?id)?|private[_-]?key|credentials?)"
-_ASSIGNED = re.compile(
-    rf"(?P<before>{_NAME}[\"']?[ \t]{{0,3}}[=:][ \t]{{0,3}}[\"']?|--[\w-]{{0,40}}{_NAME}[ \t]{{1,3}}"
-    r"|\b(?:bearer|basic)[ \t]{1,3})"
-    r"(?P<value>[^\s\"',;&<]{4,})",
-    re.IGNORECASE,
-)
-_SHORT_NUMBER = re.compile(r"[-+]?[0-9.]{1,7}")
-_SECRET_NAME = re.compile(rf"{_NAME}$", re.IGNORECASE)
-
 
 def harmless_text(text: str, limit: int = MAX_TEXT) -> str:
     """Return the text without control characters, invisible characters and secrets; the end of a long text is left out.
@@ -56,13 +35,9 @@ def harmless_text(text: str, limit: int = MAX_TEXT) -> str:
     seen = in_utf8(text[: limit + _MARGIN])
     seen = "\n".join(plain_text(line) for line in seen.split("\n")) if not seen.isprintable() else seen
     seen = _INVISIBLE.sub("", seen)
-    seen = _ASSIGNED.sub(_masked, _TOKENS.sub(MASK, with_shown_urls(seen)))
+    seen = masked(seen)
     lacking = max(len(text) - limit, 0)
     return f"{seen[:limit]} ... ({lacking} more characters)" if lacking else seen
-
-
-def _masked(match: re.Match[str]) -> str:
-    return match[0] if _SHORT_NUMBER.fullmatch(match["value"]) else match["before"] + MASK
 
 
 def harmless(value: Any, limit: int = MAX_TEXT) -> Any:
@@ -83,7 +58,7 @@ def harmless(value: Any, limit: int = MAX_TEXT) -> Any:
 def _member(holder: Mapping[Any, Any], key: Any, limit: int) -> Any:
     value = holder[key]
     name = holder.get("name") if key == "value" else key  # a variable of a container has the members name and value
-    if isinstance(value, str) and isinstance(name, str) and _SECRET_NAME.search(name) and value:
+    if isinstance(value, str) and isinstance(name, str) and is_secret_name(name) and value:
         return MASK
     return harmless(value, limit)
 
@@ -94,5 +69,5 @@ def _items(values: Sequence[Any], limit: int) -> list[Any]:
     is_secret = False
     for value in values:
         found.append(MASK if is_secret and isinstance(value, str) else harmless(value, limit))
-        is_secret = isinstance(value, str) and value.startswith("--") and _SECRET_NAME.search(value) is not None
+        is_secret = isinstance(value, str) and value.startswith("--") and is_secret_name(value)
     return found

@@ -1,7 +1,7 @@
 """The server: the tools, resources and prompts over the Model Context Protocol, within limits of time, size and number.
 
-This is the only module that uses the package `mcp`. All decisions are elsewhere: this one calls functions in threads,
-and makes their answers harmless and short.
+Only this module and `confirmation` use the package `mcp`. All decisions are elsewhere: this module calls functions in
+threads, and makes their answers harmless and short.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import anyio
@@ -24,7 +25,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 import tfoperator
-from tfoperator.cli.commands.agents import resources
+from tfoperator.cli.commands.agents import confirmation, resources
 from tfoperator.cli.commands.agents.answers import Answer, as_data, bare, schema_of
 from tfoperator.cli.commands.agents.arguments import Asked
 from tfoperator.cli.commands.agents.bounded import DEFAULT_CHARACTERS, bounded, text_of
@@ -61,7 +62,7 @@ class _Refused(Exception):
 
 
 class _Gate:
-    """Lets a bounded number of calls work at the same time, for a bounded time. For one event loop."""
+    """Lets a bounded number of calls work or wait at the same time, for a bounded time. For one event loop."""
 
     def __init__(self) -> None:
         self._limiter = anyio.CapacityLimiter(PARALLEL_CALLS)
@@ -72,24 +73,47 @@ class _Gate:
 
         The thread of work that does not end in time goes on, and keeps its place until it ends.
         """
-        if self._calls >= PARALLEL_CALLS + WAITING_CALLS:
-            raise _Refused(f"{self._calls} calls are under way: wait for their answers, and call again")
         steps = ["waiting for other calls"]
         outcome: Callable[[], T] | None = None
+        async with self._in_time(context, steps):
+            outcome = await anyio.to_thread.run_sync(
+                _outcome, work, steps.append, limiter=self._limiter, abandon_on_cancel=True
+            )
+        if outcome is None:
+            raise _Refused(f"the call did not end in {CALL_SECONDS:.0f} s; its last step: {steps[-1]}")
+        return outcome()
+
+    async def ask(self, context: Context, question: types.ElicitRequestFormParams) -> types.ElicitResult:
+        """Send the question to the client while the call is under way; return its answer. Raises _Refused, MCPError."""
+        answer: types.ElicitResult | None = None
+        async with self._in_time(context, ["waiting for the user"]):
+            answer = await context.session.elicit_form(
+                question.message, question.requested_schema, related_request_id=context.request_id
+            )
+        if answer is None:
+            raise _Refused(f"the user did not answer in {CALL_SECONDS:.0f} s: the change was not made")
+        return answer
+
+    @asynccontextmanager
+    async def _in_time(self, context: Context, steps: list[str]) -> AsyncIterator[None]:
+        """Report the last of the steps, and leave the block after a time. Raises _Refused at too many calls."""
+        if self._calls >= PARALLEL_CALLS + WAITING_CALLS:
+            raise _Refused(f"{self._calls} calls are under way: wait for their answers, and call again")
         self._calls += 1
+        problem: Exception | None = None
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_report_progress, context, steps)
                 with anyio.move_on_after(CALL_SECONDS):
-                    outcome = await anyio.to_thread.run_sync(
-                        _outcome, work, steps.append, limiter=self._limiter, abandon_on_cancel=True
-                    )
+                    try:
+                        yield
+                    except Exception as error:  # noqa: BLE001 - it is raised again, outside of the task group
+                        problem = error
                 tasks.cancel_scope.cancel()
         finally:
             self._calls -= 1
-        if outcome is None:
-            raise _Refused(f"the call did not end in {CALL_SECONDS:.0f} s; its last step: {steps[-1]}")
-        return outcome()
+        if problem is not None:
+            raise problem
 
 
 def _outcome(work: Callable[[Callable[[str], None]], T], step: Callable[[str], None]) -> Callable[[], T]:
@@ -139,15 +163,28 @@ class AgentServer:
     async def _list_tools(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=self._listed)
 
-    async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def _call_tool(
+        self, context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
         tool = self._tools.get(params.name)
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"there is no tool {harmless_text(params.name, 100)}")
         try:
             asked = msgspec.convert(params.arguments or {}, tool.arguments)
+            if tool.changes:
+                asked = confirmation.confirmed(asked, params)
             answer = await self._gate.run(context, lambda step: _answer(tool, self._scope, asked, step))
-        except _Refused as error:
+            if answer.get("token") and confirmation.can_confirm(context.session.client_capabilities):
+                question = confirmation.question(tool.title, answer)
+                if confirmation.is_result(context.protocol_version):
+                    return confirmation.as_result(question, answer["token"])
+                confirmation.check(await self._gate.ask(context, question))
+                again = confirmation.with_token(asked, answer["token"])
+                answer = await self._gate.run(context, lambda step: _answer(tool, self._scope, again, step))
+        except (_Refused, confirmation.NotConfirmed) as error:
             return _failed(str(error))
+        except MCPError as error:
+            return _failed(f"the client could not ask the user: {error}. The change was not made.")
         except msgspec.ValidationError as error:
             return _failed(_about_argument(str(error), schema_of(tool.arguments)))
         except Exception as error:  # noqa: BLE001 - the agent gets the message of every error

@@ -147,7 +147,8 @@ READING = (
 """The tools that change nothing."""
 
 _TWO_CALLS = (
-    "The first call only shows the effect, and returns a token. A second call with this token makes the change."
+    "The first call only shows the effect, and returns a token. A second call with this token makes the change. A "
+    "client that can ask the user makes the change in one call, after the user has accepted it."
 )
 
 

@@ -43,9 +43,13 @@ def talk(scope: Scope, tools: tuple[Tool, ...]) -> Talk:
     return lambda conversation: converse_here(scope, tools, conversation)
 
 
-def converse_here(scope: Scope, tools: tuple[Tool, ...], conversation: Callable[[Client], Awaitable[T]]) -> T:
+def converse_here(
+    scope: Scope, tools: tuple[Tool, ...], conversation: Callable[[Client], Awaitable[T]], **options: Any
+) -> T:
+    """Talk with a server of this process; the options are the client's."""
+
     async def run() -> T:
-        async with Client(AgentServer(scope, tools).server) as client:
+        async with Client(AgentServer(scope, tools).server, **options) as client:
             with anyio.fail_after(60):
                 return await conversation(client)
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.cli.commands.agents.harmless import MASK, harmless, harmless_text
+from tfoperator.base.masking import MASK
+from tfoperator.cli.commands.agents.harmless import harmless, harmless_text
 
 
 @pytest.mark.parametrize(
@@ -30,39 +31,17 @@ def test_an_agent_reads_nothing_that_a_person_cannot_see(text: str, seen: str) -
     "text",
     [
         "password=hunter2hunter2",
-        "DB_PASSWORD: hunter2hunter2",
-        '{"api_key": "hunter2hunter2"}',
-        "train.py --hub-token hunter2hunter2",
-        "Authorization: Bearer hunter2hunter2",
-        "postgresql://me:hunter2hunter2@db/records",
-        "https://bucket.example.com/data?X-Amz-Signature=hunter2hunter2",
-        "AKIA" + "HUNTER2HUNTER2HU",
-        "ghp_" + "hunter2hunter2hunter2hunter2",
-        "hf_" + "hunter2hunter2hunter2hunter2",
-        "eyJhbGciOiJI.hunter2hunter2.hunter2hunter2",
-        "-----BEGIN RSA PRIVATE KEY-----\nhunter2hunter2\n-----END RSA PRIVATE KEY-----",
-        "-----BEGIN PRIVATE KEY-----\nhunter2hunter2",
+        "pass\x1b[31mword=hunter2hunter2",
+        "password=\x1b[1mhunter2hunter2\x1b[0m",
+        "pass\u200bword=hunter2hunter2",
+        "hf_hunter2hunter2\u2060hunter2hunter2",
+        "-----BEGIN RSA PRIVATE KEY-----\nhunter2hunter2hunter2\n-----END RSA PRIVATE KEY-----",
     ],
 )
 def test_a_secret_is_masked(text: str) -> None:
     seen = harmless_text(f"before {text} after")
     assert "unter2" not in seen.casefold()
     assert seen.startswith("before ")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "tokens: 512",
-        "num_tokens=51200",
-        "max_token=512",
-        "KeyError: 'token'",
-        "secretName: data",
-        "the password is wrong",
-    ],
-)
-def test_a_number_or_a_name_is_no_secret(text: str) -> None:
-    assert harmless_text(text) == text
 
 
 def test_the_values_of_secret_names_are_masked_wherever_they_stand() -> None:

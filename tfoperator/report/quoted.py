@@ -1,0 +1,33 @@
+"""Masks secrets in the facts of a report, before the report quotes them. Pure.
+
+People pass a report on: into an issue, a chat, a mail. `tfoperator logs` shows the log as the program wrote it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tfoperator.base.masking import masked, masked_lines
+from tfoperator.report.facts import JobFacts, ReplicaFacts, RunFacts
+
+
+def quotable(facts: JobFacts) -> JobFacts:
+    """Return the facts with `<masked>` in the place of each secret in logs, messages and causes."""
+    return msgspec.structs.replace(
+        facts,
+        message=masked(facts.message),
+        stalled=masked(facts.stalled),
+        no_number=masked(facts.no_number),
+        taken=tuple(msgspec.structs.replace(taken, cause=masked(taken.cause)) for taken in facts.taken),
+        replicas=tuple(map(_replica, facts.replicas)),
+    )
+
+
+def _replica(replica: ReplicaFacts) -> ReplicaFacts:
+    return msgspec.structs.replace(
+        replica, detail=masked(replica.detail), runs=tuple(_run(run) for run in replica.runs)
+    )
+
+
+def _run(run: RunFacts) -> RunFacts:
+    return msgspec.structs.replace(run, tail=masked_lines(run.tail), kernel=masked(run.kernel))
