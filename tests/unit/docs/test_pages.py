@@ -101,7 +101,9 @@ def test_a_page_about_a_task_begins_with_something_to_run_and_is_short() -> None
     """A sentence comes first, then a block. Words of blocks don't count."""
     for page in sorted((ROOT / "docs/tasks").glob("*.md")):
         text = page.read_text()
-        assert re.match(r"# [^\n]+\n\n[^\n]+\n\n```(?:yaml|sh|console|python)\b", text), f"{page.name} begins otherwise"
+        assert re.match(r"# [^\n]+\n\n(?:[^\n]+\n)+\n```(?:yaml|sh|console|python)\b", text), (
+            f"{page.name} begins otherwise"
+        )
         assert len(prose(page).split()) <= MOST_WORDS_OF_A_TASK, f"{page.name} is too long"
 
 
@@ -113,7 +115,7 @@ def test_each_section_about_a_rule_of_a_tfjob_begins_with_a_table_or_a_block() -
     for page in sorted(rules):
         text = page.read_text()
         title, *sections = re.split(r"^## [^\n]+\n", text, flags=re.MULTILINE)
-        assert re.match(r"# [^\n]+\n\n[^\n|]+\n\n(?:```|\|)", title), f"{page.name} begins otherwise"
+        assert re.match(r"# [^\n]+\n\n(?:[^\n|]+\n)+\n(?:```|\|)", title), f"{page.name} begins otherwise"
         assert all(re.match(r"\n(?:```|\|)", section) for section in sections), f"{page.name} has another section"
         assert len(text.split()) <= MOST_WORDS_OF_A_REFERENCE, f"{page.name} is too long"
 
