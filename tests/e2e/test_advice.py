@@ -153,8 +153,10 @@ while not os.path.exists(f"up-{{1 - index}}"):
 time.sleep(300 * index)
 """
     shown = cli.run("run", program(cli, text), "--workers", "2", "--grace", "1s", code=0).stdout
-    assert "worker-1 was stopped when the job was over (it did not end in its grace period, and was killed)" in shown
-    assert "--grace gives more time" in shown
+    assert (
+        "worker-1 was stopped when the job was over (it did not end within its grace period, and was killed)" in shown
+    )
+    assert "set a longer --grace" in shown
 
 
 def test_a_worker_that_ends_a_moment_after_the_first_has_succeeded_too(cli: Cli) -> None:

@@ -266,7 +266,7 @@ def test_a_link_is_not_followed_either_if_it_is_put_there_while_the_container_st
     seen = [pods.log("raced", f"look-{n}", attempt) for n in range(4) for attempt in range(3)]
     pods.delete("raced")
     assert not [one for one in seen if "of-this-machine" in one], seen
-    assert "mine\n" in seen or any("leads through a link" in one for one in seen)
+    assert "mine\n" in seen or any("contains a symbolic link" in one for one in seen)
 
 
 def test_what_a_container_uses_is_measured(pods: Pods) -> None:

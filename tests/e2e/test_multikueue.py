@@ -108,7 +108,7 @@ def test_a_job_runs_in_the_worker_and_the_manager_tells_of_it(either: Joined) ->
 def test_a_failure_is_told_even_of_a_job_without_time_to_live(plain: Joined, tell: Commands) -> None:
     job, remote = plain.running("fails", policy={"ttlSecondsAfterFinished": 0}, restart_policy="Never")
     said = tell("logs", "fails", code=1).stderr
-    assert f"it runs on cluster {WORKER}, and its pods and their logs are there" in said
+    assert f"it runs on cluster {WORKER}, where its pods and their logs are" in said
     remote.play("Failed", "worker-0", exit_code=3)
     assert "exited with code 3" in job.wait("Failed", within=PATIENCE)["message"]
     plain.wait_remote_gone(job)

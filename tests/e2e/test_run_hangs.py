@@ -110,7 +110,7 @@ def test_a_run_whose_time_is_over_keeps_stacks(cli: Cli) -> None:
     manifest = job(cli, progressDeadlineSeconds=None)
     done = cli.run("run", manifest, "--logs-dir", "kept", "--timeout", "15s", timeout=LIMIT, code=124)
     assert "wait_for_the_other" in stacks_of(cli.folder, 0)
-    assert "Stacks of its threads are kept:" in done.stdout
+    assert "The stacks of its threads are kept:" in done.stdout
     assert "in wait_for_the_other" in done.stdout
     assert "last line: step 1" in done.stdout
 

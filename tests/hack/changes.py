@@ -91,14 +91,9 @@ CONDITION = Change(
     (
         Place(
             "tfoperator/api/v1/condition_types.py",
-            """            meaning="once the job has failed for good, for ever",
-            is_peers=True,
-            concern=Concern.ALARM,
-            at_end=Fate.STAYS,
-            while_held=Fate.STAYS,
-        ),
-    )
-""",
+            '            meaning="once the job has failed for good; it does not change any more",\n            '
+            "is_peers=True,\n            concern=Concern.ALARM,\n            at_end=Fate.STAYS,\n            "
+            "while_held=Fate.STAYS,\n        ),\n    )\n",
             '    EXAMPLE = ("Example", ConditionTraits(meaning="while no data comes"))\n',
             "tests/unit/controller/plan/test_divergence.py",
             "EXAMPLE",

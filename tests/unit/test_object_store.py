@@ -44,7 +44,7 @@ def test_objects_are_written_read_listed_and_removed(objects: Objects) -> None:
 @pytest.mark.parametrize("key", ["../x", "a/../../x", "a//b", "a/./b", "a\0b"])
 def test_a_key_that_leads_out_is_an_error_of_the_store(objects: Objects, key: str) -> None:
     for use in (lambda: objects.link(key, timedelta(1)), lambda: objects.put(key, b""), lambda: objects.get(key)):
-        with pytest.raises(ObjectStoreError, match="is no key of an object below it"):
+        with pytest.raises(ObjectStoreError, match="is not the key of an object below this URL"):
             use()
 
 
@@ -84,7 +84,7 @@ def test_what_is_wrong_is_said_in_a_sentence_without_what_the_server_answered(s3
     for work in (*works, lambda: list(nowhere.all())):
         with pytest.raises(ObjectStoreError) as caught:
             work()
-        assert str(caught.value) == "s3://nobucket/a: there is no such bucket (NoSuchBucket)"
+        assert str(caught.value) == "s3://nobucket/a: this bucket does not exist (NoSuchBucket)"
         assert not caught.value.passing
 
 

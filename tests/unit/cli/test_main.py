@@ -143,7 +143,7 @@ def test_a_full_disk_is_no_bug_behind_the_output_and_nothing_behind_standard_err
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, full: disk}
         command = [sys.executable, "-m", "tfoperator", *arguments.split()]
         done = subprocess.run(command, **streams, env=environment, text=True, check=False)
-    told = (1, "tfoperator: can't write any more: No space left on device\n") if full == "stdout" else (2, "")
+    told = (1, "tfoperator: a file can't be written: No space left on device\n") if full == "stdout" else (2, "")
     assert (done.returncode, done.stderr or done.stdout) == told
 
 

@@ -81,13 +81,13 @@ DOCKER = RuntimeName.DOCKER
     ("words", "options", "said"),
     [
         ("nosuch.py", {}, "nosuch.py: no such file"),
-        ("train.py", {"workers": WorkerNumbers(0, 0)}, "no replica would train"),
+        ("train.py", {"workers": WorkerNumbers(0, 0)}, "the job would have no replica that trains"),
         ("train.py", {"restart_scope": Scope.JOB}, "nothing is started again without --max-restarts"),
-        ("train.py", {"emit_yaml": True}, "--emit-yaml: the image of the program is missing"),
-        ("train.py", {"runtime": DOCKER}, "--runtime docker: the image of the program is missing"),
+        ("train.py", {"emit_yaml": True}, "--emit-yaml: the image that contains the program is not given"),
+        ("train.py", {"runtime": DOCKER}, "--runtime docker: the image that contains the program is not given"),
         ("train.py", {"command": "'"}, "--command: No closing quotation"),
         ("train.py", {"command": " "}, "--command: is empty"),
-        ("train.py", {"env": ["A"]}, "--env A: write it like name=value"),
+        ("train.py", {"env": ["A"]}, "--env A: must have the form NAME=VALUE"),
         ("train.py", {"resume": True, "image": "i", "runtime": DOCKER}, "--resume: containers and clusters can't see"),
         (
             "train.py",

@@ -67,7 +67,7 @@ def test_a_file_says_what_a_program_would(tmp_path: Path) -> None:
         ("{name: a, container: {image: i}, parameters: {tmp_path: /x}}", "tmp_path"),
         ("{name: a, container: {image: i}, platforms: {docker: {image: x}}}", "platforms.docker: .*image"),
         ("{name: a, container: {image: i}, platforms: {tfjob: {replicas: {Worker: -1}}}}", "platforms.tfjob: .*Worker"),
-        ("{name: a, class: 'nowhere'}", "nowhere.* is no path of a class: write package.module:Class"),
+        ("{name: a, class: 'nowhere'}", "nowhere.* is not the path of a class: use the form package.module:Class"),
         ("name: !!python/object/apply:os.system [id]", "tag .* is not supported"),
     ],
 )

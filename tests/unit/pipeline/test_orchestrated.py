@@ -148,7 +148,10 @@ def test_what_is_not_the_runs_is_an_error_and_nothing_runs(tmp_path: Path) -> No
 
 def test_a_step_fails_before_those_that_it_reads_from_and_is_not_launched_if_it_was_cancelled(tmp_path: Path) -> None:
     view = launch(tmp_path, "left")
-    assert (str(view.state), "begin, which it reads from, has not succeeded" in view.message) == ("failed", True)
+    assert (str(view.state), "the step begin, whose output it reads, has not succeeded" in view.message) == (
+        "failed",
+        True,
+    )
     one = runner(tmp_path)
     one.cancel()
     view = one.run_step(diamond(tmp_path), "begin", run_id="r-1", orchestrator="argo")

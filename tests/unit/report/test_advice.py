@@ -30,7 +30,7 @@ def lost(code: int = 137, when: float = 2, **more: object) -> object:
     [
         (Typed.MANIFEST, "set spec.runPolicy.restartScope to Job"),
         (Typed.PROGRAM, "add --restart-scope job"),
-        (Typed.FUNCTION, "give restart_together=True"),
+        (Typed.FUNCTION, "set restart_together=True"),
     ],
 )
 def test_the_peer_that_was_killed_is_the_cause_and_all_are_to_start_again_together(typed: Typed, how: str) -> None:
@@ -221,7 +221,9 @@ def test_who_is_killed_after_its_grace_period_is_named_although_the_job_succeede
     held = replica("worker-1", FinalState.STOPPED, run(137, 15, "trained", stopped=True))
     made = report(chief, held, outcome="Succeeded", typed=Typed.PROGRAM)
     shown = text(made)
-    assert "worker-1 was stopped when the job was over (it did not end in its grace period, and was killed)" in shown
+    assert (
+        "worker-1 was stopped when the job was over (it did not end within its grace period, and was killed)" in shown
+    )
     assert "--grace" in made.advice[0]
     server = replica("ps-0", FinalState.STOPPED, run(137, 15, stopped=True))
     assert text(report(chief, server, outcome="Succeeded")) == "", "a parameter server has nothing left to do"

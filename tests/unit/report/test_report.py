@@ -82,7 +82,7 @@ def test_user_frames_are_shown_and_libraries_folded_or_without_a_traceback_the_l
     made = report(failed("worker-0", run(3, 0, *(f"line {n}" for n in range(50)))))
     assert made.culprit.last_lines == tuple(f"line {n}" for n in range(30, 50))
     assert "worker-0 failed with exit code 3." in text(made)
-    assert "It has logged nothing." in text(report(failed("worker-0", run(139))))
+    assert "It has written no log." in text(report(failed("worker-0", run(139))))
 
 
 def test_what_the_others_did_is_told_in_groups_with_short_names_and_several_whose_pods_are_gone_as_several() -> None:
@@ -228,7 +228,7 @@ def test_a_success_has_nothing_to_report_but_replicas_that_could_not_find_each_o
         (2, "python: can't open file '/app/train.py': [Errno 2] No such file or directory", "/app/train.py"),
         (1, "FileNotFoundError: [Errno 2] No such file or directory: '/data/mnist.npz'", "/data/mnist.npz"),
         (127, "'bin/train' does not exist (in /home/me)", "bin/train"),
-        (127, "program 'horovodrun' not found on PATH (/usr/bin)", "horovodrun"),
+        (127, "program 'horovodrun' is in no folder of PATH (/usr/bin)", "horovodrun"),
         (127, "sh: 1: nvidia-smi: not found", "nvidia-smi"),
         (127, "bash: line 1: train: command not found", "train"),
     ],

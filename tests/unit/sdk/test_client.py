@@ -62,7 +62,7 @@ def test_arguments_that_make_no_sense_are_refused_before_anything_is_sent(world:
         (ValueError, "either a job or a train_func", ()),
         (ValueError, "needs a name", ({"spec": {}},)),
         (ValueError, "this is a Pod", ({"kind": "Pod", "metadata": {"name": "a"}},)),
-        (ManifestError, "holds 2 objects, but one TFJob is needed", (two,)),
+        (ManifestError, "contains 2 objects, but must contain exactly one TFJob", (two,)),
         (ManifestError, "no such file", (tmp_path / "none.yaml",)),
     ]
     for error, words, given in refused:
@@ -91,7 +91,7 @@ def test_pods_are_chosen_by_role_type_and_index_in_a_sensible_order(world: Serve
     assert names("mnist", replica_type="worker", replica_index=2) == ["mnist-worker-2"]
     assert names("mnist", replica_index=0) == ["mnist-worker-0", "mnist-ps-0"]
     assert names("mnist", replica_type="Chief") == []
-    with pytest.raises(ValueError, match="'boss' is no replica type; there are PS, Worker"):
+    with pytest.raises(ValueError, match="'boss' is not a replica type; the types are PS, Worker"):
         names("mnist", replica_type="boss")
 
 

@@ -54,7 +54,7 @@ NOSUCH = condition("QuotaReserved", "False", "Inadmissible", "LocalQueue nosuch 
 @pytest.mark.parametrize(
     ("found", "state", "message"),
     [
-        (seen(), S.WAITING, "Kueue has not looked at it yet"),
+        (seen(), S.WAITING, "Kueue has not processed its Workload yet"),
         (seen(no_quota()), S.WAITING, "insufficient unused quota for cpu in flavor default, 2 more needed"),
         (seen(NOSUCH), S.WAITING, "LocalQueue nosuch doesn't exist"),
         (

@@ -109,8 +109,8 @@ class ConditionType(Word):
     STALLED = (
         "Stalled",
         ConditionTraits(
-            meaning="while the job has made no progress for `progressDeadlineSeconds`. Unknown: neither reports nor logs "
-            "show whether the job makes progress",
+            meaning="while the job has made no progress for `progressDeadlineSeconds`. Unknown: neither reports nor "
+            "logs show whether the job makes progress",
             concern=Concern.ALARM,
         ),
     )
@@ -124,8 +124,8 @@ class ConditionType(Word):
     DIVERGED = (
         "Diverged",
         ConditionTraits(
-            meaning="once the loss was not a number in ten reports in a row, until a report has a loss that is a number. "
-            "The condition stays true when the job ends, because the trained model is not usable",
+            meaning="once the loss was not a number in ten reports in a row, until a report has a loss that is a "
+            "number. The condition stays true when the job ends, because the trained model is not usable",
             concern=Concern.ALARM,
             at_end=Fate.STAYS,
             while_held=Fate.STAYS,

@@ -54,7 +54,7 @@ _REMEDIES = (
         "add a toleration to the replica's template, or ask an administrator to remove the taint",
     ),
     (re.compile(r"unschedulable|cordoned"), "ask an administrator to uncordon a node, or for more nodes"),
-    (re.compile(r"no nodes available"), "have nodes added"),
+    (re.compile(r"no nodes available"), "ask an administrator to add nodes"),
 )
 """The remedies, by a scheduler's words, the most important first."""
 

@@ -47,7 +47,7 @@ class Launching(msgspec.Struct, frozen=True):
         typer.Option(
             "--attempts",
             min=1,
-            help="Maximum number of times that the component is executed; it is executed again only if a retry can help.",
+            help="Maximum number of executions of the component. It is executed again only if a retry can help.",
         ),
     ] = 3
     clean_up: Annotated[

@@ -302,7 +302,7 @@ def restarting_because(job: str, lost: Sequence[tuple[ReplicaGroup, Replica]]) -
     taken = some(f"{group.type}-{one.index} ({one.disruption})" for group, one in lost if one.disruption)
     why = (
         f"{types} replica(s) failed ({ends})" if failed else "",
-        f"replica(s) lost their pods: {taken}" if taken else "",
+        f"replica(s) were taken from it: {taken}" if taken else "",
     )
     return f"job {job} is restarting because {', and '.join(filter(None, why))}."
 

@@ -98,7 +98,7 @@ def test_policies_in_the_spec_are_to_be_moved_by_one_command() -> None:
     obj["metadata"]["name"] = "$(reboot)"
     assert " '$(reboot)' -n team" in found(obj)["spec.cleanPodPolicy"].todo
     del obj["metadata"]["uid"]
-    assert found(obj)["spec.cleanPodPolicy"].todo == "move it: tfoperator convert FILE"
+    assert found(obj)["spec.cleanPodPolicy"].todo == "move the fields: tfoperator convert FILE"
 
 
 def test_metadata_of_a_wrong_type_is_a_finding() -> None:

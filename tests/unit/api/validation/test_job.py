@@ -141,7 +141,11 @@ FOUR = {"Worker": {"replicas": 4}}
         (FOUR, {"clusterArguments": True}, ""),
         (FOUR, {"enableDynamicWorker": True}, ""),
         (FOUR, {"clusterArguments": True, "enableDynamicWorker": True}, "clusterArguments: names the workers that "),
-        (FOUR, {"minSucceededWorkers": 5, "runPolicy": STOPS}, "is 5, but there are 4 workers: it means all of them"),
+        (
+            FOUR,
+            {"minSucceededWorkers": 5, "runPolicy": STOPS},
+            "is 5, but the job has only 4 workers: all of them have to succeed",
+        ),
         ({"Chief": {}}, {"minSucceededWorkers": 1, "runPolicy": STOPS}, "the job has no workers"),
         ({"Chief": {}}, {"maxFailedWorkers": 1}, "the job has no workers"),
         ({"worker": {"restartPolicy": "OnFailure"}}, {"maxFailedWorkers": 1}, "under OnFailure a worker"),
@@ -165,9 +169,12 @@ CLAIM = {"persistentVolumeClaim": {"claimName": "checkpoints"}}
         ({"mountPath": "/c"}, "spec.checkpoint.volume: is required"),
         ({"volume": None, "mountPath": "/c"}, "spec.checkpoint.volume: is required"),
         ({"volume": [], "mountPath": "/c"}, "spec.checkpoint.volume: must be an object"),
-        ({"volume": {}, "mountPath": "/c"}, "spec.checkpoint.volume: must have one kind of volume"),
-        ({"volume": {"name": "v"}, "mountPath": "/c"}, "spec.checkpoint.volume: must have one kind of volume"),
-        ({"volume": CLAIM | {"nfs": {}}, "mountPath": "/c"}, "spec.checkpoint.volume: must have one kind of volume"),
+        ({"volume": {}, "mountPath": "/c"}, "spec.checkpoint.volume: must have exactly one kind of volume"),
+        ({"volume": {"name": "v"}, "mountPath": "/c"}, "spec.checkpoint.volume: must have exactly one kind of volume"),
+        (
+            {"volume": CLAIM | {"nfs": {}}, "mountPath": "/c"},
+            "spec.checkpoint.volume: must have exactly one kind of volume",
+        ),
         ({"volume": CLAIM}, "spec.checkpoint.mountPath: is required"),
         ({"volume": CLAIM, "mountPath": "c"}, "spec.checkpoint.mountPath: must be an absolute path"),
         ({"volume": CLAIM, "mountPath": "/"}, "spec.checkpoint.mountPath: must be an absolute path"),
@@ -267,8 +274,14 @@ def test_a_good_tensorboard_is_neither_an_error_nor_a_warning(board: dict[str, A
         (GOOD | {"volumes": [LOGS, LOGS]}, 'spec.tensorBoard.volumes[1].name: "logs" is the name of another'),
         (GOOD | {"volumes": [LOGS, {"nfs": {}}]}, "spec.tensorBoard.volumes[1].name: is required"),
         (GOOD | {"volumes": [LOGS, {"name": 3, "nfs": {}}]}, "spec.tensorBoard.volumes[1].name: must be a string"),
-        (GOOD | {"volumes": [LOGS, {"name": "n"}]}, "spec.tensorBoard.volumes[1]: must have one kind of volume"),
-        (GOOD | {"volumes": [LOGS | {"nfs": {}}]}, "spec.tensorBoard.volumes[0]: must have one kind of volume, but"),
+        (
+            GOOD | {"volumes": [LOGS, {"name": "n"}]},
+            "spec.tensorBoard.volumes[1]: must have exactly one kind of volume",
+        ),
+        (
+            GOOD | {"volumes": [LOGS | {"nfs": {}}]},
+            "spec.tensorBoard.volumes[0]: must have exactly one kind of volume, but",
+        ),
         (GOOD | {"volumes": [LOGS, "x"]}, "spec.tensorBoard.volumes[1]: must be an object"),
         (GOOD | {"volumeMounts": [{"name": "logs"}]}, "spec.tensorBoard.volumeMounts[0].mountPath: is required"),
         (GOOD | {"volumeMounts": [{"mountPath": "/logs"}]}, "spec.tensorBoard.volumeMounts[0].name: is required"),
@@ -338,4 +351,7 @@ def test_an_elastic_policy_is_for_workers_without_parameter_servers() -> None:
     (with_servers,) = complaints(tfjob({"Worker": {}, "PS": {}}, elasticPolicy={}))
     assert "enableDynamicWorker lets workers come and go" in with_servers
     (without_workers,) = complaints(tfjob({"Chief": {}}, elasticPolicy={}))
-    assert without_workers == "spec.elasticPolicy: needs workers: it limits their number"
+    assert (
+        without_workers
+        == "spec.elasticPolicy: must not be set for a job without workers, because it limits the number of workers"
+    )

@@ -118,7 +118,7 @@ def test_a_dry_run_shows_the_launch_and_leaves_and_runs_nothing(
         ({"container": {"image": "i"}, "inputs": ["a"]}, [], "input 'a' is missing"),
         (CONTAINER, ["--launcher", "in-process"], "no launcher here accepts"),
         ({"class": SAYS}, ["--launcher", "docker"], "no launcher here accepts"),
-        ({"container": {"image": "i"}}, ["--input", "a"], "write it like name=value"),
+        ({"container": {"image": "i"}}, ["--input", "a"], "must have the form NAME=VALUE"),
         ({"container": {"image": "i"}, "parameters": ["a"]}, ["--param", "a=1", "--param", "a=2"], "is given twice"),
         ({"nonsense": 1}, [], "nonsense"),
         ({"container": {"image": "i"}}, ["--launcher", "kubernetes", "--kubeconfig", "gone"], "no cluster is known"),

@@ -129,7 +129,7 @@ def test_what_was_put_out_is_removed_unless_another_run_uses_it(run: Run, two: s
     [
         (None, [], "No such file"),
         ("x = 1", [], "has no function create_pipeline"),
-        ("def create_pipeline(): return 3", [], "returns a int, and no Pipeline"),
+        ("def create_pipeline(): return 3", [], "must return a Pipeline, but returns a int"),
         ("def create_pipeline():\n    return 1 / 0", [], r"odd\.py:2: ZeroDivisionError"),
         ("def create_pipeline(:", [], r"odd\.py:1: "),
         ("import nothing_of_this_name", [], r"odd\.py:1: ModuleNotFoundError"),
@@ -183,7 +183,9 @@ def test_records_may_be_in_postgresql(
         assert known is not None
         store.put_run(msgspec.structs.replace(known, state="running", term=held.term))
         shown = run("pipeline", "show", "last", code=0).out
-        assert re.search(r"owner: \S+, process \d+, until \d{4}-\d\d-\d\d .* UTC unless renewed", shown)
+        assert re.search(
+            "owner: \\S+, process \\d+, until \\d{4}-\\d\\d-\\d\\d .* UTC, unless it renews its lease", shown
+        )
         (listed,) = json.loads(run("pipeline", "runs", "-o", "json", code=0).out)
         assert (listed["state"], listed["owner"]["process"]) == ("running", os.getpid())
         assert f" {socket.gethostname()}" in run("pipeline", "runs", code=0).out.splitlines()[1]
@@ -192,7 +194,7 @@ def test_records_may_be_in_postgresql(
     assert "run one is cancelled" in run("pipeline", "stop", "one", code=0).out
     assert "First of run one has no log" in run("pipeline", "logs", "one", "First", code=0).err
     run("pipeline", "clean", "one", code=0)
-    assert run("pipeline", "runs", code=0).err.startswith("there are no runs")
+    assert run("pipeline", "runs", code=0).err.startswith("there are no pipeline runs")
 
 
 def test_who_looks_at_a_run_sees_that_its_runner_is_silent_and_where_its_steps_are(run: Run, here: Path) -> None:
@@ -252,7 +254,7 @@ def test_a_file_of_kubeflow_pipelines_needs_a_word_of_the_user_for_what_it_deman
     dry = ("pipeline", "run", "--dry-run", "--param", "message=x")
     file.write_text(IR.read_text())
     said = run(*dry, str(file), code=2)
-    assert "its outputs would go to /exits-root, which is not below the current folder" in said.err
+    assert "its outputs would be written to /exits-root, which is not below the current folder" in said.err
     assert "--pipeline-root /exits-root" in said.err
     run(*dry, str(file), "--pipeline-root", "/exits-root", code=0)
     run(*dry, str(file), "--pipeline-root", "here", code=0)

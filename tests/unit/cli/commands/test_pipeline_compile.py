@@ -88,8 +88,8 @@ def test_options_of_launchers_come_to_their_pods(run: Run) -> None:
         (["--platform", "docker"], "no launcher here accepts its config: DockerPlatformConfig"),
         (["--platform", "moon"], "there is no platform 'moon'"),
         (["--param", "more=x"], "'more' is int by default"),
-        (["--claim", "data"], "--claim data: write it like NAME:PATH"),
-        (["--to", "airflow", "--template"], "--template is for Argo"),
+        (["--claim", "data"], "--claim data: must have the form NAME:PATH"),
+        (["--to", "airflow", "--template"], "--template needs --to argo"),
         (["--image", ""], "needs an image"),
     ],
 )
@@ -125,10 +125,10 @@ def test_exit_codes_of_a_step_tell_an_orchestrator_whether_to_repeat_it(run: Run
     ("more", "words"),
     [
         (["--steps=0123"], "has other steps than when it was compiled: Step.0, Step.1"),
-        (["--encoded-param=text=%%"], "--encoded-param text: its value is not base64 of UTF-8"),
+        (["--encoded-param=text=%%"], "--encoded-param text: the value must be UTF-8 text in base64"),
         (["--encoded-param=text=/w=="], "not base64 of UTF-8"),
-        (["--encoded-param==YQ=="], "write it like name=value"),
-        (["--encoded-param=text=YQ=="] * 2, "a parameter is given twice"),
+        (["--encoded-param==YQ=="], "must have the form NAME=VALUE"),
+        (["--encoded-param=text=YQ=="] * 2, "the same parameter is given twice"),
     ],
 )
 def test_a_step_of_another_pipeline_or_with_broken_values_is_not_launched(

@@ -97,8 +97,8 @@ def test_two_objects_of_one_name_are_refused_before_anything_is_started(folder: 
     job = tfjob("one", Worker=replica("true"))
     settings = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one", "namespace": "default"}}'
     said = run("run", write(f"{settings}\n---\n{job}\n---\n{job}\n---\n{settings}"), code=2)
-    assert "job.yaml:5: TFJob one is defined already, at job.yaml:3" in said.err
-    assert "job.yaml:7: ConfigMap one is defined already, at job.yaml:1" in said.err
+    assert "job.yaml:5: TFJob one is already defined at job.yaml:3" in said.err
+    assert "job.yaml:7: ConfigMap one is already defined at job.yaml:1" in said.err
     assert not (folder / ".tfoperator").exists()
     # Names that do not meet, and a job of this operator, are no mistake.
     job = json.loads(job)
@@ -165,7 +165,7 @@ def test_objects_in_a_file_optional_ones_and_those_of_every_namespace_are_not_mi
     check_runnable([Manifest(one, "job.yaml", number) for number, one in enumerate([json.loads(job), code])])
     said = capsys.readouterr().err
     assert said.count("note:") == 1
-    assert "PersistentVolumeClaim data is in no file: a directory of the run, empty at first, stands for it" in said
+    assert "PersistentVolumeClaim data is in none of the files: the run uses an empty directory instead" in said
     elsewhere = {**code, "metadata": {"name": "code", "namespace": "other"}}
     with pytest.raises(CliError, match="ConfigMap code is in no file"):
         check_runnable([Manifest(one, "job.yaml", number) for number, one in enumerate([json.loads(job), elsewhere])])
@@ -194,7 +194,7 @@ def test_a_namespace_that_there_can_not_be_is_refused_before_anything_is_started
     folder: Path, run: Run, namespace: str
 ) -> None:
     said = run("run", write(tfjob("one", Worker=replica("true"))), "-n", namespace, code=2)
-    assert "can't be the name of a namespace" in said.err
+    assert "is not a valid name of a namespace" in said.err
     assert not (folder / ".tfoperator").exists()
 
 
@@ -210,7 +210,7 @@ def test_from_a_directory_that_was_removed_nothing_is_run(folder: Path, run: Run
         said = run("run", str(folder / file), code=2)
     finally:
         os.chdir(folder)
-    assert "the current directory does not exist any more" in said.err
+    assert "the current directory has been deleted" in said.err
 
 
 def test_it_is_said_where_processes_start_of_files_that_lie_elsewhere_and_not_of_pipes(
@@ -226,7 +226,8 @@ def test_it_is_said_where_processes_start_of_files_that_lie_elsewhere_and_not_of
 
 
 @pytest.mark.parametrize(
-    ("kept", "hint"), [(True, "The result is in run/result.json."), (False, "A part of it is in run.")]
+    ("kept", "hint"),
+    [(True, "The result is in run/result.json."), (False, "The part of the result that was written is in run.")],
 )
 def test_a_result_is_printed_or_if_it_finds_no_room_it_is_told_where_it_is(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kept: bool, hint: str

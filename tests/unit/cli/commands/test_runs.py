@@ -130,9 +130,9 @@ def test_runs_that_are_not_whole(folder: Path, run: Run) -> None:
         (folder / named(folder, "one") / "records.json").write_text(spoil)
         assert "can't be read" in run("get", named(folder, "one"), code=1).err
     (folder / named(folder, "one") / "records.json").write_text('{"objects": []}')
-    assert "no job of this run was created" in run("get", named(folder, "one"), code=2).err
+    assert "this run did not create any job" in run("get", named(folder, "one"), code=2).err
     (folder / named(folder, "train") / "records.json").unlink()
-    assert "no records of this run were kept" in run("logs", named(folder, "train"), code=1).err
+    assert "this run has no records" in run("logs", named(folder, "train"), code=1).err
     going = folder / named(folder, "other")
     (going / "result.json").write_text("{}")
     assert read_run(going).state == "Unreadable"
@@ -141,9 +141,7 @@ def test_runs_that_are_not_whole(folder: Path, run: Run) -> None:
     assert str(going) in [one["runDirectory"] for one in json.loads(run("runs", "-o", "json", code=0).out)]
     (going / "records.json").unlink()
     shutil.rmtree(going / "logs")
-    assert run("report", going.name, code=1).err.endswith(
-        f"no records of this run were kept\nIts files are in {going}\n"
-    )
+    assert run("report", going.name, code=1).err.endswith(f"this run has no records\nIts files are in {going}\n")
 
 
 def as_it_ran(going: Path) -> None:
@@ -174,7 +172,7 @@ def test_a_run_that_goes_on_and_one_that_has_died(folder: Path, run: Run) -> Non
     died = read_run(going)
     assert (died.state, died.ended) == ("Died", datetime.fromtimestamp(BEGAN + 3600, UTC))
     assert run("get", going.name, code=0).out.splitlines()[1].split()[:3] == ["other", "Died", "0/1"]
-    assert f"See why: tfoperator report {going.name}\n" in run("wait", going.name, code=1).err
+    assert f"To see why: tfoperator report {going.name}\n" in run("wait", going.name, code=1).err
     assert "RunDied" in run("wait", going.name, "--for", "Failed", "-o", "json", code=0).out
     assert f"{datetime.fromtimestamp(BEGAN + 3600, UTC):%Y-%m-%d %H:%M:%S} UTC" in run("describe", going.name).out
     assert f"{going}/logs" in run("report", going.name, code=0).out, "and no command that asks a cluster"
@@ -232,4 +230,4 @@ def test_runs_of_another_user_are_refused(
     folder: Path, run: Run, give_away: Callable[[Path], None], command: list[str]
 ) -> None:
     give_away(folder)
-    assert "another user may replace the files in it" in run(*command, code=2).err
+    assert "another user can replace the files in it" in run(*command, code=2).err

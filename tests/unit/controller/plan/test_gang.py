@@ -357,7 +357,7 @@ def test_the_group_goes_when_the_job_is_suspended_or_has_ended() -> None:
 def test_waiting_is_an_event_once_the_scheduler_has_looked_and_only_once() -> None:
     job = make_job({"Worker": replicas(2)}, runPolicy={"schedulingPolicy": {"queue": "q"}})
     fresh = decide(job)
-    assert "waits for Volcano to look at PodGroup mnist" in message(fresh)
+    assert "waits until Volcano processes PodGroup mnist" in message(fresh)
     assert fresh.reasons == []
     job = with_status(job, fresh.status)
     assert not decide(job, group=pod_group(job, "")).write_status
@@ -382,8 +382,8 @@ def test_the_gang_lacks_what_its_pods_lack_and_the_reason_outlives_echoes() -> N
     assert message(refused(job, sibling, "")) == ""
     told = refused(job, echo, "0/1 nodes are available: 1 Insufficient cpu.")
     assert message(told).endswith(
-        "0/2 replicas ready; Worker-0 and Worker-1 wait: the gang of 2 pods (cpu 2) waits for room: Insufficient cpu. "
-        "Next: wait for room, or ask for less."
+        "0/2 replicas ready; Worker-0 and Worker-1 wait: the gang of 2 pods (cpu 2) waits for room: Insufficient "
+        "cpu. Next: wait until nodes have enough free resources, or request less."
     )
     assert told.reasons == ["Unschedulable"]
     echoed = refused(with_status(job, told.status), echo, echo)

@@ -147,8 +147,8 @@ def test_a_crash_loop_is_reported_at_growing_distances() -> None:
     assert at == [*range(1, 11), 20, 50, 100, 200, 500, 1000]
     last = messages(planned(with_status(job_of(1), planned(job_of(1), pod(0, 999)).status), pod(0, 1000)))
     assert last == [
-        "worker-0 is restarted in place: restart 1000 in pod mnist-worker-0, last exit code 1. "
-        "The job's pods have 1000 such restarts; the next event comes at 2000."
+        "worker-0 is restarted in place: restart 1000 in pod mnist-worker-0, last exit code 1. The job's pods now "
+        "have 1000 such restarts; the operator sends the next event at 2000 restarts."
     ]
 
 
@@ -182,8 +182,8 @@ def test_a_thousand_workers_that_restart_are_few_events(at_once: int) -> None:
     if at_once == workers:
         assert events == [
             "1000 replicas are restarted in place: worker-0 (restart 1, last exit code 1), worker-1 (restart 1, last "
-            "exit code 1), worker-2 (restart 1, last exit code 1) and 997 more. The job's pods have 1000 such "
-            "restarts; the next event comes at 2000."
+            "exit code 1), worker-2 (restart 1, last exit code 1) and 997 more. The job's pods now have 1000 such "
+            "restarts; the operator sends the next event at 2000 restarts."
         ]
 
 

@@ -56,7 +56,7 @@ def test_impersonation_becomes_headers_and_a_context_without_a_user_is_anonymous
     config = load(tmp_path, content)
     assert (config.credentials.current().authorization, config.namespace) == ("", "default")
     assert config.proxy_url == "http://p:3128"
-    with pytest.raises(ConfigError, match=r"asks for context 'y', which does not exist: known contexts: x"):
+    with pytest.raises(ConfigError, match="needs context 'y', which does not exist: known contexts: x"):
         load(tmp_path, content, "y")
 
 
@@ -108,12 +108,12 @@ BAD: list[tuple[Any, str]] = [
     ({"users": [{"user": {"token": SECRET}}, {"user": {"token": SECRET}}]}, "is no kubeconfig"),
     ({"users": [SECRET]}, "is no kubeconfig"),
     (kubeconfig() | {"contexts": [{"name": None, "context": {"cluster": "c"}}]}, "is no kubeconfig"),
-    (f"users: {'[' * 1200}", "is nested more than 100 levels deep"),
+    (f"users: {'[' * 1200}", "has more than 100 levels of nesting"),
     (f"users: [token: {SECRET}\nb: ]", r"is not valid YAML at line \d+, column \d+"),
     ({"current-context": ""}, "has no current-context: choose one with --context"),
-    (without("contexts"), "asks for context 'x', which does not exist: there are no contexts"),
+    (without("contexts"), "needs context 'x', which does not exist: there are no contexts"),
     (without("clusters"), r"context 'x' asks for cluster 'c', which does not exist"),
-    (without("users"), r"context 'x' asks for user 'u', which does not exist: there are no users"),
+    (without("users"), "context 'x' needs user 'u', which does not exist: there are no users"),
     (kubeconfig(context={"cluster": ""}), "context 'x': cluster is missing"),
     (kubeconfig(""), "cluster 'c': server must be a URL"),
     (kubeconfig(f"jane:{SECRET}@[::1"), "cluster 'c': "),
@@ -121,7 +121,7 @@ BAD: list[tuple[Any, str]] = [
     (kubeconfig(f"https://jane:{SECRET}@k8s.test"), "holds a user name or password"),
     (kubeconfig(cluster={"certificate-authority": "missing.crt"}), "certificate-authority names .*missing.crt"),
     (kubeconfig(cluster={"certificate-authority-data": "%%"}), "certificate-authority-data is not base64"),
-    (kubeconfig(cluster={"certificate-authority-data": "AAAA"}), "holds no certificates in PEM form"),
+    (kubeconfig(cluster={"certificate-authority-data": "AAAA"}), "contains no certificates in PEM form"),
     (kubeconfig(cluster={"insecure-skip-tls-verify": "yes"}), "insecure-skip-tls-verify must be true or false"),
     (kubeconfig(cluster={"server": 5}), "cluster 'c': server must be a string"),
     (kubeconfig(user={"token": 12345}), r"user 'u': token must be a string \(quote it\)"),
@@ -131,7 +131,7 @@ BAD: list[tuple[Any, str]] = [
     (kubeconfig(user={"client-certificate-data": "AAAA"}), "a client-certificate, but no client-key"),
     (kubeconfig(user={"client-key-data": "AAAA"}), "a client-key, but no client-certificate"),
     (kubeconfig(user=dict.fromkeys(["client-key-data", "client-certificate-data"], "AAAA")), "and key can't be used"),
-    (kubeconfig(user={"exec": {"command": "x"}}), "user 'u': exec needs command and apiVersion"),
+    (kubeconfig(user={"exec": {"command": "x"}}), "user 'u': exec must have command and apiVersion"),
     (kubeconfig(user={"auth-provider": {"name": "gcp"}}), "auth-provider 'gcp' is gone .* use an exec plugin"),
 ]
 

@@ -177,8 +177,8 @@ def test_requests_beyond_the_burst_wait_their_turn_and_that_is_logged(
         call.result()
     assert observer.waits == pytest.approx([0, 0, 0.1, 1.2])
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
-        ("DEBUG", "waited 0.10 s for the client's own rate limiter: get pods ns/a"),
-        ("INFO", "waited 1.20 s for the client's own rate limiter: get pods ns/a"),
+        ("DEBUG", "the client's own rate limiter delayed the request for 0.10 s: get pods ns/a"),
+        ("INFO", "the client's own rate limiter delayed the request for 1.20 s: get pods ns/a"),
     ]
 
 

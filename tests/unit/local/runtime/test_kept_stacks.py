@@ -20,7 +20,7 @@ def test_stacks_are_added_to_a_file_beside_the_log_that_only_this_user_reads_and
     log.keep_stacks("12:00", "No stacks: install py-spy.\n")
     assert (log.stacks, log.no_stacks) == ("", "install py-spy.")
     log.keep_stacks("12:01", "Process 7:\nmain\n")
-    log.keep_stacks("12:02", "No stacks: it has ended.\n")
+    log.keep_stacks("12:02", "No stacks: the process has ended.\n")
     assert (log.stacks, log.no_stacks) == (str(tmp_path / "0.stacks.txt"), "")
 
 

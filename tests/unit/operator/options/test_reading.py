@@ -84,7 +84,7 @@ ONE_PORT = ["--metrics-bind-address=:8081", "--health-probe-bind-address=:8081"]
         (["--webhook-cert-dir=/x"], "--webhook-cert-dir is of no use without"),
         (["--webhook-bind-address=:1", "--webhook-url=http://x"], "--webhook-url must be an address such as"),
         (["--webhook-bind-address=:1", "--webhook-url=https://x", "--webhook-cert-dir=/x"], "into the CRD yourself"),
-        (["--metrics-cert-dir=/x"], "--metrics-cert-dir is of no use without --metrics-secure"),
+        (["--metrics-cert-dir=/x"], "--metrics-cert-dir has no effect without --metrics-secure"),
         (["--metrics-secure", *ONE_PORT], "--metrics-secure needs a --metrics-bind-address of its own"),
         (["--frobnicate"], "--frobnicate"),
         (["--thread=3"], "--thread"),
@@ -103,7 +103,7 @@ def test_a_mistake_is_reported_by_the_name_of_its_option(arguments: list[str], m
         ("resync-period: soon", "resync-period must be a duration"),
         ("[1, 2]", "must be a mapping"),
         ("a: [", ":2:1: is not valid YAML"),
-        ("a: " + "[" * 1200, "is nested more than 100 levels deep"),
+        ("a: " + "[" * 1200, "has more than 100 levels of nesting"),
     ],
 )
 def test_a_mistake_in_the_file_names_file_and_key(tmp_path: Path, content: str, message: str) -> None:

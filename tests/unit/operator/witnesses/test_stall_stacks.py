@@ -87,13 +87,13 @@ def test_what_a_pod_can_not_tell_and_the_archive_refuses_is_said() -> None:
     said = "Stacks of worker-0 are in the log archive. None of worker-1: its image has no tfoperator"
     assert message.startswith(said)
     assert "worker-2: no process here has registered" in message
-    assert "worker-3: its container can't be asked: the node is gone" in message
+    assert "worker-3: no command can be run in its container: the node is gone" in message
     full = Cluster()
-    full.refusal = OSError("the archive has no room for it")
+    full.refusal = OSError("the archive is full")
     full.take(up(0))
     [(kind, reason, message)] = full.events
     assert (kind, reason) == ("Warning", "StacksNotTaken")
-    assert "worker-0: the archive can't keep them: the archive has no room for it" in message
+    assert "worker-0: the archive can't keep them: the archive is full" in message
 
 
 def test_without_the_right_one_event_says_what_to_grant() -> None:
@@ -137,7 +137,7 @@ def test_what_has_not_begun_in_time_is_left_out() -> None:
     assert cluster.done.wait(60)
     cluster.taker.close()
     assert len(cluster.asked) < MAX_PODS
-    assert "there was no time left to ask it" in cluster.events[0][2]
+    assert "the time was over before its stacks could be read" in cluster.events[0][2]
 
 
 def test_it_is_not_begun_twice_and_a_bug_ends_nothing() -> None:

@@ -192,7 +192,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a label of the launcher": ({"podMetadata": {"labels": {"tfoperator.launcher/run": "x"}}}, "set by the launcher"),
     "a selector's directive": ({"nodeSelector": {"nodeSelectorJson": {"$patch": "x"}}}, "can't be the name of a label"),
     "a selector of another form": ({"nodeSelector": {"nodeSelectorJson": [1]}}, "is no dict"),
-    "a label's value": ({"podMetadata": {"labels": {"a": "b c"}}}, "can't be the value of a label"),
+    "a label's value": ({"podMetadata": {"labels": {"a": "b c"}}}, "is not a valid value of a label"),
     "root by a negative number": ({"securityContext": {"runAsUser": -1}}, "no whole number from 0"),
     "a deadline": ({"activeDeadlineSeconds": "1e3"}, "no whole number from 0"),
     "a policy": ({"imagePullPolicy": "Sometimes"}, "none of Always"),
@@ -205,7 +205,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an unknown rule of affinity": ({"nodeAffinity": [{"nodeAffinityJson": {"x": {}}}]}, r"\.x: pipelines here have"),
     "a weight": ({"nodeAffinity": [{**TERM, "weight": 101}]}, "no whole number from 1 to 100"),
-    "an empty term": ({"nodeAffinity": [{}]}, "a term has matchExpressions or matchFields"),
+    "an empty term": ({"nodeAffinity": [{}]}, "a term must have matchExpressions or matchFields"),
     "a medium": ({"emptyDirMounts": [{"mountPath": "/d", "medium": "Disk"}]}, "none of Memory"),
     "a limit": ({"emptyDirMounts": [{"mountPath": "/d", "sizeLimit": "lots"}]}, "no amount"),
     "too many annotations": (

@@ -303,19 +303,22 @@ REFUSED: dict[str, tuple[Change, str]] = {
         "defaultPipelineRoot hdfs://x: outputs go to a directory",
     ),
     "a root that is no text": (put("runtimeConfig", gcsOutputDirectory=1), "gcsOutputDirectory: 1 is no str"),
-    "an unknown parameter": (put("runtimeConfig/parameterValues", x=1), "runtimeConfig: there is no parameter 'x'"),
+    "an unknown parameter": (
+        put("runtimeConfig/parameterValues", x=1),
+        "runtimeConfig: the pipeline has no parameter 'x'",
+    ),
     "a value of another type": (
         put("runtimeConfig/parameterValues", train_args=[1]),
-        r"runtimeConfig: 'train_args' is \[1\], and no STRING",
+        "runtimeConfig: 'train_args' must be , but is \\[1\\]STRING",
     ),
-    "a deep value": (put("runtimeConfig/parameterValues", train_args=DEEP), "is nested more than 100 levels deep"),
+    "a deep value": (put("runtimeConfig/parameterValues", train_args=DEEP), "has more than 100 levels of nesting"),
     "a long integer": (
         put("runtimeConfig", parameters={"train_args": {"intValue": "9" * 100_000}}),
-        r"parameters\.train_args\.intValue: .* is no integer",
+        "parameters\\.train_args\\.intValue: must be an integer, but is .*",
     ),
     "an integer of another kind": (
         put("runtimeConfig", parameters={"train_args": {"intValue": True}}),
-        r"intValue: True is no integer",
+        "intValue: must be an integer, but is True",
     ),
     "two values": (
         put("runtimeConfig", parameters={"train_args": {"intValue": "1", "stringValue": "a"}}),
@@ -336,8 +339,11 @@ REFUSED: dict[str, tuple[Change, str]] = {
         ),
         "is no placeholder that is known here",
     ),
-    "several artifacts": (put(f"{EXECUTORS}/{QUERY}", limit=5), "limit: a resolver here finds one artifact, and not 5"),
-    "a filter without a type": (put(f"{EXECUTORS}/{QUERY}", filter="state=LIVE"), "it names no schema_title"),
+    "several artifacts": (put(f"{EXECUTORS}/{QUERY}", limit=5), "limit: must be 1 here, but is 5"),
+    "a filter without a type": (
+        put(f"{EXECUTORS}/{QUERY}", filter="state=LIVE"),
+        "must have a condition for schema_title",
+    ),
     "no filter": (put(f"{EXECUTORS}/{QUERY}", filter=""), "is no condition that can be computed here"),
     "another state": (
         put(f"{EXECUTORS}/{QUERY}", filter='schema_title="tfx.Model" AND state=PENDING'),

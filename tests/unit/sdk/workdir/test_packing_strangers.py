@@ -68,7 +68,9 @@ def test_files_behind_a_link_are_not_read(home: Path) -> None:
     with pytest.raises(WorkdirError, match=r"'data' is a link to '\.\./\.kube', out of"):
         pack(work)
     (work / ".gitignore").write_text("data\n")
-    with pytest.raises(WorkdirError, match=f"'data/config' leads through the link 'data': name it in {IGNORE_FILE}"):
+    with pytest.raises(
+        WorkdirError, match=f"'data/config' contains the symbolic link 'data': name it in {IGNORE_FILE}"
+    ):
         pack(work)
     (work / IGNORE_FILE).write_text("data\n")
     assert pack(work).names == {"train.py", ".gitignore", IGNORE_FILE}
@@ -146,7 +148,7 @@ def test_a_folder_whose_files_git_does_not_list_is_an_error(home: Path) -> None:
     assert pack(work).names == {"train.py"}
     (work / "sub/a.py").write_text("1")
     with pytest.raises(
-        WorkdirError, match=f"sub: git does not list the files of this folder: name it in {IGNORE_FILE}"
+        WorkdirError, match=f"sub: git can't list the files of this folder: name the folder in {IGNORE_FILE}"
     ):
         pack(work)
     (work / IGNORE_FILE).write_text("sub/\n")

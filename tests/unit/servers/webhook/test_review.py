@@ -46,7 +46,7 @@ def test_objects_come_back_converted_in_their_order() -> None:
     [
         (tfjob({}) | {"apiVersion": "kubeflow.org/v2"}, V1, "kubeflow.org/v2 TFJob mnist can't be converted"),
         (tfjob({}), "kubeflow.org/v3", "nothing can be converted to kubeflow.org/v3"),
-        (tfjob({}) | {"kind": "PyTorchJob"}, V1ALPHA2, "only TFJobs are converted here"),
+        (tfjob({}) | {"kind": "PyTorchJob"}, V1ALPHA2, "only TFJobs can be converted here"),
         ({"kind": "TFJob"}, V1, "None TFJob (unnamed) can't be converted"),
         ({"kind": "TFJob", "apiVersion": [1], "metadata": 3}, V1, "(unnamed) can't be converted"),
     ],

@@ -22,7 +22,7 @@ def seen(name: str = "mnist", **parts: Any) -> TFJob:
 @pytest.mark.parametrize(
     ("conditions", "state", "message"),
     [
-        ([], "Pending", "The operator has not looked at this job yet."),
+        ([], "Pending", "The operator has not read this job yet."),
         ([condition("Created", "made")], "Created", "made"),
         ([condition("Created", "made"), condition("Running", "no room", "False")], "Created", "no room"),
         ([condition("Running", "it runs")], "Running", "it runs"),

@@ -136,7 +136,7 @@ def _check_steps(file: str, loaded: LoadedPipeline, wanted: str) -> None:
     if wanted and steps_digest({node.name: node.after for node in graph.steps}) != wanted:
         raise CliError(
             f"{file}: with these parameters the pipeline has other steps than at the time when it was compiled: "
-            f"{', '.join((node.name for node in graph.steps))}",
+            f"{', '.join(node.name for node in graph.steps)}",
             "Compile it with these parameters, and submit the new file.",
         )
 

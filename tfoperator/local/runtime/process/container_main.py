@@ -97,7 +97,7 @@ def find_program(name: str, environment: Mapping[str, str], directory: str) -> s
         return sys.executable
     if name == "tensorboard":
         raise ProgramError("TensorBoard is not installed on this machine. To install it: pip install tensorboard")
-    raise ProgramError(f"program {name!r} is in no folder of PATH ({path})")
+    raise ProgramError(f"program {name!r} not found on PATH ({path})")
 
 
 def make_namespace(mirrors: Sequence[str], binds: Sequence[tuple[str, str, bool]]) -> None:

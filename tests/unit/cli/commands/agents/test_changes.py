@@ -142,8 +142,8 @@ def test_a_run_shows_the_words_of_its_command(ask: Ask) -> None:
     shown = ask("run", file="train.py", workers=2, arguments=["--rate", "0.1; rm -rf /"], timeoutSeconds=60)
     path = Path("train.py").absolute()
     assert shown.effect[0] == (
-        "These words start processes on this machine: "
-        f"tfoperator run {path} --workers 2 --timeout 60s -- --rate '0.1; rm -rf /'"
+        f"These arguments start processes on this machine: tfoperator run {path} --workers 2 --timeout 60s -- --rate "
+        "'0.1; rm -rf /'"
     )
     assert shown.token
 

@@ -132,7 +132,7 @@ def test_of_a_deleted_job_without_the_log_that_is_wanted_it_says_whose_there_are
     assert said.err.splitlines() == [
         f"tfoperator: TFJob mnist in namespace {world.namespace} is gone; the archive has logs of it, but only of "
         "worker-1, worker-2",
-        f"Read them: {command} --replica worker-1, or {command} --all-replicas",
+        f"To read the logs: {command} --replica worker-1, or {command} --all-replicas",
     ]
     assert tell("logs", "mnist", "--archive-dir", str(archive), "--replica", "worker-1").out == "of worker 1\n"
     assert "there is no TFJob never" in tell("logs", "never", "--archive-dir", str(archive)).err

@@ -39,7 +39,7 @@ def test_describe_knows_multikueue_from_an_operator_that_does_not_run(queues: Qu
     assert "none: MultiKueue manages the job" in said
     queues.submit("near", Worker=1)
     said = queues.tell("describe", "near", code=0).out
-    assert "none: is the operator running?" in said
+    assert "none: perhaps the operator is not running" in said
     assert "Queue:" not in said
 
 
