@@ -171,7 +171,7 @@ def test_a_pod_that_was_taken_is_no_success_for_who_stops_what_a_runner_has_left
     killed(start, monkeypatch, shards(tmp_path))
     name = taken_and_kept(take, player, space, tmp_path)
     context = LaunchContext(namespace=space.namespace, kube=space.new_client)
-    record = stop_recorded(tmp_path / "work", context, "its runner died")
+    record = stop_recorded(tmp_path / "work", context, "its runner has died")
     space.json_patch(PODS, name, {"op": "remove", "path": "/metadata/finalizers"})
     assert (record.state, record.output) == ("retryable", None)
 

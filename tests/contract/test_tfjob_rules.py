@@ -81,7 +81,7 @@ BAD = [
     (job({"Worker": {"replicas": 0}}, elasticPolicy={}), "spec.elasticPolicy.minReplicas", "at most"),
     (job({"Worker": {}}, elasticPolicy={"minReplicas": 0}), "spec.elasticPolicy.minReplicas", ""),
     (job({"Worker": {}, "ps": {}}, elasticPolicy={}), "spec.elasticPolicy", "without parameter servers"),
-    (job({"Chief": {}}, elasticPolicy={}), "spec.elasticPolicy", "needs workers"),
+    (job({"Chief": {}}, elasticPolicy={}), "spec.elasticPolicy", "must not be set for a job without workers, because"),
     (
         job({"Worker": {}}, elasticPolicy={}, runPolicy={"restartScope": "Replica"}),
         "spec.runPolicy.restartScope",

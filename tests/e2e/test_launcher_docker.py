@@ -308,7 +308,7 @@ def test_the_command_line_launches_stops_and_resumes(docker_url: str, containers
         process.end(signal.SIGKILL)
     (running,) = containers()
     with cli.start("launch", "component.yaml", "--resume") as process:
-        process.until(f"going on with {running.name}")
+        process.until(f"continuing with {running.name}")
         (tmp_path / "go").touch()
         assert process.wait() == 0, process.output
         assert "finished" in process.output.splitlines()

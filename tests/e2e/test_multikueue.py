@@ -188,7 +188,10 @@ def test_the_manager_stops_a_job_and_lets_it_go_on_with_these_rights_in_the_work
 ) -> None:
     manager, (job, _) = plain.manager, plain.running("rights")
     workload = plain.workload(job)["name"]
-    assert f"Kueue's way: kubectl patch workloads.kueue.x-k8s.io {workload}" in tell("suspend", "rights", code=1).stderr
+    assert (
+        f"Suspend or resume it through Kueue: kubectl patch workloads.kueue.x-k8s.io {workload}"
+        in tell("suspend", "rights", code=1).stderr
+    )
     manager.set_stop_policy(plain.queue, "HoldAndDrain")
     plain.wait_stopped(job)
     manager.set_stop_policy(plain.queue, "None")

@@ -228,7 +228,7 @@ def test_processes_start_where_they_are_asked_to(cli: Cli) -> None:
     cli.write(tfjob("where", Worker=replica("pwd")), name="there/job.yaml")
     here = cli.run("run", "there/job.yaml", code=0)
     assert f"[worker-0] {cli.folder}\n" in here.stdout
-    assert f"--workdir {cli.folder}/there starts them beside the manifest" in here.stderr
+    assert f"to start them in the folder of the manifest, use --workdir {cli.folder}/there" in here.stderr
     there = cli.run("run", "there/job.yaml", "--workdir", "there", code=0)
     assert f"[worker-0] {cli.folder}/there\n" in there.stdout
     assert "--workdir" not in there.stderr

@@ -149,7 +149,7 @@ def test_a_throttled_worker_is_found_and_made_anew(cli: Cli, tmp_path: Path) -> 
     job = tfjob("slow", clean="", run_policy=policy, spec={"progress": {}}, Worker=worker)
     with cli.start("run", cli.write(job), "--logs-dir", "kept") as process:
         eventually((tmp_path / "throttled").exists, within=LIMIT, what="the throttling")
-        process.until("the replica's type: worker-2.", within=LIMIT)
+        process.until("their replica type: worker-2.", within=LIMIT)
         took = time.time() - float((tmp_path / "throttled").read_text())
         assert took < FOUND_WITHIN, f"found after {took:.0f} s"
         eventually((tmp_path / "trains-again").exists, within=LIMIT, what="the worker made anew")

@@ -117,7 +117,7 @@ BROKEN_JOBS = (
         "a disk is full",
         "raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), '/checkpoints/model.ckpt')",
         "No space left on device",
-        "make room",
+        "free some space",
         first="worker-0",
     ),
     BrokenJob(
@@ -143,7 +143,7 @@ BROKEN_JOBS = (
         "the image has no such program",
         "",
         "exit code 127",
-        "is not where the program ran",
+        "does not exist where the program ran",
         first="worker-0",
         container={"command": ["a-program-that-nobody-has", "--train"]},
     ),

@@ -54,7 +54,7 @@ def test_a_write_over_another_version_changes_nothing(objects: Objects) -> None:
     assert first is not None
     objects.put("x", b"2", first)
     for over in ("create", first):
-        with pytest.raises(ObjectChanged, match="written by somebody else"):
+        with pytest.raises(ObjectChanged, match="another process has written"):
             objects.put("x", b"3", over)  # type: ignore[arg-type]
     found = objects.get("x")
     assert found is not None

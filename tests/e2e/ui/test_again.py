@@ -51,7 +51,7 @@ def test_a_job_that_is_made_anew_is_shown_as_it_is_and_not_as_its_predecessor_wa
         for kind, name in ((PODS, "mnist-worker-0"), (TFJOBS, "mnist")):
             shown.stage.remove(kind, "default", name)
         shown.stage.logs.pop("mnist-worker-0").end()
-        expect(page.get_by_role("alert")).to_contain_text("does not exist, or was deleted")
+        expect(page.get_by_role("alert")).to_contain_text("does not exist, or it was deleted")
         status = {"conditions": [condition("Running", "It runs again.")]}
         job = shown.stage.job("mnist", workers=2, status=status, created=moment(5000))
         pod = shown.stage.pod(job, 0, created=moment(5001))

@@ -61,7 +61,7 @@ def test_local_up_serves_the_page_and_status_has_the_next_link(cli: Cli, browser
         page.get_by_role("tab", name="YAML").click()
         expect(page.get_by_label("The job as YAML")).to_contain_text("name: talks")
         cli.run("delete", "talks", "--kubeconfig", kubeconfig, code=0)
-        expect(page.get_by_role("alert")).to_contain_text("does not exist, or was deleted")
+        expect(page.get_by_role("alert")).to_contain_text("does not exist, or it was deleted")
         _look_at_a_pipeline(cli, page, kubeconfig)
     again = json.loads(cli.run("local", "status", "-o", "json").stdout)["page"]
     assert _LINK.fullmatch(again)

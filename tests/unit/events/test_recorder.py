@@ -237,7 +237,7 @@ def test_a_bug_loses_one_event_alone(recorder: EventRecorder, api: FakeApi, capl
 
 def test_it_starts_once_and_counts_what_comes_after_its_stop(recorder: EventRecorder, api: FakeApi) -> None:
     recorder.start()
-    with pytest.raises(RuntimeError, match="started before"):
+    with pytest.raises(RuntimeError, match="started once"):
         recorder.start()
     assert recorder.stop()
     recorder.event(JOB, "Normal", "Created", "created")

@@ -139,9 +139,9 @@ def test_what_is_not_the_runs_is_an_error_and_nothing_runs(tmp_path: Path) -> No
     DONE.clear()
     with pytest.raises(ComponentError, match="has no step 'middle'; there are begin"):
         launch(tmp_path, "middle")
-    with pytest.raises(ComponentError, match="no id of a run"):
+    with pytest.raises(ComponentError, match="not a valid id of a run"):
         launch(tmp_path, "begin", "../x")
-    with pytest.raises(ComponentError, match="of other parameters"):
+    with pytest.raises(ComponentError, match="other parameters"):
         launch(tmp_path, "begin", left=11)
     assert DONE == []
 

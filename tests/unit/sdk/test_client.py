@@ -104,7 +104,7 @@ def test_the_type_to_scale_may_be_written_in_any_case(world: ServedWorld) -> Non
 def test_a_job_that_has_ended_is_not_changed_any_more(world: ServedWorld) -> None:
     world.submit(condition="Succeeded")
     for change in (world.sdk.suspend_job, world.sdk.resume_job, lambda name: world.sdk.scale_job(name, 3)):
-        with pytest.raises(JobEnded, match=r"has ended \(Succeeded\): nothing can change it"):
+        with pytest.raises(JobEnded, match=r"has already ended \(Succeeded\), so it can't be changed"):
             change("mnist")
 
 

@@ -105,7 +105,7 @@ def test_one_request_asks_about_fifty_and_none_about_jobs_without_a_queue_or_tha
     assert [call.verb for call in api.calls] == ["list"] * 3
 
 
-@pytest.mark.parametrize(("code", "word"), [(403, "you may not read it"), (500, "can't be read")])
+@pytest.mark.parametrize(("code", "word"), [(403, "you have no permission to read it"), (500, "can't be read")])
 def test_what_can_not_be_read_is_said(code: int, word: str) -> None:
     api = FakeApi()
     api.fail("list", WORKLOADS.plural, api_error(code))

@@ -91,7 +91,7 @@ def test_a_journal_at_no_place(work_dir: str) -> None:
 
 
 def test_a_journal_on_no_volume_is_a_warning() -> None:
-    warning = 'warning: "/journal" is on no volume: the journal goes with the dispatcher\'s pod'
+    warning = 'warning: "/journal" is not on a volume, so the journal is lost with the dispatcher\'s pod'
     assert problems({"workers": 1, "workDir": "/journal"}) == {"spec.dataService.workDir": warning}
     assert problems({"workers": 1, "workDir": "gs://bucket/journal"}) == {}
     mounted = {"spec": {"containers": [{**CONTAINER, "volumeMounts": [{"name": "v", "mountPath": "/journal/"}]}]}}

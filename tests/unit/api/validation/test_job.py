@@ -134,9 +134,13 @@ FOUR = {"Worker": {"replicas": 4}}
         ({"Chief": {"replicas": 2}}, {}, "TensorFlow refuses a cluster with more than one Chief"),
         ({"Worker": {}, "Evaluator": {"replicas": 2}}, {}, "TensorFlow refuses a cluster with more than one Evaluator"),
         ({"PS": {}}, {}, "has neither Chief nor Worker, so nothing decides when the job has succeeded"),
-        ({"Worker": {"replicas": 0}}, {}, "asks for no replica at all"),
+        ({"Worker": {"replicas": 0}}, {}, "must ask for at least one replica: a job without replicas has"),
         (FOUR, {"runPolicy": {"activeDeadlineSeconds": 0}}, "ends the job as soon as it starts"),
-        (FOUR, {"runPolicy": {"restartMode": "InPlace"}}, "no replica type has restartPolicy ExitCode or OnFailure"),
+        (
+            FOUR,
+            {"runPolicy": {"restartMode": "InPlace"}},
+            "it needs a replica type with restartPolicy ExitCode or OnFailure",
+        ),
         (FOUR, {"runPolicy": {"schedulingPolicy": {"minAvailable": 5}}}, "is 5, but the job has only 4 replicas"),
         (FOUR, {"clusterArguments": True}, ""),
         (FOUR, {"enableDynamicWorker": True}, ""),
@@ -149,8 +153,8 @@ FOUR = {"Worker": {"replicas": 4}}
         ({"Chief": {}}, {"minSucceededWorkers": 1, "runPolicy": STOPS}, "the job has no workers"),
         ({"Chief": {}}, {"maxFailedWorkers": 1}, "the job has no workers"),
         ({"worker": {"restartPolicy": "OnFailure"}}, {"maxFailedWorkers": 1}, "under OnFailure a worker"),
-        (FOUR, {"minSucceededWorkers": 1}, "cleanPodPolicy Running stops them"),
-        (FOUR, {"minSucceededWorkers": 1, "runPolicy": {"cleanPodPolicy": "None"}}, "cleanPodPolicy Running stops"),
+        (FOUR, {"minSucceededWorkers": 1}, "cleanPodPolicy to Running"),
+        (FOUR, {"minSucceededWorkers": 1, "runPolicy": {"cleanPodPolicy": "None"}}, "cleanPodPolicy to Running"),
     ],
 )
 def test_what_looks_like_a_mistake_is_a_warning(replicas: dict[str, Any], spec: dict[str, Any], warning: str) -> None:
@@ -194,7 +198,7 @@ def test_a_checkpoint_needs_one_volume_and_an_absolute_place(checkpoint: Any, co
         (CLAIM, ""),
         (CLAIM | {"nfs": None}, ""),
         (CLAIM | {"name": "mine"}, "spec.checkpoint.volume.name: has no effect"),
-        ({"emptyDir": {}}, "spec.checkpoint.volume: an emptyDir is each pod's own and goes with it"),
+        ({"emptyDir": {}}, "spec.checkpoint.volume: must not be an emptyDir: each pod has its own emptyDir"),
     ],
 )
 def test_a_checkpoint_that_may_not_be_what_was_meant_is_a_warning(volume: dict[str, Any], warning: str) -> None:
@@ -310,7 +314,10 @@ def test_what_would_leave_the_job_without_a_tensorboard_is_an_error(board: Any, 
     ("board", "warning"),
     [
         ({"logDir": "/logs"}, 'spec.tensorBoard.logDir: "/logs" is in none of its volumeMounts'),
-        (GOOD | {"volumes": [{"name": "logs", "emptyDir": {}}]}, "spec.tensorBoard.volumes[0]: an emptyDir is its"),
+        (
+            GOOD | {"volumes": [{"name": "logs", "emptyDir": {}}]},
+            "spec.tensorBoard.volumes[0]: must not be an emptyDir",
+        ),
         (
             GOOD | {"env": [{"name": "TENSORBOARD_PORT", "value": "80"}]},
             "spec.tensorBoard.env[0]: TENSORBOARD_PORT is the operator's",
@@ -349,7 +356,7 @@ def test_an_elastic_policy_that_contradicts_the_job_is_refused_at_its_field(
 def test_an_elastic_policy_is_for_workers_without_parameter_servers() -> None:
     assert complaints(tfjob({"worker": {"replicas": 2}, "Chief": {}, "Evaluator": {}}, elasticPolicy={})) == []
     (with_servers,) = complaints(tfjob({"Worker": {}, "PS": {}}, elasticPolicy={}))
-    assert "enableDynamicWorker lets workers come and go" in with_servers
+    assert "set enableDynamicWorker if the number of workers has to change" in with_servers
     (without_workers,) = complaints(tfjob({"Chief": {}}, elasticPolicy={}))
     assert (
         without_workers

@@ -160,7 +160,7 @@ def test_no_quota_counts_the_devices_of_a_tensorboard() -> None:
     assert "asks for nvidia.com/gpu, and no quota of queue research counts a TensorBoard" in told
     assert "Take nvidia.com/gpu out of spec.tensorBoard.resources" in told
     del manifest["metadata"]["labels"]
-    assert not [warning for warning in warnings(manifest) if "counts a TensorBoard" in warning]
+    assert not [warning for warning in warnings(manifest) if "does not count a TensorBoard" in warning]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,12 @@ def test_no_quota_counts_the_devices_of_a_tensorboard() -> None:
     [
         ({}, "30.4", "worker-0", "is 30 s, and the last save took 30 s"),
         ({}, "29.9", "worker-0", None),
-        ({"spec.terminationGracePeriodSeconds": 60}, "60", "worker-0", "120 s leave time for it and a step"),
+        (
+            {"spec.terminationGracePeriodSeconds": 60},
+            "60",
+            "worker-0",
+            "Set at least 120 s, which is enough for a save and a step",
+        ),
         ({"spec.terminationGracePeriodSeconds": 61}, "60", "worker-0", None),
         ({"spec.terminationGracePeriodSeconds": "60"}, "1e99", "worker-0", None),
         ({}, "31", "chief-0", None),

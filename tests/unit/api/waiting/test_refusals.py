@@ -36,13 +36,13 @@ def of(message: str, code: int = 403, reason: str = "Forbidden", noun: str = "po
             ReasonKind.QUOTA,
             "ResourceQuota few has no room for its pod: it needs pods=1,requests.cpu=2, and the quota allows "
             "pods=2,requests.cpu=4 in total",
-            "ask for less",
+            "request less",
         ),
         (
             'pods "x" is forbidden: failed quota: few: must specify cpu for: tensorflow; memory for: tensorflow',
             ReasonKind.QUOTA,
             "ResourceQuota few needs values that its pod does not have: cpu for: tensorflow, memory for: tensorflow",
-            "state these resources",
+            "set these resources",
         ),
         (
             LIMITS,
@@ -87,7 +87,7 @@ def of(message: str, code: int = 403, reason: str = "Forbidden", noun: str = "po
             'pods "x" is forbidden: something new; of a plugin',
             ReasonKind.REFUSED,
             "the API server refuses its pod: something new, of a plugin",
-            "change what it names",
+            "correct the field",
         ),
     ],
 )
@@ -149,11 +149,13 @@ def test_numbers_ids_and_order_are_no_news() -> None:
 
 
 def test_a_name_that_is_taken_says_by_what_and_what_to_do() -> None:
-    message = "Pod ns/a is in the way: it does not belong to this job. Delete it; the job's own is created then"
+    message = "Pod ns/a has a name that this job needs: it does not belong to this job. Delete it; the job's own is created then"
     found = refused_because_taken(message, leaves=False)
     assert str(found) == (
-        "NameTaken: Pod ns/a is in the way: it does not belong to this job. Next: delete it, the job's own is "
+        "NameTaken: Pod ns/a has a name that this job needs: it does not belong to this job. Next: delete it, the job's own is "
         "created then"
     )
-    late = refused_because_taken("Pod ns/a is in the way: it should have gone at T, but. The job's own", leaves=True)
+    late = refused_because_taken(
+        "Pod ns/a has a name that this job needs: it should have gone at T, but. The job's own", leaves=True
+    )
     assert late.kind is ReasonKind.NAME_LEAVING

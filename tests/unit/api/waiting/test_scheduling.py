@@ -77,7 +77,7 @@ def refused(message: str, reason: str = "Unschedulable") -> PodCondition:
         (
             "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
             "pod has unbound immediate PersistentVolumeClaims",
-            "why no volume is bound",
+            "why the claim has no volume",
         ),
         (
             "no nodes available to schedule pods",

@@ -56,7 +56,7 @@ def test_levels_of_an_anchor_count_from_where_it_is_used() -> None:
     half = "a: &a " + "[" * 50 + "]" * 50 + "\n"
     deep = read_value(half + "b: " + "[" * 49 + "*a" + "]" * 49, "f")
     assert deep["b"] == nested([], 98)
-    with pytest.raises(YamlBoundsError, match="nested more than 100"):
+    with pytest.raises(YamlBoundsError, match="more than 100 levels of nesting"):
         read_value(half + "b: " + "[" * 51 + "*a" + "]" * 51, "f")
 
 
@@ -65,7 +65,7 @@ def test_anchors_end_with_their_document_and_bounds_hold_for_all_of_them() -> No
     assert len(list(read_documents(one, "f", max_bytes=2**20))) == 1
     with pytest.raises(YamlBoundsError, match="^f:5:4: has aliases that expand to more than 1 MiB"):
         list(read_documents(f"{one}---\n{one}", "f", max_bytes=2**20))
-    with pytest.raises(YamlError, match="no anchor before it"):
+    with pytest.raises(YamlError, match="has no anchor"):
         list(read_documents("a: &a x\n---\nb: *a\n", "f"))
 
 

@@ -148,7 +148,10 @@ def test_an_object_that_pods_need_and_no_file_has_is_named_before_anything_is_st
     folder: Path, run: Run, job: str, field: str, what: str
 ) -> None:
     said = run("run", write(job), code=2)
-    assert f"{POD}.{field}: {what} is in no file, so its pods would wait for ever. Add it to this file" in said.err
+    assert (
+        f"{POD}.{field}: {what} is in none of the files, so its pods would wait for it without end. Add it to this file"
+        in said.err
+    )
     assert not (folder / ".tfoperator").exists()
 
 

@@ -56,7 +56,7 @@ def test_expectations_are_raised_before_the_first_call(harness: Harness) -> None
 
 
 @pytest.mark.parametrize(
-    ("owners", "whose"), [([], "was not made by"), (owned_by("u", "ReplicaSet", "web"), "belongs to ReplicaSet web")]
+    ("owners", "whose"), [([], "does not belong to"), (owned_by("u", "ReplicaSet", "web"), "belongs to ReplicaSet web")]
 )
 def test_a_foreign_object_in_the_way_is_reported_once_and_holds_up_only_its_replica(
     harness: Harness, owners: list[dict[str, Any]], whose: str
@@ -65,7 +65,7 @@ def test_a_foreign_object_in_the_way_is_reported_once_and_holds_up_only_its_repl
     harness.submit(Worker=2)
     harness.sync(times=3)
     [warning] = [message for kind, _, message in harness.recorder.events if kind == "Warning"]
-    assert "Pod ns/job-worker-0 is in the way" in warning
+    assert "Pod ns/job-worker-0 has a name that this job needs" in warning
     assert whose in warning
     assert harness.queue.num_requeues("ns/job") > 0
     assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]
@@ -135,7 +135,7 @@ def test_an_orphan_of_an_earlier_job_that_the_cache_misses_is_not_adopted(
     [pod] = harness.api.objects(PODS)
     assert "ownerReferences" not in pod["metadata"]
     [told] = harness.recorder.told("FailedCreatePod")
-    assert f"Pod ns/job-worker-0 is in the way: it {why}" in told
+    assert f"Pod ns/job-worker-0 has a name that this job needs: it {why}" in told
 
 
 def test_an_object_of_ours_without_our_labels_is_released_and_reported(harness: Harness) -> None:
@@ -166,8 +166,8 @@ def test_what_an_earlier_job_of_the_name_leaves_for_too_long_is_told_of(
     clocked.sync(times=2)
     [(reason, message)] = [(reason, message) for kind, reason, message in clocked.recorder.events if kind == "Warning"]
     assert reason == "FailedCreatePod"
-    assert "Pod ns/job-worker-0 is in the way" in message
-    assert f"should have gone at {due}" in message
+    assert "Pod ns/job-worker-0 has a name that this job needs" in message
+    assert f"should have been gone at {due}" in message
     assert why in message
     clocked.api.remove(PODS, "ns", "job-worker-0")
     clocked.sync()

@@ -73,8 +73,8 @@ def test_a_pod_of_an_earlier_job_decides_nothing_until_it_is_deleted(
     assert conditions == {"Created": "True", "Running": "False"}
     assert f"it {why}" in harness.condition("Running")["message"]
     [told] = harness.recorder.told("FailedCreatePod")
-    assert told.startswith("Pod ns/job-worker-0 is in the way: it " + why)
-    assert "Delete it; the job" in told
+    assert told.startswith("Pod ns/job-worker-0 has a name that this job needs: it " + why)
+    assert "Delete it, or choose another name for the job; the operator creates the job's" in told
     harness.api.delete(PODS, "ns", "job-worker-0")
     harness.sync(times=2)
     assert len(owners(harness)) == 1, "the job's own pod is made once the name is free"
@@ -188,7 +188,9 @@ def test_a_service_of_another_replicas_name_is_not_adopted_in_its_place(harness:
     harness.submit_and_sync(Worker=1)
     [service] = harness.api.objects(SERVICES)
     assert "ownerReferences" not in service["metadata"]
-    assert any("Service ns/job-worker-0 is in the way" in message for *_, message in harness.recorder.events)
+    assert any(
+        "Service ns/job-worker-0 has a name that this job needs" in message for *_, message in harness.recorder.events
+    )
 
 
 # Pods whose labels somebody changed: the cache loses sight of them, or takes them for another replica.

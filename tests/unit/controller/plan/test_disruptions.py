@@ -350,8 +350,9 @@ def test_a_pod_that_is_refused_again_and_again_waits_with_its_log() -> None:
         waits.append(now - began)
     assert waits == [0, 1, 2, 4, 8]
     waiting = planned(job, OTHER, make_pod("Worker-1", "Failed", reason="OutOfcpu", restarts_before=5), now=after(now))
-    assert "Worker-1 waits: its pods were taken from the job repeatedly; the next pod is made at 12:00:" in (
-        waiting.condition(C.RUNNING).message
+    assert (
+        "Worker-1 waits: its pods were deleted or evicted repeatedly; the operator creates the next pod at 12:00:"
+        in (waiting.condition(C.RUNNING).message)
     )
 
 

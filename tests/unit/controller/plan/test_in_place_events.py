@@ -157,7 +157,7 @@ def test_restarts_that_were_missed_are_one_event() -> None:
     assert not told(planned(job, pod(0, 49)))
     [found] = messages(planned(job, pod(0, 53)))
     assert "restarts 48 to 53 in pod" in found
-    assert found.endswith("such restarts; the next event comes at 100.")
+    assert found.endswith("such restarts; the operator sends the next event at 100 restarts.")
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 1000])
@@ -178,7 +178,7 @@ def test_a_thousand_workers_that_restart_are_few_events(at_once: int) -> None:
     assert job.status.restarts == workers
     assert 1 <= len(events) <= 16
     assert all(message.count("worker-") <= 4 for message in events)
-    assert events[-1].endswith("such restarts; the next event comes at 2000.")
+    assert events[-1].endswith("such restarts; the operator sends the next event at 2000 restarts.")
     if at_once == workers:
         assert events == [
             "1000 replicas are restarted in place: worker-0 (restart 1, last exit code 1), worker-1 (restart 1, last "

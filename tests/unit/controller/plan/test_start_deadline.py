@@ -28,7 +28,7 @@ from tfoperator.kube.views.objects import Pod
 
 DEADLINE = 600
 PULLS = (waiting("ErrImagePull", "not found"),)
-QUOTA = Reason(ReasonKind.QUOTA, "ResourceQuota q has no room for its pod", "ask for less")
+QUOTA = Reason(ReasonKind.QUOTA, "ResourceQuota q has no room for its pod", "request less")
 
 
 def job_of(workers: int = 2, **policy: Any) -> TFJob:

@@ -120,8 +120,8 @@ def test_a_job_that_does_not_run_says_why_without_disturbing_its_state() -> None
     assert (created.type, created.message) == ("Created", "TFJob mnist is created.")
 
 
-QUOTA = Reason(ReasonKind.QUOTA, "ResourceQuota q has no room for its pod", "ask for less")
-TAKEN = Reason(ReasonKind.NAME_TAKEN, "Pod ns/mnist-worker-1 is in the way", "delete it")
+QUOTA = Reason(ReasonKind.QUOTA, "ResourceQuota q has no room for its pod", "request less")
+TAKEN = Reason(ReasonKind.NAME_TAKEN, "Pod ns/mnist-worker-1 has a name that this job needs", "delete it")
 
 
 def running_message(refusals: Refusals | None, *pods: Pod, replicas: int = 4, before: Reason | None = None) -> str:

@@ -114,7 +114,7 @@ def test_a_429_is_raised_if(
     serve: Serve, client_for: MakeClient, times: int, header: dict[str, str], wish: float | None, asked: int
 ) -> None:
     server = serve(refuse(times, 429, **header))
-    with pytest.raises(TooManyRequestsError, match="come back") as caught:
+    with pytest.raises(TooManyRequestsError, match="demands a pause of") as caught:
         read(client_for(server.url))
     assert caught.value.retry_after == wish
     assert len(server.requests) == asked

@@ -111,12 +111,12 @@ def test_a_token_is_asked_for_at_each_filling_and_a_projection_without_tokens_is
     [
         ({"configMap": {"name": "none"}}, ContainerConfigError, "ConfigMap 'none' not found"),
         ({"hostPath": {"path": "/no/such", "type": "Directory"}}, ContainerConfigError, "/no/such does not exist"),
-        ({"nfs": {"server": "x", "path": "/"}}, LaunchError, "volume 'v' is of a kind"),
+        ({"nfs": {"server": "x", "path": "/"}}, LaunchError, "volume 'v' has a kind"),
         ({"persistentVolumeClaim": {"claimName": "../../out"}}, LaunchError, "by the name '../../out'"),
         ({"persistentVolumeClaim": {"claimName": ".."}}, LaunchError, "by the name '..'"),
-        ({"persistentVolumeClaim": {"claimName": "a\0"}}, LaunchError, "can't be a claim"),
+        ({"persistentVolumeClaim": {"claimName": "a\0"}}, LaunchError, "is not a valid name of a claim"),
         ({"persistentVolumeClaim": {}}, LaunchError, "by the name ''"),
-        ({"configMap": {"name": "settings", "items": [{"key": "a.txt", "path": "../out"}]}}, LaunchError, "leads out"),
+        ({"configMap": {"name": "settings", "items": [{"key": "a.txt", "path": "../out"}]}}, LaunchError, "is outside"),
     ],
 )
 def test_what_cannot_be_had_is_refused(

@@ -31,5 +31,5 @@ def test_a_link_in_the_files_place_is_not_followed(tmp_path: Path, caplog: pytes
     log = LogFile(tmp_path / "0.log")
     log.keep_stacks("now", "text")
     assert victim.read_text() == "mine"
-    assert "can't keep stacks" in caplog.text
+    assert "can't keep the stacks" in caplog.text
     assert log.stacks == ""

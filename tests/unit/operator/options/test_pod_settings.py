@@ -63,7 +63,10 @@ def test_nothing_is_needed_and_nothing_is_a_flag() -> None:
         ({GPU: {"volumes": [{"name": "v"}]}}, ".volumes[0] must have a name and one kind of volume"),
         ({GPU: {"volumes": [{"name": "v", "mountPath": "/x"}]}}, ".volumes[0] must have a name and one kind"),
         ({GPU: {"volumes": [VOLUME, VOLUME]}}, ".volumes[1].name is there twice"),
-        ({GPU: {"volumeMounts": [{"name": "w", "mountPath": "/x"}], "volumes": [VOLUME]}}, "one of the volumes, is"),
+        (
+            {GPU: {"volumeMounts": [{"name": "w", "mountPath": "/x"}], "volumes": [VOLUME]}},
+            "one of the volumes, but is",
+        ),
         ({GPU: {"volumeMounts": [{"name": {}}]}}, ".volumeMounts[0].name must be the name of one of the volumes"),
         ({GPU: {"volumeMounts": [{"name": "v", "mountPath": "x"}], "volumes": [VOLUME]}}, "must be an absolute path"),
         ({GPU: {"volumeMounts": [{"name": "v"}], "volumes": [VOLUME]}}, ".volumeMounts[0].mountPath is required"),

@@ -246,10 +246,10 @@ def test_what_a_store_can_not_give_is_told_without_the_link(replica: Replica, wo
     store.answers = ((403, b"expired"),)
     code, _, err = ended(replica.start(content, "true", script=QUICK))
     assert (code, store.asked) == (1, 1)
-    assert "its link is no longer good. Submit the job again" in err
+    assert "its link has expired. Submit the job again" in err
     store.answers = ((200, gzip.compress(os.urandom(8 << 20))),)
     code, _, err = ended(replica.start(content, "true", script=QUICK))
-    assert "its hash is another one" in err
+    assert "the hash of the received folder differs" in err
     assert (replica.place / "archive").stat().st_size <= len(content) + (1 << 20)
     store.answers = ((503, b""),)
     code, _, err = ended(replica.start(content, "true", script=QUICK.replace("PAUSE = 30.0", "PAUSE = 0.1")))

@@ -89,7 +89,7 @@ def test_restarts_of_a_sidecar_are_none_of_the_replica() -> None:
 
 
 def test_a_replica_without_a_pod_has_the_reason_of_the_condition() -> None:
-    reason = Reason(ReasonKind.QUOTA, "ResourceQuota few has no room for its pod", "ask for less")
+    reason = Reason(ReasonKind.QUOTA, "ResourceQuota few has no room for its pod", "request less")
     waiting = msgspec.to_builtins(waiting_for([("Worker", 1, reason)]))
     stage = Stage()
     job = decode_tfjob(msgspec.json.encode(stage.job("mnist", status={"waiting": waiting})))

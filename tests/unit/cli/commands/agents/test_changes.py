@@ -119,7 +119,7 @@ def test_a_text_starts_no_program_of_this_machine(
 ) -> None:
     """The test uses the embedded API server, whose pods are processes."""
     text = submitted_manifest("mnist", Worker=2)
-    with pytest.raises(CliError, match="only a file that the user named"):
+    with pytest.raises(CliError, match="only takes files that the user named"):
         ask("submit", manifest=text)
     monkeypatch.setattr(changes, "is_local", lambda client: False)
     shown = ask("submit", manifest=text)

@@ -259,7 +259,7 @@ def test_a_field_has_its_choices_and_its_default() -> None:
     found = manifests.field_meaning("spec.tfReplicaSpecs.Worker.restartPolicy")
     assert found.choices == ("Always", "OnFailure", "Never", "ExitCode")
     assert found.default == "Never"
-    assert "Consequence of a failure" in found.description
+    assert "Action after" in found.description
 
 
 @pytest.mark.parametrize("path", ["spec.tfReplicaSpec", "spec.tfReplicaSpecs.Worker.replicas.x", "spec.runPolicy[0]"])

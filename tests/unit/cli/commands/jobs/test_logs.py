@@ -102,7 +102,7 @@ def test_the_run_before_a_restart_and_what_can_not_be(tell: Tell, world: ServedW
     assert "--since" in tell("logs", "again", "--since", "yesterday", code=2).err
     for replica in ("boss-0", "worker-", "worker-x", "worker--1"):
         said = tell("logs", "any", "--replica", replica, code=2)
-        assert "write it like worker-1 or worker" in said.err
+        assert "must have the form worker-1 or worker" in said.err
 
 
 def test_what_has_no_log_says_why(tell: Tell, world: ServedWorld) -> None:

@@ -83,7 +83,7 @@ def test_what_runs_on_after_a_success_is_named_with_how_to_end_it(tell: Tell, wo
     assert "set spec.runPolicy.cleanPodPolicy to Running" in text
 
 
-QUOTA = Reason(ReasonKind.QUOTA, "ResourceQuota few has no room for its pod", "ask for less")
+QUOTA = Reason(ReasonKind.QUOTA, "ResourceQuota few has no room for its pod", "request less")
 
 
 def test_replicas_that_can_not_be_made_have_the_reason_of_the_condition_in_every_view(
@@ -99,7 +99,7 @@ def test_replicas_that_can_not_be_made_have_the_reason_of_the_condition_in_every
     assert f"worker-1 No pod no 0 - - {QUOTA}" in rows
     assert f"worker-2 No pod no 0 - - {QUOTA}" in rows
     report = tell("report", "mnist", code=0).out
-    assert "Nothing has gone wrong" not in report
+    assert "No problem was found" not in report
     assert f"worker-1, worker-2 wait: {QUOTA}" in report
     assert "worker-0 waits: InvalidImageName: for a reason. Next: correct the image's name" in report
     assert (

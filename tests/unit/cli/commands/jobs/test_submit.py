@@ -142,7 +142,7 @@ def test_a_program_becomes_a_job_of_the_cluster(tell: Tell, world: ServedWorld, 
     said = tell("submit", "src/train.py", *options, code=0)
     assert said.out == f"tfjob.kubeflow.org/mnist created in {world.namespace}\n"
     assert ": 3, 0.0 MiB when packed" in said.err
-    assert "warning: these may be secrets: .env;" in said.err
+    assert "warning: these files may be secrets: .env;" in said.err
     specs = world.job()["spec"]["tfReplicaSpecs"]
     assert {kind: spec["replicas"] for kind, spec in specs.items()} == {"PS": 1, "Worker": 2}
     pod = specs["Worker"]["template"]["spec"]
@@ -161,12 +161,12 @@ def test_a_manifest_gets_a_folder_where_one_is_named(tell: Tell, world: ServedWo
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["../outside.py"], "../outside.py does not travel from .: it is not in there"),
-        (["src/train.py", "--pip=../outside.py"], "../outside.py does not travel"),
-        (["src/train.py", "--pip=missing.txt"], "missing.txt does not travel"),
-        (["src/train.py", "--workdir=src", "--pip=needs.txt"], "../needs.txt does not travel from src"),
+        (["../outside.py"], "../outside.py is not copied from .: it is not in there"),
+        (["src/train.py", "--pip=../outside.py"], "../outside.py is not copied"),
+        (["src/train.py", "--pip=missing.txt"], "missing.txt is not copied"),
+        (["src/train.py", "--workdir=src", "--pip=needs.txt"], "../needs.txt is not copied from src"),
         (["src/train.py", "--emit-yaml"], "--emit-yaml is an option of `tfoperator run`"),
-        (["src/train.py", "--checkpoint=kept"], "--checkpoint: containers and clusters can't see"),
+        (["src/train.py", "--checkpoint=kept"], "--checkpoint: this folder is on this machine only"),
         (["job.yaml", "--ps=1"], "--ps: this option is for a program"),
     ],
 )
@@ -183,4 +183,4 @@ def test_options_of_the_program_itself_have_their_place(run: Tell, work: Path) -
     said = run("submit", "src/train.py", "--epochs", "3", code=2)
     assert "Put options of src/train.py itself after --: tfoperator submit src/train.py -- --epochs 3" in said.err
     for words in (("run", "src/train.py", "--workers", "x"), ("pipeline", "run", "src/train.py", "--epochs", "3")):
-        assert "come after" not in run(*words, code=2).err
+        assert "itself after" not in run(*words, code=2).err
