@@ -59,7 +59,7 @@ def test_a_claim_of_others_is_neither_taken_nor_deleted(space: Space, tmp_path: 
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"pvc_name": "a", **NEW, "size": "lots"}, "no amount"),
+        ({"pvc_name": "a", **NEW, "size": "lots"}, "must be an amount"),
         ({"pvc_name": "a", **NEW, "access_modes": ["All"]}, "none of ReadWriteOnce"),
         ({"pvc_name": "a", **NEW, "storage_class_name": "A B"}, "is not a valid name of an object"),
         ({"pvc_name": "a", **NEW, "data_source": {"x": "y"}}, "data_source may have apiGroup, kind and name"),

@@ -100,7 +100,7 @@ def test_other_objects_of_the_manifest_are_there_for_the_pods(cli: Cli) -> None:
     file = cli.write(json.dumps(settings), json.dumps(deployment), tfjob("quick", Worker=worker))
     done = cli.run("run", file, "-n", "mine", code=0)
     assert "[worker-0] hi from quick-worker-0" in done.stdout
-    assert "Deployment (apps/v1) is left out" in done.stderr
+    assert "Deployment (apps/v1) is skipped" in done.stderr
     assert (cli.folder / ".tfoperator/runs/latest/mine.quick.yaml").exists()
 
 

@@ -171,7 +171,7 @@ def looked_up(
     maker, output = value.args
     made = before.get(maker)
     if made is None or made.state not in ("COMPLETE", "CACHED"):
-        raise NotPutOut(f"the step {maker}, whose output it reads, has not succeeded")
+        raise NotPutOut(f"this step reads the output of step {maker}, which has not succeeded")
     live = tuple([one for one in made.outputs.get(output, ()) if one.state == "LIVE"])
     if not live or (content and "value" not in live[0].properties):
         raise ComponentError(f"{maker} has succeeded, but put out nothing as {output}" + ", a value" * content)

@@ -148,7 +148,7 @@ def test_what_is_not_the_runs_is_an_error_and_nothing_runs(tmp_path: Path) -> No
 
 def test_a_step_fails_before_those_that_it_reads_from_and_is_not_launched_if_it_was_cancelled(tmp_path: Path) -> None:
     view = launch(tmp_path, "left")
-    assert (str(view.state), "the step begin, whose output it reads, has not succeeded" in view.message) == (
+    assert (str(view.state), "this step reads the output of step begin, which has not succeeded" in view.message) == (
         "failed",
         True,
     )

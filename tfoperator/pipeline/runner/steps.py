@@ -230,9 +230,9 @@ class Progress:
             if state in _OPEN:
                 raise NotYet(name)
             if value.op == OUTPUT and state is StepState.LEFT_OUT:
-                raise LeftOut(f"{name}, whose output it reads, was skipped")
+                raise LeftOut(f"this step reads the output of step {name}, which was skipped")
             if value.op == OUTPUT and not state.done:
-                raise NotPutOut(f"{name}, whose output it reads, has not succeeded")
+                raise NotPutOut(f"this step reads the output of step {name}, which has not succeeded")
             known = self._known.get(name)
             if state is not StepState.LEFT_OUT and (known is None or known.state not in ("COMPLETE", "CACHED")):
                 unknown.append(name)

@@ -73,7 +73,7 @@ def test_without_a_default_such_a_task_fails_and_the_steps_beside_it_go_on(tmp_p
         "exit-handler-1.greet": "succeeded",
         "last": "succeeded",
     }
-    assert result.steps["greet"].message == "the step fail-before, whose output it reads, has not succeeded"
+    assert result.steps["greet"].message == "this step reads the output of step fail-before, which has not succeeded"
 
 
 def test_an_exit_task_gets_the_words_of_a_cluster(tmp_path: Path) -> None:
