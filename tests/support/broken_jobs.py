@@ -57,7 +57,7 @@ BROKEN_JOBS = (
         "one worker of three raises an exception",
         "if index == 1:\n    raise ValueError('shapes (32, 10) and (32, 11) differ')\ntime.sleep(600)",
         "ValueError: shapes (32, 10) and (32, 11) differ",
-        "orrect what the log says",
+        "orrect the error in the log",
         first="worker-1",
         workers=3,
     ),

@@ -132,7 +132,7 @@ def test_a_bucket_that_is_not_there_is_an_error_and_a_store_that_is_away_a_warni
     assert [text[:14] for text in caplog.messages] == [
         "logs of steps ",
         "logs of steps ",
-        "the newest lines of the steps' logs are missing",
+        "the newest lin",
     ]
     wait_copied(store, clock, LOG, b"kept here meanwhile\n")
 

@@ -143,7 +143,7 @@ def test_what_a_replica_has_got_over_is_a_restart_and_those_are_told_in_order_of
     made = report(failed("worker-0", run(1, 20, "a"), run(137, 40, "b"), restarts=1), often)
     assert (made.restarts_in_all, len(made.restarts)) == (41, 20)
     assert made.restarts == tuple(sorted(made.restarts, key=lambda one: one.when or BEGIN))
-    assert "21 more before these" in text(made)
+    assert "without 21 earlier or unknown restarts" in text(made)
 
 
 def test_memory_and_the_kernels_word_are_told_and_on_a_full_disk_nobody_is_told_to_correct_the_program() -> None:
@@ -155,7 +155,7 @@ def test_memory_and_the_kernels_word_are_told_and_on_a_full_disk_nobody_is_told_
     assert "memory ran out" in shown
     assert "(OOMKilled)" in text(report(failed("worker-0", run(137, 0, "x", reason="OOMKilled"))))
     [advice] = report(failed("worker-0", run(1, 0, "step 7")), full_disk="/run").advice
-    assert advice.startswith("The disk of /run is full: make room")
+    assert advice.startswith("The disk of /run is full: free some space")
     [advice] = report(raised("worker-0", 0, "OSError: [Errno 28] No space left on device")).advice
     assert advice.startswith("A disk or a quota was full")
 
@@ -170,7 +170,11 @@ def test_a_volume_that_could_not_be_mounted_is_no_fault_of_the_command() -> None
     ("outcome", "stacks", "advice"),
     [
         ("Running", "", "To see where each replica waits: `tfoperator stacks`"),
-        ("Running", "a/0.stacks.txt", "its stacks show where each replica waits; `tfoperator stacks` takes them again"),
+        (
+            "Running",
+            "a/0.stacks.txt",
+            "the stacks show where each replica waits; `tfoperator stacks` prints new stacks",
+        ),
         ("Failed", "a/0.stacks.txt", "its stacks show where each replica waited"),
         (
             "Failed",
@@ -192,7 +196,7 @@ def test_a_stall_is_told_with_its_stacks_and_what_to_do(outcome: str, stacks: st
 def test_why_no_stacks_could_be_taken_is_said(stalled: str) -> None:
     stuck = replica("worker-0", FinalState.RUNNING, run(None, 0, "step 7"), no_stacks="install py-spy.")
     shown = text(report(stuck, outcome="TimedOut", stalled=stalled))
-    assert "no stacks of its threads could be taken: install py-spy." in shown.replace("No stacks", "no stacks")
+    assert "the stacks of its threads could not be read: install py-spy." in shown.replace("The stacks", "the stacks")
     assert "were kept" not in shown
     other = replica("worker-1", FinalState.RUNNING, run(None, 0, "step 7"), stacks="a/0.stacks.txt")
     assert "py-spy" not in text(report(stuck, other, outcome="TimedOut", stalled=stalled))
@@ -223,7 +227,7 @@ def test_a_success_has_nothing_to_report_but_replicas_that_could_not_find_each_o
     assert report_lines(made) == []
     names = tuple(f"worker-{index}" for index in range(7))
     made = report(*(replica(name, FinalState.SUCCEEDED, run(0)) for name in names), outcome="Succeeded", apart=names)
-    assert "Next: worker-0, worker-1, worker-2, worker-3, worker-4 and others have never opened the ports" in text(made)
+    assert "Next: worker-0, worker-1, worker-2, worker-3, worker-4 and others never opened the ports" in text(made)
 
 
 @pytest.mark.parametrize(
@@ -282,7 +286,7 @@ def test_the_last_line_of_a_replica_is_the_programs_and_not_a_bracket_of_tensorf
 
 @pytest.mark.parametrize("why", ["[Errno 13] Permission denied: '/x'", "embedded null byte", "[Errno 7] too long"])
 def test_a_command_is_blamed_only_where_it_is_what_could_not_be_run(why: str) -> None:
-    about = "a container's `command`" if "denied" in why else "correct what the log says"
+    about = "the `command` of a container" if "denied" in why else "correct the error in the log"
     assert f"Next: {about}" in text(report(failed("worker-0", run(127, 0, f"tfoperator: can't start 'x' in /: {why}"))))
     assert "`command`" not in text(report(failed("worker-0", run(127, 0, f"tfoperator: {why}"))))
 
@@ -306,7 +310,7 @@ def test_not_everything_that_is_not_found_is_a_file(line: str) -> None:
         ),
         (
             "ValueError: There is no id for task_type 'ps'",
-            "Next: run it without the ps, which has nothing to do in MultiWorkerMirroredStrategy",
+            "Next: remove the ps: MultiWorkerMirroredStrategy has only workers and a chief",
         ),
         ("ValueError: There is no id for task_type 'evaluator'", "Next: run it without the evaluator,"),
     ],

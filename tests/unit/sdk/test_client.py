@@ -49,7 +49,7 @@ def test_refusals_name_the_job_its_namespace_and_the_field_and_a_dry_run_keeps_n
     assert world.sdk.create_job(tfjob("mnist", Worker=1), dry_run=True).metadata.uid
     assert world.sdk.list_jobs() == []
     world.submit()
-    with pytest.raises(JobAlreadyExists, match=f"already a TFJob mnist in namespace {world.namespace}"):
+    with pytest.raises(JobAlreadyExists, match=f"namespace {world.namespace} already has a TFJob mnist"):
         world.sdk.create_job(tfjob("mnist", Worker=1))
     with pytest.raises(NamespaceNotFound, match="namespace nowhere does not exist"):
         world.sdk.create_job(tfjob("mnist", Worker=1), namespace="nowhere")
@@ -140,7 +140,7 @@ def test_the_configuration_decides_and_a_given_connection_stays_open(world: Serv
         assert client.create_job(tfjob("mnist", Worker=1)).metadata.namespace == world.namespace
     with pytest.raises(ConfigError, match="'nope', which does not exist"):
         TFJobClient(str(world.kubeconfig), context="nope")
-    with pytest.raises(ConfigError, match="is not there"):
+    with pytest.raises(ConfigError, match="does not exist, or is not a file"):
         TFJobClient(str(tmp_path / "none"))
     with Client(load_config(str(world.kubeconfig))) as api:
         with TFJobClient(client=api) as client:

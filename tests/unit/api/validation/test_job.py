@@ -292,7 +292,7 @@ def test_a_good_tensorboard_is_neither_an_error_nor_a_warning(board: dict[str, A
         (GOOD | {"volumeMounts": [MOUNT] * 65}, "spec.tensorBoard.volumeMounts: must have at most 64 items"),
         (GOOD | {"resources": {"limits": 2}}, "spec.tensorBoard.resources.limits: must be an object"),
         (GOOD | {"env": [{"value": "1"}]}, "spec.tensorBoard.env[0].name: is required"),
-        (GOOD | {"env": [{"name": 1}]}, "spec.tensorBoard.env[0].name: must be a string, is 1"),
+        (GOOD | {"env": [{"name": 1}]}, "spec.tensorBoard.env[0].name: must be a string, but is 1"),
         (GOOD | {"env": [{"name": "A", "value": 1}]}, "spec.tensorBoard.env[0].value: must be a string"),
         (GOOD | {"env": [{"name": "A"}] * 257}, "spec.tensorBoard.env: must have at most 256 items"),
         (GOOD | {"imagePullSecrets": [{}]}, "spec.tensorBoard.imagePullSecrets[0].name: is required"),
@@ -313,7 +313,7 @@ def test_what_would_leave_the_job_without_a_tensorboard_is_an_error(board: Any, 
 @pytest.mark.parametrize(
     ("board", "warning"),
     [
-        ({"logDir": "/logs"}, 'spec.tensorBoard.logDir: "/logs" is in none of its volumeMounts'),
+        ({"logDir": "/logs"}, 'spec.tensorBoard.logDir: "/logs" is in none of the TensorBoard's volumeMounts'),
         (
             GOOD | {"volumes": [{"name": "logs", "emptyDir": {}}]},
             "spec.tensorBoard.volumes[0]: must not be an emptyDir",

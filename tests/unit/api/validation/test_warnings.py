@@ -157,8 +157,8 @@ def test_no_quota_counts_the_devices_of_a_tensorboard() -> None:
     manifest["spec"]["tensorBoard"] = {"logDir": "gs://b/logs", "resources": {"limits": {"nvidia.com/gpu": 1}}}
     assert complaints(manifest) == []
     [told] = [warning for warning in warnings(manifest) if "tensorBoard" in warning]
-    assert "asks for nvidia.com/gpu, and no quota of queue research counts a TensorBoard" in told
-    assert "Take nvidia.com/gpu out of spec.tensorBoard.resources" in told
+    assert "requests nvidia.com/gpu, but the quota of queue research does not count a TensorBoard" in told
+    assert "Remove nvidia.com/gpu from spec.tensorBoard.resources" in told
     del manifest["metadata"]["labels"]
     assert not [warning for warning in warnings(manifest) if "does not count a TensorBoard" in warning]
 
@@ -166,7 +166,7 @@ def test_no_quota_counts_the_devices_of_a_tensorboard() -> None:
 @pytest.mark.parametrize(
     ("grace", "seconds", "replica", "warned"),
     [
-        ({}, "30.4", "worker-0", "is 30 s, and the last save took 30 s"),
+        ({}, "30.4", "worker-0", "is 30 s, but the last save took 30 s"),
         ({}, "29.9", "worker-0", None),
         (
             {"spec.terminationGracePeriodSeconds": 60},

@@ -60,7 +60,7 @@ def test_the_job_goes_to_stdout_and_the_notes_with_their_lines_to_stderr(old: st
     job, said = yaml.safe_load(converted.out), converted.err.splitlines()
     assert job["apiVersion"] == "kubeflow.org/v1"
     assert list(job["spec"]["tfReplicaSpecs"]) == ["Master"]
-    assert said[0] == f"{old}:2: note: kubeflow.org/v1alpha1 is taken as kubeflow.org/v1"
+    assert said[0] == f"{old}:2: note: kubeflow.org/v1alpha1 is read as kubeflow.org/v1"
     assert said[1].startswith(f"{old}:8: note: spec.replicaSpecs[0].tfReplicaType: MASTER becomes Master")
     assert [line for line in said if "warning" in line] == [
         f"{old}:6: warning: spec.runtimeId: is left out: in v1, pods and services are named after the job; it is "
@@ -125,7 +125,7 @@ def test_a_job_that_was_wrong_before_is_printed_but_called_wrong_and_can_not_tal
 def test_validate_judges_an_older_job_by_its_own_fields_and_lines(tmp_path: Path, old: str, run: Run) -> None:
     path = write(tmp_path, MIDDLE, "middle.yaml")
     said = run("validate", path, code=1).out.splitlines()
-    assert said[0] == f"{path}:1: note: kubeflow.org/v1alpha2 is taken as kubeflow.org/v1"
+    assert said[0] == f"{path}:1: note: kubeflow.org/v1alpha2 is read as kubeflow.org/v1"
     assert f"{path}:7: error: spec.tfReplicaSpecs[Eval].replicas: must be 0 or more, but is -1" in said
     assert f"{old}:2: TFJob mnist is valid" in run("validate", old, code=0).out
     run("validate", "--strict", old, code=1)

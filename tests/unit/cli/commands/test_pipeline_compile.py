@@ -92,7 +92,7 @@ def test_options_of_launchers_come_to_their_pods(run: Run) -> None:
         (["--param", "more=x"], "'more' is int by default"),
         (["--claim", "data"], "--claim data: must have the form NAME:PATH"),
         (["--to", "airflow", "--template"], "--template needs --to argo"),
-        (["--image", ""], "needs an image"),
+        (["--image", ""], "the image of the launchers' pods is missing"),
     ],
 )
 def test_bad_input_is_an_error_in_words_and_nothing_is_written(
@@ -119,14 +119,14 @@ def test_exit_codes_of_a_step_tell_an_orchestrator_whether_to_repeat_it(run: Run
     assert (here / "root/Step.0/out/r3").read_text() == hostile
     assert "failed: Step.0: broken" in run("pipeline", "finish", "r2", code=0).out
     assert "cancelled: Step.1: not done" in run("pipeline", "finish", "r3", code=0).out
-    assert "no step of run r9 has begun" in run("pipeline", "finish", "r9", code=0).err
+    assert "run r9 has not started any step" in run("pipeline", "finish", "r9", code=0).err
     assert "failed" in run("pipeline", "runs", code=0).out
 
 
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--steps=0123"], "has other steps than when it was compiled: Step.0, Step.1"),
+        (["--steps=0123"], "has other steps than at the time when it was compiled: Step.0, Step.1"),
         (["--encoded-param=text=%%"], "--encoded-param text: the value must be UTF-8 text in base64"),
         (["--encoded-param=text=/w=="], "must be UTF-8 text in base64"),
         (["--encoded-param==YQ=="], "must have the form NAME=VALUE"),

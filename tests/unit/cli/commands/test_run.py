@@ -179,7 +179,7 @@ def test_a_service_account_that_is_in_no_file_is_refused_before_anything_is_star
     pod = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
     pod["serviceAccountName"] = "trainer"
     said = run("run", write(json.dumps(job)), code=2)
-    missing = "ServiceAccount trainer is in no file, so its pods could not be created. Add it to this file"
+    missing = "ServiceAccount trainer is in none of the files, so its pods can't be created. Add it to this file"
     assert f"spec.tfReplicaSpecs[Worker].template.spec.serviceAccountName: {missing}" in said.err
     assert not (folder / ".tfoperator").exists()
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trainer"}}
@@ -222,7 +222,7 @@ def test_it_is_said_where_processes_start_of_files_that_lie_elsewhere_and_not_of
     (folder / "there").mkdir()
     (folder / "there" / "job.yaml").touch()
     os.mkfifo(folder / "there" / "pipe")
-    for files, words in ((["there/pipe", "-"], ""), (["there/job.yaml"], f"--workdir {folder}/there starts them")):
+    for files, words in ((["there/pipe", "-"], ""), (["there/job.yaml"], f"use --workdir {folder}/there")):
         command._say_where_processes_start(files, RuntimeOptions())
         said = capsys.readouterr().err
         assert words in said if words else said == ""
@@ -243,5 +243,5 @@ def test_a_result_is_printed_or_if_it_finds_no_room_it_is_told_where_it_is(
     with open("/dev/full", "w") as full, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
         error = command._print_json(RunResult(RunOutcome.SUCCEEDED, 1.0, "run", (), BEGAN), Path("run"))
-    assert error.message.endswith("(No space left on device): the run ended as Succeeded")
+    assert error.message.endswith("(No space left on device), but the run ended: Succeeded")
     assert (error.hint, error.exit_code) == (hint, 1)

@@ -67,7 +67,7 @@ def test_all_runs_and_two_of_them_side_by_side(folder: Path, run: Run) -> None:
     ends = {"one": "Failed", "other": "Failed", "train": "Succeeded"}
     assert [line[:2] for line in lines[1:]] == [[named(folder, job), end] for job, end in ends.items()]
     assert lines[2][4:] == ["75%", "loss", "2.667", "rate=8", "args=3"]
-    assert "2 older ones" in run("runs", "--limit", "1", code=0).err
+    assert "2 older runs" in run("runs", "--limit", "1", code=0).err
     assert [one["exitCode"] for one in json.loads(run("runs", "-o", "json", code=0).out)] == [1, 1, 0]
     both = run("runs", "compare", named(folder, "train"), named(folder, "other"), code=0).out
     assert "rate   2 " in both
@@ -97,15 +97,15 @@ def test_commands_on_an_ended_run_need_no_cluster(folder: Path, run: Run) -> Non
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["report", "./no/run"], "no such run"),
-        (["runs", "compare", "latest", ".."], "no such run"),
+        (["report", "./no/run"], "this run does not exist"),
+        (["runs", "compare", "latest", ".."], "this run does not exist"),
         (["describe", "latest"], "this run has several jobs\nName one of them: latest/two, latest/one\n"),
         (["get", "latest/q"], "latest: this run has no job q\nIts jobs: latest/two, latest/one\n"),
         (["logs", "latest/one", "-r", "worker-5"], "To see what happened to them: tfoperator describe latest/one\n"),
         (["logs", "latest/one", "-c", "bla"], "worker-0 has no container bla; it has tensorflow\n"),
         (
             ["stacks", "latest/one"],
-            "this run is over, so this command can't read its stacks\nwhile its program runs, type py-spy",
+            "this run is over, so this command can't read its stacks\nwhile its program runs, use py-spy",
         ),
         (["logs", "mnist"], "/nowhere"),
         (["logs", "latest", "-n", "default"], "/nowhere"),
@@ -221,7 +221,7 @@ def test_only_the_runs_that_are_shown_are_read(folder: Path, run: Run, monkeypat
         one.mkdir()
         (one / "tfoperator.log").touch()
     monkeypatch.setattr(recorded, "read_run", reads)
-    assert "998 older ones: --limit 1003" in run("runs", "--limit", "5", code=0).err
+    assert "998 older runs; to list them: --limit 1003" in run("runs", "--limit", "5", code=0).err
     assert len(read) == 5
 
 

@@ -405,7 +405,7 @@ def test_a_gang_that_has_come_together_leaves_the_others_to_themselves() -> None
 def test_a_gang_larger_than_the_job_says_so(gang: GangScheduler, refusal: str) -> None:
     job = started(gang_job({"Worker": replicas(1)}, minAvailable=10))
     result = decide(job, member("Worker-0", refusal=refusal), group=pod_group(job, gang=gang), gang=gang)
-    assert "can never start: the job has only 1 replicas" in message(result)
+    assert "can never start: it needs more pods" in message(result)
 
 
 def test_a_topology_that_the_server_leaves_out_is_said_once() -> None:
@@ -416,7 +416,7 @@ def test_a_topology_that_the_server_leaves_out_is_said_once() -> None:
     without = pod_group(job, gang=KUBERNETES, schedulingConstraints=None)
     told = decide(job, pod, group=without, gang=KUBERNETES)
     assert told.reasons.count("TopologyIgnored") == 1
-    assert "PodGroup mnist has no topology: the API server's gate" in message(told)
+    assert "PodGroup mnist has no topology: the API server's feature gate" in message(told)
     again = decide(annotated(with_status(job, told.status), TOPOLOGY), pod, group=without, gang=KUBERNETES)
     assert "TopologyIgnored" not in again.reasons
     assert not again.write_status

@@ -173,13 +173,13 @@ def test_files_are_not_written_nor_a_part_of_a_volume_looked_for_through_a_link(
     (made / "deep").rename(tmp_path / "elsewhere")
     (tmp_path / "elsewhere/a.txt").write_text("mine")
     (made / "deep").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(LaunchError, match="volume 'c': path 'deep' leads through a link"):
+    with pytest.raises(LaunchError, match="volume 'c': path 'deep' contains a symbolic link"):
         manager.prepare(pod, sources)
     assert (tmp_path / "elsewhere/a.txt").read_text() == "mine"
     mount = {"name": "e", "mountPath": "/data", "subPath": "link/new"}
     pod = pod_with({"name": "e", "emptyDir": {}}, mounts=(mount,))
     volumes = manager.prepare(pod, sources)
     (volumes["e"] / "link").symlink_to(tmp_path)
-    with pytest.raises(LaunchError, match="container 'tensorflow': subPath 'link/new' leads through a link"):
+    with pytest.raises(LaunchError, match="container 'tensorflow': subPath 'link/new' contains a symbolic link"):
         manager.mounts(pod, pod.spec.containers[0], volumes, {})
     assert not (tmp_path / "new").exists()

@@ -27,7 +27,7 @@ LINKS = ("out", "out/file", "out/new", "out/new/deep", "loop", "dangling", "dang
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        *((path, f"^'{path}' leads through a link$") for path in LINKS),
+        *((path, f"^'{path}' contains a symbolic link$") for path in LINKS),
         *((path, "is outside of its volume") for path in ("../beside", "a/../../beside", "/etc", "a/..", "a\0b")),
     ],
 )

@@ -179,7 +179,7 @@ def test_nobody_waits_longer_than_the_time_for_it(world: World) -> None:
     eventually(lambda: world.calls == ["x"])
     (record,) = world.found()
     assert record.containers[0].problem == "the time limit of 30 s was over before the whole log was copied"
-    told = "The log of pod mnist-worker-0 was not archived: tensorflow: cut off after 30 s"
+    told = "The log of pod mnist-worker-0 was not archived: tensorflow: the time limit of 30 s was over before the whole log was copied"
     assert world.reports == [f"vision/mnist: {told}"]
 
 

@@ -87,7 +87,7 @@ class WithoutMeaning(Options, frozen=True, kw_only=True):
 
 @pytest.mark.parametrize("options", [Undeclared, WithoutMeaning])
 def test_a_field_without_a_meaning_is_refused(options: type[Options]) -> None:
-    with pytest.raises(TypeError, match=r"the option frobs has no meaning: .* frobs: Annotated\[TYPE, Option\("):
+    with pytest.raises(TypeError, match=r"the option frobs has no description: .* frobs: Annotated\[TYPE, Option\("):
         settings_of(options)
 
 

@@ -112,7 +112,7 @@ def test_of_many_replicas_some_are_asked() -> None:
     cluster.take(*map(up, range(MAX_PODS + 5)))
     assert len(cluster.kept) == MAX_PODS
     [(_, _, message)] = cluster.events
-    assert "and 8 more are in the log archive. 5 more were not asked." in message
+    assert "and 8 more are in the log archive. The operator did not ask 5 more replicas." in message
     assert len(message) < 400
 
 
@@ -149,7 +149,7 @@ def test_it_is_not_begun_twice_and_a_bug_ends_nothing() -> None:
     assert cluster.done.wait(60)
     cluster.taker.close()
     assert sorted(cluster.asked) == ["mnist-worker-0", "mnist-worker-1"]
-    assert "worker-1: it failed unexpectedly" in cluster.events[0][2]
+    assert "worker-1: an unexpected error happened" in cluster.events[0][2]
 
 
 def test_a_job_that_is_gone_is_forgotten_and_a_closed_taker_takes_no_more() -> None:

@@ -66,7 +66,7 @@ def circle() -> list[BaseComponent]:
         (lambda: Add(name="x", number="1"), "is int, but is given '1'"),
         (lambda: Add(name="x", number=True), "is int, but is given True"),
         (lambda: Add(name="x", number=1, size=2), "no argument 'size'"),
-        (lambda: Add(name="x", number=1, left="/path"), "left is a Channel"),
+        (lambda: Add(name="x", number=1, left="/path"), "left must be a Channel"),
         (lambda: type("Nothing", (BaseComponent,), {})(), "must have an EXECUTOR_SPEC"),
         (lambda: make_spec_class(inputs={"a": ChannelParameter(type="X")},
                                  parameters={"a": ExecutionParameter(type=int)}), "the names of inputs, outputs and parameters must differ"),

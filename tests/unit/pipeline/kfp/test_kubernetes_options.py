@@ -192,15 +192,18 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a part that leads out": ({"pvcMount": [{"name": "x", "mountPath": "/d", "subPath": "a/../.."}]}, "subPath"),
     "an absolute part": ({"pvcMount": [{"name": "x", "mountPath": "/d", "subPath": "/etc"}]}, "subPath"),
     "a directive of a merge": ({"podMetadata": {"labels": {"$patch": "delete"}}}, "is not a valid name of a label"),
-    "a label of the launcher": ({"podMetadata": {"labels": {"tfoperator.launcher/run": "x"}}}, "set by the launcher"),
+    "a label of the launcher": (
+        {"podMetadata": {"labels": {"tfoperator.launcher/run": "x"}}},
+        "must not be set here, because the launcher sets it",
+    ),
     "a selector's directive": (
         {"nodeSelector": {"nodeSelectorJson": {"$patch": "x"}}},
         "is not a valid name of a label",
     ),
     "a selector of another form": ({"nodeSelector": {"nodeSelectorJson": [1]}}, "is no dict"),
     "a label's value": ({"podMetadata": {"labels": {"a": "b c"}}}, "is not a valid value of a label"),
-    "root by a negative number": ({"securityContext": {"runAsUser": -1}}, "no whole number from 0"),
-    "a deadline": ({"activeDeadlineSeconds": "1e3"}, "no whole number from 0"),
+    "root by a negative number": ({"securityContext": {"runAsUser": -1}}, "must be a whole number from 0"),
+    "a deadline": ({"activeDeadlineSeconds": "1e3"}, "must be a whole number from 0"),
     "a policy": ({"imagePullPolicy": "Sometimes"}, "none of Always"),
     "a field of the node": (
         {"fieldPathAsEnv": [{"name": "A", "fieldPath": "spec.containers"}]},
@@ -210,7 +213,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"fieldPathAsEnv": [{"name": "A=B", "fieldPath": "metadata.name"}]},
         "is not a valid name of a variable",
     ),
-    "a key": ({"secretAsEnv": [{"name": "x", "keyToEnv": [{"secretKey": "../k", "envVar": "A"}]}]}, "can't be a key"),
+    "a key": (
+        {"secretAsEnv": [{"name": "x", "keyToEnv": [{"secretKey": "../k", "envVar": "A"}]}]},
+        "is not a valid key",
+    ),
     "an unknown field of a toleration": (
         {"tolerations": [{"tolerationJson": {"x": "y"}}]},
         r"\.x: is not supported in pipelines",
@@ -219,16 +225,16 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"nodeAffinity": [{"nodeAffinityJson": {"x": {}}}]},
         r"\.x: is not supported in pipelines",
     ),
-    "a weight": ({"nodeAffinity": [{**TERM, "weight": 101}]}, "no whole number from 1 to 100"),
+    "a weight": ({"nodeAffinity": [{**TERM, "weight": 101}]}, "must be a whole number from 1 to 100"),
     "an empty term": ({"nodeAffinity": [{}]}, "a term must have matchExpressions or matchFields"),
     "a medium": ({"emptyDirMounts": [{"mountPath": "/d", "medium": "Disk"}]}, "none of Memory"),
-    "a limit": ({"emptyDirMounts": [{"mountPath": "/d", "sizeLimit": "lots"}]}, "no amount"),
+    "a limit": ({"emptyDirMounts": [{"mountPath": "/d", "sizeLimit": "lots"}]}, "must be an amount"),
     "too many annotations": (
         {"podMetadata": {"annotations": {f"a{number}": "x" * 4000 for number in range(80)}}},
         "more than 262144 characters",
     ),
     "a list of tolerations without an end": ({"tolerations": [{"tolerationJson": [{}] * 5000}]}, "at most 100"),
-    "a value without an end": ({"nodeSelector": {"nodeSelectorJson": nested(900)}}, "nested more than 20 levels deep"),
+    "a value without an end": ({"nodeSelector": {"nodeSelectorJson": nested(900)}}, "more than 20 levels of nesting"),
 }
 
 
@@ -365,7 +371,7 @@ def test_before_a_launch_nothing_is_made_and_no_value_of_a_secret_is_shown(tmp_p
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"secretAsVolume": [{"name": "none", "mountPath": "/d"}]}, "there is no Secret none here: give a manifest"),
+        ({"secretAsVolume": [{"name": "none", "mountPath": "/d"}]}, "Secret none does not exist here: name a manifest"),
         (
             {"secretAsEnv": [{"name": "login", "keyToEnv": [{"secretKey": "no", "envVar": "A"}]}]},
             "Secret login has no key no",
@@ -489,7 +495,7 @@ def test_a_claim_needs_a_name_of_its_own(
     [
         ("kind: Pod\nmetadata: {name: a}", "may contain Secrets and ConfigMaps only, but has 'Pod'"),
         ("kind: Secret\nmetadata: {name: ../a}", "is not a valid name of an object"),
-        ("kind: Secret\nmetadata: {name: a}\nstringData: {../k: v}", "can't be a key"),
+        ("kind: Secret\nmetadata: {name: a}\nstringData: {../k: v}", "is not a valid key"),
         ("kind: Secret\nmetadata: {name: a}\ndata: {k: '%'}", "base64"),
         ("kind: Secret\nmetadata: {name: a}\n---\nkind: Secret\nmetadata: {name: a}", "Secret a is there twice"),
         ("3", "object"),

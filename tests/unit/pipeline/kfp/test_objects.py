@@ -79,7 +79,9 @@ def test_a_launcher_that_does_not_see_the_files_is_refused_before_the_run(
 
     monkeypatch.setenv("DOCKER_HOST", "tcp://elsewhere:2375")
     for launchers in (ON_KUBERNETES, ON_DOCKER):
-        with pytest.raises(ComponentError, match=r"its outputs go to s3://bucket/root, and its program writes files"):
+        with pytest.raises(
+            ComponentError, match=r"its outputs go to s3://bucket/root, so its program writes local files"
+        ):
             check(launchers, kube=nullcontext)
     check(ON_KUBERNETES, kube=nullcontext, tmp_path="/data/tmp")
     monkeypatch.delenv("DOCKER_HOST")

@@ -141,7 +141,7 @@ def test_resources_that_are_no_amounts_fail_the_step_and_not_the_run(tmp_path: P
     first = msgspec.structs.replace(steps["hand-on"], exec_properties={"text": amount})
     result = run(tmp_path, msgspec.structs.replace(graph, steps=(first, steps["say"])))
     assert states(result)["say"] == ("succeeded" if amount == "" else "failed")
-    assert amount == "" or "is no amount" in result.steps["say"].message
+    assert amount == "" or "must be an amount" in result.steps["say"].message
 
 
 def test_an_artifact_is_given_to_a_pipeline_by_its_uri(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "an amount": (
         "deploymentSpec/executors/exec-say/container",
         {"resources": {"accelerator": {"resourceType": "x", "resourceCount": "-1"}}},
-        r"accelerator: '-1' is no amount",
+        r"accelerator: '-1' must be an amount",
     ),
 }
 

@@ -156,7 +156,7 @@ def test_a_file_that_is_none_or_of_another_format_is_an_error_that_names_it_and_
         other = tmp_path / f"format-{version}.db"
         with closing(sqlite3.connect(other)) as connection:
             connection.execute(f"PRAGMA user_version = {version}")
-        with pytest.raises(StoreError, match=f"format-{version}.db has format {version}, and this tfoperator reads"):
+        with pytest.raises(StoreError, match=f"format-{version}.db has format {version}, but this tfoperator reads"):
             MetadataStore(other)
         assert str(other) not in {one.path for one in psutil.Process().open_files()}
     with pytest.raises(StoreError, match="No such file"):

@@ -134,7 +134,7 @@ def test_a_wrong_manifest_is_not_submitted(ask: Ask, scope: Scope) -> None:
         ask("submit", file="job.yaml")
     assert refused.value.hint == "The cluster is unchanged."
     path.write_text("apiVersion: v1\nkind: Service\nmetadata: {name: x}")
-    with pytest.raises(CliError, match="there are 0 TFJobs in there"):
+    with pytest.raises(CliError, match="the input has 0 TFJobs"):
         ask("submit", file="job.yaml")
 
 

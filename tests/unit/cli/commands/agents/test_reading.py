@@ -228,7 +228,7 @@ def test_an_older_job_is_converted_and_its_migration_is_shown(scope: Scope) -> N
     found = ask(scope, "convert_manifest", manifest=older)
     assert isinstance(found, answers.Converted)
     assert found.manifest.startswith("apiVersion: kubeflow.org/v1\nkind: TFJob\n")
-    assert found.notes[0] == "manifest:2: note: kubeflow.org/v1alpha2 is taken as kubeflow.org/v1"
+    assert found.notes[0] == "manifest:2: note: kubeflow.org/v1alpha2 is read as kubeflow.org/v1"
     with pytest.raises(CliError, match="not a version of TFJob"):
         ask(scope, "convert_manifest", manifest=JOB.replace("kubeflow.org/v1", "kubeflow.org/v9"))
     migration = ask(scope, "migrate", manifest=JOB.replace("replicaz", "replicas"))

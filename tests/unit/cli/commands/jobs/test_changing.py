@@ -29,7 +29,9 @@ def test_workers_and_other_types_are_scaled_but_not_those_that_the_job_lacks(tel
     assert (said.code, said.out, said.err) == (0, "tfjob.kubeflow.org/mnist scaled\n", "")
     specs = world.job()["spec"]["tfReplicaSpecs"]
     assert (specs["Worker"]["replicas"], specs["PS"]["replicas"]) == (4, 2)
-    assert "has no Chief replicas; it has PS, Worker" in tell("scale", "mnist", "--replicas", "Chief=1", code=1).err
+    assert (
+        "has no Chief replicas; its types are PS, Worker" in tell("scale", "mnist", "--replicas", "Chief=1", code=1).err
+    )
     world.status({"startTime": "2026-01-01T00:00:00Z"})
     assert "has no enableDynamicWorker, so" in tell("scale", "mnist", "--workers", "3").err, "they will not notice"
 

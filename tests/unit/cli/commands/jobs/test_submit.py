@@ -87,7 +87,7 @@ def test_an_older_version_is_submitted_as_v1_also_from_standard_input(
     old = tfjob("mnist", Worker=3) | {"apiVersion": "kubeflow.org/v1alpha2"}
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(yaml.safe_dump(old).encode())))
     said = tell("submit", "-", code=0)
-    assert "v1alpha2 is taken as kubeflow.org/v1" in said.err
+    assert "v1alpha2 is read as kubeflow.org/v1" in said.err
     assert world.job()["apiVersion"] == "kubeflow.org/v1"
 
 
@@ -161,7 +161,7 @@ def test_a_manifest_gets_a_folder_where_one_is_named(tell: Tell, world: ServedWo
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["../outside.py"], "../outside.py is not copied from .: it is not in there"),
+        (["../outside.py"], "../outside.py is not copied from .: it is not in this folder"),
         (["src/train.py", "--pip=../outside.py"], "../outside.py is not copied"),
         (["src/train.py", "--pip=missing.txt"], "missing.txt is not copied"),
         (["src/train.py", "--workdir=src", "--pip=needs.txt"], "../needs.txt is not copied from src"),

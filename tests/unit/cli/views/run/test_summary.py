@@ -61,7 +61,7 @@ MODULE = "ModuleNotFoundError: No module named 'tensorflow'"
         (failed(127), ["must exist on this machine", "--runtime docker"]),
         (failed(137, 2), ["exit code 137 (killed) after 2 restarts.", "memory ran out"]),
         (failed(139), ["exit code 139 (SIGSEGV).", "It has written no log.", "PYTHONFAULTHANDLER"]),
-        (failed(1, 0, "boom"), ["correct what the log says"]),
+        (failed(1, 0, "boom"), ["correct the error in the log"]),
         (failed(1, 0, MODULE), ["the interpreter that runs tfoperator"]),
         (CHIEF, ["conditions and events"]),
     ],
