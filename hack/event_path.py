@@ -206,7 +206,7 @@ def _traced(beside: tuple[str, ...]) -> Iterator[tuple[_Profiler, Client, _Opera
         config = ClusterConfig(
             server=server.url,
             tls=TlsOptions(ca=server.certificate),
-            credentials=StaticCredentials(bearer(server.token, "the embedded API server's token")),
+            credentials=StaticCredentials(bearer(server.token, "the token of the embedded API server")),
         )
         with Client(config) as cluster, _operator(config, profiler) as client:
             yield profiler, cluster, client

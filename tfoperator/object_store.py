@@ -42,9 +42,9 @@ _QUERY = re.compile(r"\?\S*")
 _MAX_TEXT = 300
 _LASTING = ("400", "401", "403", "404", "501")
 _ADVICE = {
-    "NoSuchBucket": "there is no such bucket",
-    "InvalidAccessKeyId": "it does not know this access key",
-    "SignatureDoesNotMatch": "the secret key is not that of the access key",
+    "NoSuchBucket": "this bucket does not exist",
+    "InvalidAccessKeyId": "the object store does not know this access key",
+    "SignatureDoesNotMatch": "the secret key does not belong to the access key",
     "ExpiredToken": "the credentials have expired",
     "AccessDenied": "access is denied: the credentials must allow to list, read, write and delete below it",
     "401": "the credentials are not accepted",
@@ -90,10 +90,12 @@ class Objects:
         parts = urlsplit(url)
         path = parts.path.strip("/")
         if "@" in parts.netloc or parts.query or parts.fragment:
-            raise ObjectStoreError("a URL of objects has no credentials, query or fragment: it is shown and logged")
+            raise ObjectStoreError(
+                "a URL of an object store must not have credentials, query or fragment, because it is shown and logged"
+            )
         if not is_object_url(url) or not _BUCKET.fullmatch(parts.netloc) or _NO_PART.search(f"/{path}/"):
             raise ObjectStoreError(
-                f"{shown_url(url)}: objects are at s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH"
+                f"{shown_url(url)}: must have the form s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH"
             )
         self.url = f"{parts.scheme}://{parts.netloc}{'/' if path else ''}{path}"
         self._path = path
@@ -149,7 +151,7 @@ class Objects:
                     self._full(key), content, mode=over if isinstance(over, str) else over.version, **options
                 )
             except (PreconditionError, AlreadyExistsError):
-                raise ObjectChanged(f"{self.url}/{key} was written by somebody else", passing=True) from None
+                raise ObjectChanged(f"another process has written {self.url}/{key}", passing=True) from None
             except NotSupportedError:  # by the store, as it is set up
                 self._store.put(self._full(key), content, **options)
 
@@ -208,7 +210,9 @@ class Objects:
             try:
                 target = path.joinpath(*components(key)) if key else path
             except LeadsOut as error:
-                raise ObjectStoreError(f"{self.url}: an object's name leads out of the directory: {error}") from None
+                raise ObjectStoreError(
+                    f"{self.url}: the name of an object would be outside of the directory: {error}"
+                ) from None
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("xb") as stream, self._in_words():
                 for chunk in self._store.get(self._full(key)).stream(min_chunk_size=_PART_BYTES):
@@ -233,7 +237,7 @@ class Objects:
     def _full(self, key: str) -> str:
         full = "/".join(filter(None, (self._path, key)))
         if _NO_PART.search(f"/{full}/"):
-            raise ObjectStoreError(f"{self.url}: {key!r} is no key of an object below it")
+            raise ObjectStoreError(f"{self.url}: {key!r} is not the key of an object below this URL")
         return full
 
     def _info(self, meta: Any) -> ObjectInfo:

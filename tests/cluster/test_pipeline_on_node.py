@@ -80,7 +80,7 @@ def test_a_killed_runner_is_followed_by_one_that_goes_on_and_no_step_runs_twice(
     assert re.search(r"Train\.single: running, begun .* ago, after Data\n +as pod \S*train-single-", seen), seen
     assert re.search(r"Train\.distributed: running, .*\n +as TFJob \S*train-distributed-", seen), seen
     pipeline.kill_runner(run)
-    going_on = [f"{step}: going on with" for step in ("Train.single", "Train.distributed")]
+    going_on = [f"{step}: continuing with" for step in ("Train.single", "Train.distributed")]
     second = pipeline.wait_successor(run, first, *going_on)
     assert re.search(rf"owner: {second}, .*; runner 2 of this run\n", shown_in(namespace, second))
     pipeline.let_go()

@@ -51,7 +51,7 @@ def test_a_claim_of_others_is_neither_taken_nor_deleted(space: Space, tmp_path: 
     space.client.create(PERSISTENT_VOLUME_CLAIMS, space.namespace, theirs, decode)
     with pytest.raises(PermanentFailure, match=f"claim {space.namespace}/theirs exists already"):
         launch(space, tmp_path / "1", "create", pvc_name="theirs", **NEW)
-    with pytest.raises(PermanentFailure, match="was not made by a pipeline"):
+    with pytest.raises(PermanentFailure, match="was not created by a pipeline"):
         launch(space, tmp_path / "2", "delete", pvc_name="theirs")
     assert space.client.get(PERSISTENT_VOLUME_CLAIMS, space.namespace, "theirs", decode)
 
@@ -59,11 +59,11 @@ def test_a_claim_of_others_is_neither_taken_nor_deleted(space: Space, tmp_path: 
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"pvc_name": "a", **NEW, "size": "lots"}, "no amount"),
+        ({"pvc_name": "a", **NEW, "size": "lots"}, "must be an amount"),
         ({"pvc_name": "a", **NEW, "access_modes": ["All"]}, "none of ReadWriteOnce"),
-        ({"pvc_name": "a", **NEW, "storage_class_name": "A B"}, "can't be the name of an object"),
-        ({"pvc_name": "a", **NEW, "data_source": {"x": "y"}}, "data_source has apiGroup, kind and name"),
-        ({"pvc_name": "a", **NEW, "annotations": {"$patch": "x"}}, "can't be the name of a label"),
+        ({"pvc_name": "a", **NEW, "storage_class_name": "A B"}, "is not a valid name of an object"),
+        ({"pvc_name": "a", **NEW, "data_source": {"x": "y"}}, "data_source may have apiGroup, kind and name"),
+        ({"pvc_name": "a", **NEW, "annotations": {"$patch": "x"}}, "is not a valid name of a label"),
     ],
 )
 def test_a_claim_that_can_not_be_fails_its_step_and_is_not_made(

@@ -80,8 +80,8 @@ BAD = [
     (job({"worker": {"replicas": 3}}, elasticPolicy={"minReplicas": 4}), "spec.elasticPolicy.minReplicas", "at most"),
     (job({"Worker": {"replicas": 0}}, elasticPolicy={}), "spec.elasticPolicy.minReplicas", "at most"),
     (job({"Worker": {}}, elasticPolicy={"minReplicas": 0}), "spec.elasticPolicy.minReplicas", ""),
-    (job({"Worker": {}, "ps": {}}, elasticPolicy={}), "spec.elasticPolicy", "without parameter servers"),
-    (job({"Chief": {}}, elasticPolicy={}), "spec.elasticPolicy", "needs workers"),
+    (job({"Worker": {}, "ps": {}}, elasticPolicy={}), "spec.elasticPolicy", "with parameter servers"),
+    (job({"Chief": {}}, elasticPolicy={}), "spec.elasticPolicy", "without workers"),
     (
         job({"Worker": {}}, elasticPolicy={}, runPolicy={"restartScope": "Replica"}),
         "spec.runPolicy.restartScope",

@@ -220,5 +220,5 @@ def test_operators_that_start_together_agree_on_one_certificate(deployed: Deploy
     assert secret is not None
     eventually(lambda: len({one.metrics()[EXPIRY] for one in operators}) == 1, what="all show the same certificate")
     assert base64.b64decode(secret["data"]["ca.crt"]) == deployed.trusted()
-    assert sum(one.log.read_text().count("made a certificate") for one in operators) == 1
+    assert sum(one.log.read_text().count("created a certificate") for one in operators) == 1
     deployed.submit_older("agreed", Worker=1)

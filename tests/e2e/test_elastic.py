@@ -50,7 +50,13 @@ def test_scaling_a_running_job_gives_all_workers_the_new_number(
     eventually(lambda: read().status.ready == "2/2", within=30, what="both are ready")
     status = read().status
     assert status.elastic is not None
-    assert (status.elastic.workers, status.elastic.changes, status.elastic.reason) == (2, 2, "the job was scaled to 2")
+    assert (status.elastic.workers, status.elastic.changes, status.elastic.reason) == (
+        2,
+        2,
+        "the number of workers was set to 2",
+    )
     shown = cli.run("describe", "scaled", code=0).stdout
-    assert "from 1 to 3 workers, because there is room for 2 more" in shown
-    assert re.search(r"^Workers: +2 since .*, because the job was scaled to 2 \(2 changes\)$", shown, re.MULTILINE)
+    assert "from 1 to 3 workers, because there are nodes for 2 more" in shown
+    assert re.search(
+        "^Workers: +2 since .*, because the number of workers was set to 2 \\(2 changes\\)$", shown, re.MULTILINE
+    )

@@ -138,7 +138,7 @@ def test_a_machine_that_is_taken_and_given_back_costs_no_step_and_a_kill_costs_t
     smaller = read(plane, "taken").status
     assert smaller.elastic is not None
     assert (smaller.elastic.workers, smaller.ready) == (1, "1/1")
-    assert "1 replica has had no room for 2 seconds (Insufficient nvidia.com/gpu)" in smaller.elastic.reason
+    assert "1 replica has had no node for 2 seconds (Insufficient nvidia.com/gpu)" in smaller.elastic.reason
     machine.give_back()
     eventually(lambda: notes.trains_with(2, 3), within=LIMIT, what="two workers train again")
     assert notes.lost() == [0, 0], "a change of size is announced"

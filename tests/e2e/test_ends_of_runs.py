@@ -265,7 +265,9 @@ def test_who_still_runs_is_named_and_ended_by_the_next_run(ended: Ended, command
         return
     left = read_run(ended.directory).left
     assert len(left) == 2
-    assert f"Programs of it still run. End them: kill {left[0]} {left[1]}" in command("describe", "latest")
+    assert f"Programs of the run are still running. To end them: kill {left[0]} {left[1]}" in command(
+        "describe", "latest"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -311,7 +313,7 @@ def test_the_page_agrees(ended: Ended, browser: Browser) -> None:
                 expect(shown).not_to_contain_text("failed with exit code")
         if end.program == "restart":
             page.get_by_role("tab", name="Overview").click()
-            expect(page.get_by_role("list", name="Events, the latest first")).to_contain_text(RESTARTED)
+            expect(page.get_by_role("list", name="Events, the newest first")).to_contain_text(RESTARTED)
             page.get_by_role("button", name="worker-1").click()
             expect(page.get_by_role("region", name="Runs", exact=True)).to_contain_text(
                 "exit code 1; restarted in place"

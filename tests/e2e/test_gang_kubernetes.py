@@ -65,7 +65,7 @@ def gang_kind(plane: ControlPlane) -> GangKind:
         pod_groups=KUBERNETES_POD_GROUPS,
         install=lambda _: switch_on(plane, "GenericWorkload=true"),
         scheduler=kubernetes_scheduler,
-        missing="this API server has no PodGroups of scheduling.k8s.io/v1beta1",
+        missing="this API server does not serve PodGroups of scheduling.k8s.io/v1beta1",
         remedy="--feature-gates=GenericWorkload=true",
         asks=lambda pods, _: members(pods),
     )
@@ -196,7 +196,7 @@ def test_a_topology_is_kept_where_its_gate_is_on_and_its_lack_is_said_where_it_i
         return gang.submit_manifest(manifest)
 
     apart = close_together("apart")
-    gang.wait_message(apart, "PodGroup apart has no topology: the API server's gate")
+    gang.wait_message(apart, "PodGroup apart has no topology: the API server's feature gate")
     apart.wait_reasons("TopologyIgnored")
     switch_on(plane, "GenericWorkload=true,TopologyAwareWorkloadScheduling=true")
     gang.operated.settle()

@@ -59,7 +59,7 @@ def test_both_are_on_and_the_operator_says_so_and_keeps_out(tmp_path: Path) -> N
     with queues_of(tmp_path, "both", waitForPodsReady={"timeout": "600s"}) as queues:
         trail = AuditTrail(queues.plane.audit_log, OPERATOR_USER)
         runs, waits = running_and_waiting(queues, queues.queue(2))
-        assert "Kueue's own framework kubeflow.org/tfjob drives Workload" in queues.operator.tail(100)
+        assert "Kueue's own integration kubeflow.org/tfjob manages Workload" in queues.operator.tail(100)
         runs.play("Succeeded", "worker-0", leads_to="Succeeded")
         queues.wait_running(waits, "worker-0", "worker-1")
         assert written(trail, "workloads", "create", "patch", "delete") == set()

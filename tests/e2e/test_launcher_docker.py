@@ -269,7 +269,7 @@ def test_programs_and_images_that_are_not_there_are_told(start: Start, container
         start("x", image="nowhere.invalid/x:1", work_dir=tmp_path / "pull").done()
     with pytest.raises(PermanentFailure, match="no_such_argument"):
         start("x", config={"no_such_argument": 1}, work_dir=tmp_path / "argument").done()
-    with pytest.raises(PermanentFailure, match="refuses it"):
+    with pytest.raises(PermanentFailure, match="the Docker engine refuses"):
         start("x", config={"volumes": ["relative:also-relative"]}, work_dir=tmp_path / "volume").done()
     assert containers() == []
 
@@ -308,7 +308,7 @@ def test_the_command_line_launches_stops_and_resumes(docker_url: str, containers
         process.end(signal.SIGKILL)
     (running,) = containers()
     with cli.start("launch", "component.yaml", "--resume") as process:
-        process.until(f"going on with {running.name}")
+        process.until(f"continuing with {running.name}")
         (tmp_path / "go").touch()
         assert process.wait() == 0, process.output
         assert "finished" in process.output.splitlines()

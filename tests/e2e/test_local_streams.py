@@ -179,7 +179,7 @@ def test_a_client_of_spdy_is_told_what_to_use(
     monkeypatch.setenv("KUBECTL_REMOTE_COMMAND_WEBSOCKETS", "false")
     done = Kubectl(kubectl.kubeconfig, NAMESPACE).run(*arguments, timeout=60)
     assert done.returncode == 1
-    assert "SPDY is not spoken here: use kubectl 1.31 or later" in done.stderr
+    assert "SPDY is not supported here: use kubectl 1.31 or later" in done.stderr
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])

@@ -243,4 +243,4 @@ def test_in_object_storage_a_log_outlives_its_pod_and_its_node(
     logs_say(cli, "ValueError: no data\n", job.name, "-n", cluster.namespace, "--tail", "1", source="from the archive")
     done = cli.run("logs", job.name, "-n", cluster.namespace, "--archive-dir", "s3://none/x")
     assert (done.returncode, done.stdout, len(log.asked)) == (1, "", 1)
-    assert "the log archive s3://none/x can't be read: s3://none/x: there is no such bucket" in done.stderr
+    assert "the log archive s3://none/x can't be read: s3://none/x: this bucket does not exist" in done.stderr

@@ -108,7 +108,7 @@ def test_a_job_runs_in_the_worker_and_the_manager_tells_of_it(either: Joined) ->
 def test_a_failure_is_told_even_of_a_job_without_time_to_live(plain: Joined, tell: Commands) -> None:
     job, remote = plain.running("fails", policy={"ttlSecondsAfterFinished": 0}, restart_policy="Never")
     said = tell("logs", "fails", code=1).stderr
-    assert f"it runs on cluster {WORKER}, and its pods and their logs are there" in said
+    assert f"it runs on cluster {WORKER}, where its pods and their logs are" in said
     remote.play("Failed", "worker-0", exit_code=3)
     assert "exited with code 3" in job.wait("Failed", within=PATIENCE)["message"]
     plain.wait_remote_gone(job)
@@ -141,7 +141,10 @@ def test_what_is_left_behind_is_told(plain: Joined, tell: Commands, tmp_path: Pa
     lost |= {f"spec.runPolicy.{name}" for name in here["runPolicy"].keys() - there["runPolicy"].keys()}
     assert lost - {"spec.runPolicy.managedBy"} == set(not_carried(decode_tfjob(json.dumps(job.get()).encode())))
     assert len(lost) == len(OWN_FIELDS) + len(OWN_POLICIES) + 1
-    assert all(f"warning: {field}: is not copied" in warned for field in lost - {"spec.runPolicy.managedBy"})
+    assert all(
+        f"warning: {field}: has no effect: MultiKueue does not copy it" in warned
+        for field in lost - {"spec.runPolicy.managedBy"}
+    )
     assert "Left behind:  spec.minSucceededWorkers, " in tell("describe", "whole").stdout
     job.delete()
     plain.wait_remote_gone(job)
@@ -188,7 +191,10 @@ def test_the_manager_stops_a_job_and_lets_it_go_on_with_these_rights_in_the_work
 ) -> None:
     manager, (job, _) = plain.manager, plain.running("rights")
     workload = plain.workload(job)["name"]
-    assert f"Kueue's way: kubectl patch workloads.kueue.x-k8s.io {workload}" in tell("suspend", "rights", code=1).stderr
+    assert (
+        f"Suspend or resume it through Kueue: kubectl patch workloads.kueue.x-k8s.io {workload}"
+        in tell("suspend", "rights", code=1).stderr
+    )
     manager.set_stop_policy(plain.queue, "HoldAndDrain")
     plain.wait_stopped(job)
     manager.set_stop_policy(plain.queue, "None")

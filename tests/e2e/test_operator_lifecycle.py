@@ -53,5 +53,5 @@ def test_accelerators_equip_pods_and_a_changed_file_those_that_come_later(
 
     assert driver_of("before") == "1"
     config.write_text(CONFIG % "22")
-    eventually(lambda: "new pods are made with the accelerators: example.com/gpu" in operator.tail(), what="a reload")
+    eventually(lambda: "new pods get these accelerators: example.com/gpu" in operator.tail(), what="a reload")
     assert driver_of("after") == "22"

@@ -70,7 +70,9 @@ def test_all_run_as_processes_whose_secrets_come_from_the_users_manifest(
         f"{option} has no effect on this machine: say" for option in ("nodeAffinity", "nodeSelector", "tolerations")
     ]
     assert not (tmp_path / ".tfoperator/claims/kfp-claim").exists()
-    with pytest.raises(ComponentError, match="there is no Secret other here: give a manifest that has it, --manifest"):
+    with pytest.raises(
+        ComponentError, match="Secret other does not exist here: name a manifest that contains it with --manifest"
+    ):
         run(compiled, "secret-env", AS_PROCESSES, "process", parameters={"secret": "other"}, objects=given)
     command = ("pipeline", "run", str(compiled / "secret-env.yaml"), "--containers", "process")
     assert "me/pw/fast" in Cli(tmp_path).run(*command, "--manifest", "objects.yaml", code=0).stdout

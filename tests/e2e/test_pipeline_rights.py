@@ -78,7 +78,7 @@ def test_the_rights_of_the_manifest_suffice_and_each_of_them_is_used(
         player.is_gone(name, within=60)
 
         late = start(KubernetesPodComponentLauncher, "late", pod, pending=PendingLimits(schedule=0.5))
-        with pytest.raises(PermanentFailure, match="has not been scheduled"):
+        with pytest.raises(PermanentFailure, match="has not been scheduled to a node"):
             late.done(60)
 
         job = start(TFJobComponentLauncher, "job", TFJobPlatformConfig({"Worker": 1}, pod_spec=AT_ONCE))

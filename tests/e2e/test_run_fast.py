@@ -100,7 +100,7 @@ def test_other_objects_of_the_manifest_are_there_for_the_pods(cli: Cli) -> None:
     file = cli.write(json.dumps(settings), json.dumps(deployment), tfjob("quick", Worker=worker))
     done = cli.run("run", file, "-n", "mine", code=0)
     assert "[worker-0] hi from quick-worker-0" in done.stdout
-    assert "Deployment (apps/v1) is left out" in done.stderr
+    assert "Deployment (apps/v1) is skipped" in done.stderr
     assert (cli.folder / ".tfoperator/runs/latest/mine.quick.yaml").exists()
 
 
@@ -228,7 +228,7 @@ def test_processes_start_where_they_are_asked_to(cli: Cli) -> None:
     cli.write(tfjob("where", Worker=replica("pwd")), name="there/job.yaml")
     here = cli.run("run", "there/job.yaml", code=0)
     assert f"[worker-0] {cli.folder}\n" in here.stdout
-    assert f"--workdir {cli.folder}/there starts them beside the manifest" in here.stderr
+    assert f"to start them in the folder of the manifest, use --workdir {cli.folder}/there" in here.stderr
     there = cli.run("run", "there/job.yaml", "--workdir", "there", code=0)
     assert f"[worker-0] {cli.folder}/there\n" in there.stdout
     assert "--workdir" not in there.stderr

@@ -110,7 +110,7 @@ def test_a_run_whose_time_is_over_keeps_stacks(cli: Cli) -> None:
     manifest = job(cli, progressDeadlineSeconds=None)
     done = cli.run("run", manifest, "--logs-dir", "kept", "--timeout", "15s", timeout=LIMIT, code=124)
     assert "wait_for_the_other" in stacks_of(cli.folder, 0)
-    assert "Stacks of its threads are kept:" in done.stdout
+    assert "The stacks of its threads are kept:" in done.stdout
     assert "in wait_for_the_other" in done.stdout
     assert "last line: step 1" in done.stdout
 
@@ -149,7 +149,7 @@ def test_a_throttled_worker_is_found_and_made_anew(cli: Cli, tmp_path: Path) -> 
     job = tfjob("slow", clean="", run_policy=policy, spec={"progress": {}}, Worker=worker)
     with cli.start("run", cli.write(job), "--logs-dir", "kept") as process:
         eventually((tmp_path / "throttled").exists, within=LIMIT, what="the throttling")
-        process.until("the replica's type: worker-2.", within=LIMIT)
+        process.until("their replica type: worker-2.", within=LIMIT)
         took = time.time() - float((tmp_path / "throttled").read_text())
         assert took < FOUND_WITHIN, f"found after {took:.0f} s"
         eventually((tmp_path / "trains-again").exists, within=LIMIT, what="the worker made anew")

@@ -66,7 +66,7 @@ def test_jobs_are_submitted_waited_for_and_read_from_a_terminal(cli: Cli) -> Non
 def test_it_stays_up_runs_jobs_and_goes_down_in_order(cli: Cli) -> None:
     kubeconfig = cli.local_up()["KUBECONFIG"]
     assert stat.S_IMODE(Path(kubeconfig).stat().st_mode) == 0o600
-    assert "is running already" in cli.run("local", "up").stderr
+    assert "is already running" in cli.run("local", "up").stderr
     serve = "trap 'echo asked to stop; exit 0' TERM; echo $$$$; while true; do sleep 0.1; done"
     submit(kubeconfig, tfjob("quick", Worker=replica("echo", "hello")))
     submit(kubeconfig, tfjob("long", Worker=replica("sh", "-c", serve)))
@@ -144,7 +144,7 @@ def test_up_waits_for_one_that_is_being_stopped(cli: Cli, tmp_path: Path) -> Non
     eventually(lambda: status(cli)["stopping"])
     assert "is being stopped" in cli.run("local", "status").stdout
     with cli.start("local", "up") as second:
-        second.until("waiting for its end")
+        second.until("waiting until it has ended")
         (tmp_path / "may-end").touch()
         assert second.wait() == 0, second.output
         assert "pods start in" in second.output

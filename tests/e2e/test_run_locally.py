@@ -91,7 +91,7 @@ def test_time_is_up() -> None:
     ("arguments", "words"),
     [
         ({"num_workers": -1}, "can't be negative"),
-        ({"num_workers": 0}, "no replica would train"),
+        ({"num_workers": 0}, "the job would have no replica that trains"),
         ({"num_chief_replicas": 2}, "one chief at most"),
     ],
 )

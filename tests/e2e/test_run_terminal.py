@@ -90,7 +90,7 @@ def test_a_flood_is_skipped_and_counted_hides_nobody_and_does_not_delay_ctrl_c(c
     terminal.type("\x03")
 
     assert terminal.wait() == 130
-    assert "stopping the job in order" in terminal.output
+    assert "stopping the job gracefully" in terminal.output
     result = json.loads((cli.folder / ".tfoperator/runs/latest/result.json").read_text())
     assert result["outcome"] == "Interrupted"
     eventually(lambda: identify(int((cli.folder / "pid").read_text())) is None, what="the flood has ended")
@@ -155,7 +155,7 @@ def test_a_job_that_reports_has_a_bar_with_the_time_left_and_its_loss_in_the_tab
 def test_the_page_of_a_run_that_has_ended_stays_until_ctrl_c(cli: Cli, code: int, ended: str) -> None:
     (cli.folder / "train.py").write_text(f"raise SystemExit({code})\n")
     terminal = Terminal(cli.folder, "run", "train.py", "--ui")
-    terminal.read_until(lambda output: "stays until Ctrl-C" in output)
+    terminal.read_until(lambda output: "is served until you press Ctrl-C" in output)
     link = LINK.search(terminal.output)
     assert link
     visitor = Visitor(cast(Any, SimpleNamespace(url=link["url"], port=int(link["port"]))))

@@ -116,7 +116,7 @@ def test_a_pod_waits_for_a_path_of_another_pod_only_where_namespaces_are_forbidd
     forbidden = cli.command[: len(WITHOUT_NAMESPACES)] == WITHOUT_NAMESPACES
     assert ("FailedMount" in said) == forbidden, said
     if forbidden:
-        assert f"volume 'v' can't be mounted: {path} has volume 'v' of pod default/scratch-worker-" in said
+        assert f"volume 'v' can't be mounted: {path} is used by volume 'v' of pod default/scratch-worker-" in said
 
 
 def test_a_run_that_is_killed_leaves_nothing_at_a_mount_path(cli: Cli) -> None:

@@ -71,7 +71,7 @@ def test_ctrl_c_leaves_the_job_there_unless_it_is_attached(cli: Cli, work: Path,
         running.until("hello")
         assert running.end(signal.SIGINT) == 130
         assert (
-            "TFJob train goes on. To see its logs again: tfoperator logs train -f --all-replicas -n default"
+            "TFJob train is still running. To see its logs again: tfoperator logs train -f --all-replicas -n default"
             in running.output
         )
     assert "Running" in cli.run("get", "train", code=0).stdout

@@ -248,7 +248,9 @@ def _is_held_when_taken(stage: Stage, name: str) -> bool:
 
     def replaced() -> bool:
         conditions = {one["type"]: one["message"] for one in stage.status(name)["conditions"]}
-        if "its pods were taken from the job repeatedly; the next pod is made at" in conditions.get("Running", ""):
+        if "its pods were deleted or evicted repeatedly; the operator creates the next pod at" in conditions.get(
+            "Running", ""
+        ):
             seen.append(conditions["Running"])
         new = stage.pod(name)
         return new is not None and new["metadata"]["uid"] != old and new.get("status", {}).get("phase") == "Running"

@@ -44,7 +44,7 @@ def test_objects_are_written_read_listed_and_removed(objects: Objects) -> None:
 @pytest.mark.parametrize("key", ["../x", "a/../../x", "a//b", "a/./b", "a\0b"])
 def test_a_key_that_leads_out_is_an_error_of_the_store(objects: Objects, key: str) -> None:
     for use in (lambda: objects.link(key, timedelta(1)), lambda: objects.put(key, b""), lambda: objects.get(key)):
-        with pytest.raises(ObjectStoreError, match="is no key of an object below it"):
+        with pytest.raises(ObjectStoreError, match="is not the key of an object below this URL"):
             use()
 
 
@@ -54,7 +54,7 @@ def test_a_write_over_another_version_changes_nothing(objects: Objects) -> None:
     assert first is not None
     objects.put("x", b"2", first)
     for over in ("create", first):
-        with pytest.raises(ObjectChanged, match="written by somebody else"):
+        with pytest.raises(ObjectChanged, match="another process has written"):
             objects.put("x", b"3", over)  # type: ignore[arg-type]
     found = objects.get("x")
     assert found is not None
@@ -84,7 +84,7 @@ def test_what_is_wrong_is_said_in_a_sentence_without_what_the_server_answered(s3
     for work in (*works, lambda: list(nowhere.all())):
         with pytest.raises(ObjectStoreError) as caught:
             work()
-        assert str(caught.value) == "s3://nobucket/a: there is no such bucket (NoSuchBucket)"
+        assert str(caught.value) == "s3://nobucket/a: this bucket does not exist (NoSuchBucket)"
         assert not caught.value.passing
 
 

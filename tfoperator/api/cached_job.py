@@ -74,6 +74,6 @@ def decode_job_for_cache(data: bytes) -> TFJob:
         problems = () if ended else problems_of(default(job))
         job = TrimmedJob(job.metadata, without_templates(spec), job.status, job.decode_error, problems)
     if len(data) > MAX_SPEC and len(msgspec.json.encode(without_templates(spec))) > MAX_SPEC:
-        reason = f"spec: has more than {MAX_SPEC} bytes besides its pod templates"
+        reason = f"spec: must have at most {MAX_SPEC} bytes without its pod templates"
         return TFJob(job.metadata, status=job.status, decode_error=reason)
     return job

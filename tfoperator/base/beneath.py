@@ -26,7 +26,7 @@ def components(name: str) -> tuple[str, ...]:
     """Return the components of a relative name. Raises LeadsOut if it is absolute, empty, or contains `..`."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
-        raise LeadsOut(f"{name!r} is no name of a file below the folder")
+        raise LeadsOut(f"{name!r} is not the name of a file in this folder")
     return path.parts
 
 
@@ -56,7 +56,7 @@ def open_beneath(root: int, name: str) -> BinaryIO:
             raise OSError(error.errno, error.strerror, name) from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise OSError(errno.EINVAL, "it is no regular file", name)
+        raise OSError(errno.EINVAL, "it is not a regular file", name)
     return os.fdopen(handle, "rb")
 
 
@@ -89,7 +89,7 @@ def _step(folder: int, part: str, place: str, name: str) -> int:
     except OSError as error:
         is_link = error.errno in (errno.ELOOP, errno.ENOTDIR) and _is_link(folder, part)
         if is_link:
-            raise LeadsOut(f"{name!r} leads through the link {place!r}") from None
+            raise LeadsOut(f"{name!r} contains the symbolic link {place!r}") from None
         raise OSError(error.errno, error.strerror, name) from None
 
 

@@ -38,7 +38,7 @@ def parse_duration(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if seconds < 0 or not math.isfinite(seconds):
-        raise ValueError(f"must be a duration such as 15s, 5m or 1h30m, is {text!r}")
+        raise ValueError(f"must be a duration such as 15s, 5m or 1h30m, but is {text!r}")
     return seconds
 
 

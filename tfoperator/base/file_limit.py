@@ -28,4 +28,4 @@ def raise_file_limit() -> None:
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     except (ValueError, OSError) as error:
-        logger.debug("no more than %d files can be open: %s", soft, error)
+        logger.debug("the limit of open files stays at %d: %s", soft, error)

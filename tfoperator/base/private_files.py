@@ -49,7 +49,7 @@ def others_may_replace(found: os.stat_result, user: int) -> bool:
 def check_own(folder: Path) -> None:
     """Raise PermissionError if another user may replace the files in a folder, or the link to it."""
     if any(others_may_replace(found, os.geteuid()) for found in (os.lstat(folder), os.stat(folder))):
-        raise PermissionError(errno.EPERM, "another user may replace the files in it", str(folder))
+        raise PermissionError(errno.EPERM, "another user can replace the files in it", str(folder))
 
 
 def check_own_place(path: Path) -> None:

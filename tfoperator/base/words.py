@@ -22,7 +22,7 @@ class Word(StrEnum):
         `traits` has a default only for type checkers: to them the look-up `ConditionType("Ready")` is a call of this.
         """
         if traits is None:
-            raise TypeError(f"{value} has no traits: its row in {cls.__name__} needs them behind the word")
+            raise TypeError(f"{value} has no traits: add them after the word in its row of {cls.__name__}")
         member = str.__new__(cls, value)
         member._value_ = value
         member.traits = traits

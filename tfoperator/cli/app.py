@@ -70,7 +70,7 @@ def _group(group: CommandGroup, words: Sequence[str] | None) -> typer.Typer:
 
 
 def _not_loaded() -> None:
-    raise AssertionError("only commands that were loaded run")
+    raise AssertionError("only loaded commands can run")
 
 
 def _words(arguments: Sequence[str]) -> list[str] | None:
@@ -118,7 +118,7 @@ def _explain(arguments: Sequence[str]) -> None:
     programs = [word for word in arguments if is_program(word)]
     command = next((word for word in arguments if not word.startswith("-")), "")
     if command in ("run", "submit") and programs and "--" not in arguments:
-        note(f"Options of {programs[0]} itself come after --: tfoperator {command} {programs[0]} -- --epochs 3")
+        note(f"Put options of {programs[0]} itself after --: tfoperator {command} {programs[0]} -- --epochs 3")
 
 
 def _version(wanted: bool) -> None:

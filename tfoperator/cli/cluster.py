@@ -75,7 +75,7 @@ ArchiveDir = Annotated[
     typer.Option(
         "--archive-dir",
         envvar="TFOPERATOR_ARCHIVE_DIR",
-        help="The operator's log archive (a directory or a URL), which has the logs of deleted pods.",
+        help="The operator's log archive (a directory or a URL), which contains the logs of deleted pods.",
         metavar="DIR",
     ),
 ]

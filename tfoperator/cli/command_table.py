@@ -64,14 +64,14 @@ COMMANDS: Final[Mapping[str, Command]] = {
     "suspend": Command("jobs.changing", "suspend", "Stop the pods of TFJobs until they are resumed."),
     "resume": Command("jobs.changing", "resume", "Let suspended TFJobs run again."),
     "scale": Command("jobs.changing", "scale", "Change the number of replicas of a TFJob."),
-    "delete": Command("jobs.changing", "delete", "Delete TFJobs. Their pods and services are deleted after them."),
+    "delete": Command("jobs.changing", "delete", "Delete TFJobs. Kubernetes then deletes their pods and services."),
     "launch": Command(
         "launch", "launch", "Run one component: a container on Docker, in a cluster, or as a TFJob; or a Python class."
     ),
     "validate": Command("validate", "validate", "Check TFJob manifests without a cluster."),
     "convert": Command("convert", "convert", "Print TFJobs of older versions (v1alpha1, v1alpha2) as kubeflow.org/v1."),
     "migrate": Command(
-        "migrate", "migrate", "List the changes for TFJobs of the Go operator if tfoperator takes over."
+        "migrate", "migrate", "List the changes that TFJobs of the Go operator see when tfoperator takes over."
     ),
     "mcp": Command(
         "agents.serving",
@@ -103,7 +103,7 @@ _LOCAL: Final[Mapping[str, Command]] = {
     "down": Command(
         "local",
         "down",
-        "Stop the control plane and all its jobs. Also cleans up after a control plane that has crashed.",
+        "Stop the control plane and all its jobs. After a crash of the control plane, remove its files and processes.",
     ),
     "status": Command(
         "local",

@@ -54,7 +54,7 @@ def conversion_lines(manifest: Manifest, conversion: Conversion) -> Iterator[str
     version = older_version(manifest.obj)
     if version is None or conversion.obj is manifest.obj:
         return
-    yield f"{manifest.place()}: note: {version} is taken as {TFJOBS.api_version}"
+    yield f"{manifest.place()}: note: {version} is read as {TFJOBS.api_version}"
     yield from note_lines(manifest, conversion.notes)
 
 
@@ -102,7 +102,7 @@ def checked(
     if bad:
         raise CliError("\n".join(["the manifest is not valid:", *bad]), consequence, exit_code=exit_code)
     if not has_tfjob:
-        raise CliError(f"{source}: the file has no TFJob", consequence)
+        raise CliError(f"{source}: the file contains no TFJob", consequence)
     return good
 
 
@@ -112,7 +112,7 @@ def in_namespace(manifest: Manifest, asked: str | None, default: str) -> str:
     named = metadata.get("namespace")
     if named and asked and named != asked:
         place = manifest.place("metadata.namespace")
-        raise CliError(f"{place}: {title(manifest)} is for namespace {named}, but --namespace says {asked}")
+        raise CliError(f"{place}: {title(manifest)} has namespace {named}, but --namespace is {asked}: make them equal")
     return str(named or asked or default)
 
 
@@ -140,7 +140,7 @@ def check_runnable(manifests: Sequence[Manifest], namespace: str = "default") ->
     every reason.
     """
     if not _NAMESPACE.fullmatch(namespace):
-        raise CliError(f"--namespace: {namespace!r} can't be the name of a namespace", "Nothing was started.")
+        raise CliError(f"--namespace: {namespace!r} is not a valid name of a namespace", "Nothing was started.")
     found = [*_wrong_places(manifests, namespace)]
     found += [
         f"{manifest.place(field)}: {field}: {title(manifest)} would never {what}"
@@ -197,12 +197,15 @@ def _pods(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def _missing(reference: Reference) -> str:
     if reference.kind == _CLAIM:
-        return f"{reference} is in no file: a directory of the run, empty at first, stands for it"
+        return f"{reference} is in none of the files: the run uses an empty directory instead"
     if reference.kind == SERVICE_ACCOUNT:
-        return f"{reference} is in no file, so its pods could not be created. Add it to this file, or remove the field"
+        return (
+            f"{reference} is in none of the files, so its pods can't be created. Add it to this file, or remove the "
+            "field"
+        )
     return (
-        f"{reference} is in no file, so its pods would wait for ever. Add it to this file or give the file that has "
-        "it, or make the reference optional (optional: true)"
+        f"{reference} is in none of the files, so its pods would wait for it without end. Add it to this file, or "
+        "name the file that has it on the command line, or make the reference optional (optional: true)"
     )
 
 
@@ -217,13 +220,13 @@ def _wrong_places(manifests: Sequence[Manifest], namespace: str) -> Iterator[str
             continue
         where = str(metadata.get("namespace") or namespace)
         if not _NAMESPACE.fullmatch(where):
-            yield f"{manifest.place('metadata.namespace')}: {where!r} can't be the name of a namespace"
+            yield f"{manifest.place('metadata.namespace')}: {where!r} is not a valid name of a namespace"
         name = metadata.get("name")
         if not name:
             continue  # it is generated
         before = first.setdefault((resource.plural, where, str(name)), manifest)
         if before is not manifest:
-            yield f"{manifest.place('metadata.name')}: {title(manifest)} is defined already, at {before.place()}"
+            yield f"{manifest.place('metadata.name')}: {title(manifest)} is already defined at {before.place()}"
 
 
 def _obstacles(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -232,13 +235,13 @@ def _obstacles(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if policy.get("suspend"):
         yield (
             "spec.runPolicy.suspend",
-            "begin: it is suspended, and a local run has no queue that resumes it. Set the field to false",
+            "begin: it is suspended, and a local run can't resume it. Set the field to false",
         )
     manager = policy.get("managedBy")
     if manager and manager != MANAGED_BY_OPERATOR:
         yield (
             "spec.runPolicy.managedBy",
-            f"begin: it is managed by {manager}, which a local run does not have. Remove managedBy",
+            f"begin: the controller {manager} manages it, and a local run has no such controller. Remove managedBy",
         )
     replicas = [(replica or {}).get("replicas") for replica in (spec.get("tfReplicaSpecs") or {}).values()]
     if replicas and all(number == 0 for number in replicas):

@@ -56,7 +56,7 @@ def pairs(option: str, given: Iterable[str] | None) -> list[tuple[str, str]]:
     for text in given or ():
         name, equals, value = text.partition("=")
         if not name or not equals:
-            raise CliError(f"{option} {text}: write it like name=value")
+            raise CliError(f"{option} {text}: must have the form NAME=VALUE")
         found.append((name, value))
     return found
 
@@ -65,5 +65,5 @@ def single_values(option: str, given: Iterable[str] | None) -> dict[str, str]:
     """Return the values of `NAME=VALUE` arguments, each name once. Raises CliError."""
     found = pairs(option, given)
     if len(dict(found)) < len(found):
-        raise CliError(f"{option}: a parameter is given twice")
+        raise CliError(f"{option}: the same parameter is given twice")
     return dict(found)

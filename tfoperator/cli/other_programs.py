@@ -19,18 +19,18 @@ def refuse_other_programs(file: str) -> None:
     if file == "-" or not Path(file).is_file():
         return
     if PurePath(file).suffix == _NOTEBOOK:
-        raise CliError(f"{file}: is a notebook, and not a program or a manifest", _from_notebook(file))
+        raise CliError(f"{file}: is a notebook; this command needs a program or a manifest", _from_notebook(file))
     interpreter = _interpreter(file)
     if "python" in interpreter:
-        hint = f"Give it a name that ends in .py: tfoperator run {shlex.quote(file + '.py')} --workers 2"
-        raise CliError(f"{file}: is a Python program by its first line, and not by its name", hint)
+        hint = f"Rename it, so that the name ends in .py: tfoperator run {shlex.quote(file + '.py')} --workers 2"
+        raise CliError(f"{file}: its first line is that of a Python program, but its name does not end in .py", hint)
     if interpreter or PurePath(file).suffix in _SHELLS:
         what = f"a script of {interpreter}" if interpreter else "a shell's script"
         words = f"[{interpreter or 'sh'}, {file}]"
         raise CliError(
-            f"{file}: is {what}, and not a Python program or a manifest",
-            "Run the program that it starts: tfoperator run train.py --workers 2 -- ITS ARGUMENTS. "
-            f"Or name the script in a manifest, as the container's command: {words}.",
+            f"{file}: is {what}; this command needs a Python program or a manifest",
+            "Run the Python program that it starts: tfoperator run train.py --workers 2 -- ITS ARGUMENTS. Or write a "
+            f"manifest with the script as the container's command: {words}.",
         )
 
 
@@ -40,7 +40,7 @@ def _from_notebook(file: str) -> str:
     steps = f"python -m nbconvert --to script {shlex.quote(file)} && tfoperator run {script} --workers 2"
     if importlib.util.find_spec("nbconvert") is None:
         steps = f"pip install nbconvert && {steps}"
-    return f"To make a program from it: {steps}. Or call tfoperator.notebook.run_locally in it."
+    return f"To make a program from the notebook: {steps}. Or call tfoperator.notebook.run_locally in the notebook."
 
 
 def _interpreter(file: str) -> str:

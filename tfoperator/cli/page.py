@@ -131,7 +131,7 @@ def served_page(
     try:
         server = UiServer(client, PageContent(**content), port=port, on_link=on_link)
     except ListenError as error:
-        raise CliError(str(error), "Choose another --port, or none.", exit_code=EXIT_FAILED) from None
+        raise CliError(str(error), "Choose another --port, or leave --port out.", exit_code=EXIT_FAILED) from None
     try:
         server.start()
         yield
@@ -144,4 +144,4 @@ def serve_until_interrupted(client: Client | None, *, port: int = 0, **content: 
     ended = threading.Event()
     with Interruptions(ended.set), served_page(client, say, port=port, **content):
         ended.wait()
-    note("the page has ended")
+    note("the server of the page has ended unexpectedly")

@@ -78,9 +78,11 @@ def _worker_numbers(text: str) -> WorkerNumbers:
     ]
     least, most = numbers
     if (dots and not last) or not 0 <= least <= most <= _MOST:
-        raise typer.BadParameter(f"{text!r} is neither a number from 0 to {_MOST}, nor a range such as 1..4")
+        raise typer.BadParameter(f"{text!r} must be a number from 0 to {_MOST}, or a range such as 1..4")
     if dots and not least:
-        raise typer.BadParameter(f"{text!r}: at least 1 worker trains, so write 1..{most}")
+        raise typer.BadParameter(
+            f"{text!r}: a range must begin at 1 or more, because at least 1 worker has to train: use 1..{most}"
+        )
     return WorkerNumbers(least, most)
 
 
@@ -98,8 +100,8 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
         WorkerNumbers | None,
         _option(
             "--workers",
-            "Number of workers; 1 unless there is a chief. With 1..4 the number may change; it begins with the "
-            "number of CPUs of this machine.",
+            "Number of workers; 1 unless there is a chief. With a range such as 1..4 the number may change during "
+            "the run; it begins with the number of CPUs of this machine.",
             parser=_worker_numbers,
             metavar="N|MIN..MAX",
         ),
@@ -118,13 +120,11 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
     evaluator: Annotated[bool, _option("--evaluator", "Add an evaluator.")] = False
     gpus: Annotated[int, _option("--gpus", "Number of GPUs of each chief and worker.", min=0, max=1024)] = 0
     max_restarts: Annotated[
-        int, _option("--max-restarts", "Restart failed replicas, at most this many times in all.", min=0, max=_MOST)
+        int, _option("--max-restarts", "Total number of restarts of failed replicas.", min=0, max=_MOST)
     ] = 0
     restart_scope: Annotated[
         Scope,
-        _option(
-            "--restart-scope", "Restart only the replica, or the whole job: collective strategies need the whole job."
-        ),
+        _option("--restart-scope", "Restart only the failed replica, or all replicas: collective strategies need all."),
     ] = Scope.REPLICA
     env: Annotated[
         list[str] | None,
@@ -140,7 +140,7 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
         Path | None,
         _option(
             "--checkpoint",
-            "Folder for checkpoints; the program finds the job's folder in $TFOPERATOR_CHECKPOINT_DIR.",
+            "Folder for checkpoints; the program finds its path in $TFOPERATOR_CHECKPOINT_DIR.",
             metavar="DIR",
         ),
     ] = None
@@ -148,27 +148,29 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         _option(
             "--resume",
-            "Continue from the checkpoints of an earlier run; without --checkpoint, from those in .tfoperator.",
+            "Continue from the checkpoints of an earlier run; without --checkpoint, from its checkpoints in "
+            ".tfoperator.",
         ),
     ] = False
     tensorboard: Annotated[
         str | None,
         _option(
             "--tensorboard",
-            "Serve a TensorBoard of the event files that the program writes to this folder.",
+            "Serve a TensorBoard that shows the event files which the program writes to this folder.",
             metavar="DIR",
         ),
     ] = None
     stall: Annotated[
         str | None,
         _option(
-            "--stall", "Report a stall, with the stacks of all threads, after this time without progress (30s or more)."
+            "--stall",
+            "Report a stall, with the stacks of all threads, if the job makes no progress for this time (30s or more).",
         ),
     ] = None
     grace: Annotated[
         str | None,
         _option(
-            "--grace", "Time that programs have to end before they are killed; here 10s by default.", metavar="TIME"
+            "--grace", "Time between the signal to end and the kill of a program; by default 10s here.", metavar="TIME"
         ),
     ] = None
     name: Annotated[str | None, _option("--name", "Name of the job; by default the name of the file.")] = None
@@ -178,11 +180,11 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     command: Annotated[
         str | None,
-        _option(
-            "--command", "Command with which the image starts the program; by default python FILE.", metavar="WORDS"
-        ),
+        _option("--command", "Command that starts the program in the image; by default python FILE.", metavar="WORDS"),
     ] = None
-    emit_yaml: Annotated[bool, _option("--emit-yaml", "Print the job for a cluster instead of running it.")] = False
+    emit_yaml: Annotated[
+        bool, _option("--emit-yaml", "Print the manifest of the job for a cluster instead of running the job.")
+    ] = False
 
     def given(self) -> list[str]:
         """Return the options that are not at their defaults, as typed."""
@@ -225,18 +227,21 @@ def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOpti
         grace_seconds=_grace(options),
     )
     if job.restart_together and not job.max_restarts:
-        raise CliError("--restart-scope job: nothing is started again without --max-restarts", "Add --max-restarts 3.")
+        raise CliError(
+            "--restart-scope job has no effect without --max-restarts: give --max-restarts, too",
+            "Add --max-restarts 3.",
+        )
     if job.elastic is not None and job.ps:
         raise CliError(
-            "--workers with a range is for jobs without parameter servers",
-            "Leave out --ps, or give --workers a number.",
+            "--workers with a range can't be combined with --ps: elastic jobs have no parameter servers",
+            "Leave out --ps, or give --workers a single number.",
         )
     if job.workers == 0 and not options.chief:
-        raise CliError("no replica would train", "Give --workers a number, or --chief.")
+        raise CliError("the job would have no replica that trains", "Set --workers to 1 or more, or add --chief.")
     texts = (*job.env, *job.env.values(), job.checkpoints, job.log_dir)
     for word in (job.name, *job.command, *job.args, job.image, *texts):
         if word != in_utf8(word):
-            raise CliError(f"{word}: is not UTF-8; a job can have UTF-8 text only", "Nothing was started.")
+            raise CliError(f"{word}: must be UTF-8 text", "Nothing was started.")
     return job
 
 
@@ -256,13 +261,16 @@ def _refuse_for_manifests(words: Sequence[str], options: ProgramOptions) -> None
         refuse_other_programs(word)
     programs = [word for word in words if is_program(word)]
     if programs:
-        hint = f"Run them one by one: tfoperator run {shlex.quote(programs[0])} --workers 2 [-- ITS ARGUMENTS]"
-        raise CliError(f"{words[0]} and {programs[0]}: give either manifests or one program", hint)
+        hint = (
+            f"Run each program with its own command: tfoperator run {shlex.quote(programs[0])} --workers 2 [-- ITS "
+            "ARGUMENTS]"
+        )
+        raise CliError(f"{words[0]} and {programs[0]}: give either manifests or one program, not both", hint)
     if given := options.given():
         says = (
-            "this option is for a program; a manifest has a field for it"
+            "this option is for a program; in a manifest, set the field instead"
             if len(given) == 1
-            else "these options are for a program; a manifest has fields for them"
+            else "these options are for a program; in a manifest, set the fields instead"
         )
         hint = "To run a program: tfoperator run train.py --workers 2"
         raise CliError(f"{', '.join(given)}: {says}", hint)
@@ -305,7 +313,7 @@ def _checkpoints(options: ProgramOptions, pods: RuntimeOptions) -> str:
     try:
         check_own_place(place)
     except OSError as error:
-        raise CliError(f"{error.filename}: {error.strerror}", "Choose another folder, --checkpoint DIR.") from None
+        raise CliError(f"{error.filename}: {error.strerror}", "Choose another folder with --checkpoint DIR.") from None
     return str(place)
 
 
@@ -318,8 +326,10 @@ def _log_dir(options: ProgramOptions, pods: RuntimeOptions) -> str:
 
 def _need_this_machine(option: str, field: str, options: ProgramOptions, pods: RuntimeOptions) -> None:
     if options.emit_yaml or pods.in_containers:
-        hint = f"Name a volume there: {field} of a manifest."
-        raise CliError(f"{option}: containers and clusters can't see a folder of this machine", hint)
+        hint = f"For a cluster, write a manifest with a volume in the field {field}."
+        raise CliError(
+            f"{option}: this folder is on this machine only, so a container or a cluster can't read it", hint
+        )
 
 
 def check_checkpoints(job: ProgramJob, options: ProgramOptions, namespace: str) -> None:
@@ -327,8 +337,11 @@ def check_checkpoints(job: ProgramJob, options: ProgramOptions, namespace: str) 
     folder = Path(job.checkpoints, namespace, job.name)
     if not job.checkpoints or options.resume or not folder.is_dir() or not any(folder.iterdir()):
         return
-    hint = "To continue from them, use --resume. Otherwise choose another --checkpoint or --name, or remove them."
-    raise CliError(f"{folder}: there are checkpoints of an earlier run of {job.name}", hint)
+    hint = (
+        "To continue from these checkpoints, use --resume. Otherwise choose another --checkpoint or --name, or "
+        "remove the checkpoints."
+    )
+    raise CliError(f"{folder}: it already has checkpoints of an earlier run of {job.name}", hint)
 
 
 def _image(file: str, options: ProgramOptions, pods: RuntimeOptions) -> str:
@@ -337,8 +350,14 @@ def _image(file: str, options: ProgramOptions, pods: RuntimeOptions) -> str:
     if options.emit_yaml:
         if sys.stdin.isatty():
             return str(typer.prompt(f"Image that holds {file}", err=True))
-        raise CliError("--emit-yaml: the image of the program is missing", f"Give --image; it has to start {file}.")
+        raise CliError(
+            "--emit-yaml: the image that contains the program is not given",
+            f"Name it with --image; the image must be able to start {file}.",
+        )
     if pods.in_containers:
-        hint = f"Build one that holds {file}, and give --image; --command says how it is started there."
-        raise CliError("--runtime docker: the image of the program is missing", hint)
+        hint = (
+            f"Build an image that contains {file}, and name it with --image; if the program is not started by python "
+            f"{file}, give --command, too."
+        )
+        raise CliError("--runtime docker: the image that contains the program is not given", hint)
     return LOCAL_IMAGE

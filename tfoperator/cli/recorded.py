@@ -42,7 +42,7 @@ def find_run(word: str) -> KeptRun:
     """Return a run by its name, by `latest`, or by its directory. Raises CliError."""
     path = _directory(word)
     if not is_run(path):
-        raise CliError(f"{word}: there is no such run", "To list the runs: tfoperator runs")
+        raise CliError(f"{word}: this run does not exist in this folder", "To list the runs: tfoperator runs")
     _check_own(path)
     return read_run(path.parent / path.readlink() if path.is_symlink() else path)
 
@@ -52,7 +52,7 @@ def _check_own(place: Path) -> None:
     try:
         check_own_place(place.absolute())
     except PermissionError as error:
-        raise CliError(f"{error.filename}: {error.strerror}", "Use a folder of your own.") from None
+        raise CliError(f"{error.filename}: {error.strerror}", "Use a folder that only you can write to.") from None
 
 
 @contextmanager
@@ -66,22 +66,22 @@ def client_of(word: str, cluster: ClusterOptions, archive_dir: str | None = None
     with opened(run) as recorded:
         namespaces = {meta["name"]: meta["namespace"] for meta in recorded.jobs}
         if not namespaces:
-            raise CliError(f"{word}: no job of this run was created", f"Its log: {run.directory / LOG}")
+            raise CliError(f"{word}: this run did not create any job", f"Its log: {run.directory / LOG}")
         prefix = word.removesuffix(f"/{job}") if job else word.rstrip("/")
         if not job and len(namespaces) > 1:
             raise CliError(
-                f"{word}: this run has several jobs", f"Name one of them: {_choices(run, prefix, namespaces)}"
+                f"{word}: this run has several jobs", f"Name one of the jobs: {_choices(run, prefix, namespaces)}"
             )
         job = job or next(iter(namespaces))
         if job not in namespaces:
-            problem = f"{prefix}: this run has no job {job}"
+            problem = f"{prefix}: this run has no job named {job}"
             raise CliError(problem, f"Its jobs: {_choices(run, prefix, namespaces)}", exit_code=EXIT_FAILED)
         with TFJobClient(run=recorded, namespace=namespaces[job]) as client:
             try:
                 yield client, job
             except (JobFailed, WaitTimeout) as error:
                 code = EXIT_TIMEOUT if isinstance(error, WaitTimeout) else EXIT_FAILED
-                raise CliError(str(error), f"See why: tfoperator report {word}", exit_code=code) from None
+                raise CliError(str(error), f"To see why: tfoperator report {word}", exit_code=code) from None
 
 
 def _choices(run: KeptRun, prefix: str, jobs: Iterable[str]) -> str:
@@ -104,7 +104,7 @@ def opened(run: KeptRun) -> Iterator[RecordedRun]:
     try:
         recorded = RecordedRun(run.directory)
     except FileNotFoundError:
-        raise CliError(f"{run.name}: no records of this run were kept", hint, exit_code=EXIT_FAILED) from None
+        raise CliError(f"{run.name}: this run has no records", hint, exit_code=EXIT_FAILED) from None
     except (OSError, ValueError) as error:
         raise CliError(f"{run.name}: its records can't be read: {error}", hint, exit_code=EXIT_FAILED) from None
     with recorded:

@@ -33,7 +33,7 @@ _DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 RUNS = Path(".tfoperator", "runs")
 """The parent of run directories, relative to the current directory."""
 
-_DIRECTORY_HINT = "Choose a directory for the run's logs with --logs-dir."
+_DIRECTORY_HINT = "Choose another directory for the run's logs with --logs-dir."
 
 
 def make_run_dir(wanted: Path | None, job: str) -> Path:
@@ -68,7 +68,7 @@ def _new_run_dir(job: str) -> Path:
             continue
         _point_latest_to(path)
         return path
-    raise CliError(f"{RUNS}: can't find a free name for the run directory")
+    raise CliError(f"{RUNS}: all names for a new run directory are in use")
 
 
 def _point_latest_to(path: Path) -> None:
@@ -119,7 +119,7 @@ def logging_to(path: Path) -> Iterator[None]:
     handler.setFormatter(TextFormatter())
     if not taken:
         handler.close()
-        raise CliError(f"another run keeps its logs in {path.parent}", "Choose another directory.")
+        raise CliError(f"another run already writes its logs to {path.parent}", "Choose another directory.")
     root = logging.getLogger()
     level = root.level
     root.addHandler(handler)

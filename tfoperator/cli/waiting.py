@@ -41,7 +41,7 @@ def timeout_seconds(text: str, option: str = "--timeout") -> float:
     try:
         seconds = parse_duration(text.lower())
     except ValueError:
-        message = f"{text!r} is not a duration; write it like 90s, 10m or 1h30m"
+        message = f"{text!r} is not a duration: use a form such as 90s, 10m or 1h30m"
         raise typer.BadParameter(message, param_hint=option) from None
     if seconds <= 0:
         raise typer.BadParameter("must be more than 0", param_hint=option)
@@ -112,5 +112,5 @@ class QueueLooks:
 
 def await_deletion(client: TFJobClient, name: str, namespace: str, deadline: Deadline) -> None:
     """Return when the job is deleted."""
-    with StatusLine(f"waiting until {name} is gone"):
+    with StatusLine(f"waiting until {name} is deleted"):
         client.wait_for_job_deletion(name, namespace, deadline.left)

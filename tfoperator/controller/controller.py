@@ -103,7 +103,7 @@ class TFJobController:
     def start(self) -> None:
         """Start the workers. Raises RuntimeError if called twice."""
         if self._leading:
-            raise RuntimeError("this controller has been started before")
+            raise RuntimeError("this controller was already started once")
         # Set this first: events from now on are queued, and the cache has what earlier events changed.
         self._leading = True
         jobs = self._jobs.list()
@@ -174,7 +174,7 @@ class TFJobController:
             result = _result(again)
             self._look_again(key, again)
         except Exception as error:
-            logger.exception("the sync failed unexpectedly", extra={"job": key})
+            logger.exception("the sync failed with an unexpected error", extra={"job": key})
             self._metrics.sync_failed(type(error).__name__)
             self._look_again(key, Requeue(retry=True))
         finally:
@@ -250,12 +250,12 @@ class TFJobController:
     def _log_errors(self, key: str, requeue: Requeue) -> None:
         extra = {"job": key}
         if not requeue.retry:
-            logger.info("its namespace is being deleted, so the operator does nothing more for it", extra=extra)
+            logger.info("its namespace is being deleted, so the operator does nothing more for this job", extra=extra)
             return
         error = next(one for one in requeue.errors if not namespace_is_ending(one))
         self._metrics.sync_failed(type(error).__name__)
         if requeue.at_least:
-            logger.warning("%s; the server asks to wait for %.0f s", error, requeue.at_least, extra=extra)
+            logger.warning("%s; the server demands a pause of %.0f s", error, requeue.at_least, extra=extra)
             return
         level = logging.DEBUG if isinstance(error, AlreadyReported) else logging.WARNING
         logger.log(level, "%s; trying again (try %d)", error, self._queue.num_requeues(key) + 2, extra=extra)

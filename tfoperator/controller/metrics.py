@@ -55,12 +55,16 @@ class SyncMetrics:
         errors = make.counter("controller_runtime_reconcile_errors", "Syncs that failed.", label)
         self._errors = errors.labels(CONTROLLER_NAME)
         seconds = make.histogram(
-            "controller_runtime_reconcile_time_seconds", "Seconds of a sync.", label, buckets=_SYNC_BUCKETS
+            "controller_runtime_reconcile_time_seconds", "Duration of a sync in seconds.", label, buckets=_SYNC_BUCKETS
         )
         self._seconds = seconds.labels(CONTROLLER_NAME)
-        active = make.gauge("controller_runtime_active_workers", "Syncs that run now.", label)
+        active = make.gauge("controller_runtime_active_workers", "Syncs that are running.", label)
         self._active = active.labels(CONTROLLER_NAME)
-        limit = make.gauge("controller_runtime_max_concurrent_reconciles", "Syncs that can run at a time.", label)
+        limit = make.gauge(
+            "controller_runtime_max_concurrent_reconciles",
+            "Largest number of syncs that can run at the same time.",
+            label,
+        )
         self._limit = limit.labels(CONTROLLER_NAME)
 
     def workers(self, count: int) -> None:
@@ -96,7 +100,7 @@ class ControllerMetrics:
         self._pods = {
             what: make.counter(f"training_operator_{what}_pods", f"Pods {what}.") for what in ("created", "deleted")
         }
-        self._failed_pods = make.counter("training_operator_failed_pods", "Pods that could not be created.")
+        self._failed_pods = make.counter("training_operator_failed_pods", "Pods that the operator could not create.")
         self._services = {
             what: make.counter(f"training_operator_{what}_service_creation", f"Services: {what}.")
             for what in ("succeeded", "failed")
@@ -106,13 +110,18 @@ class ControllerMetrics:
             for what in ("created", "deleted")
         }
         self._started = make.histogram(
-            "tfoperator_job_start_seconds", "From a job's creation to Running.", buckets=_BUCKETS
+            "tfoperator_job_start_seconds", "Time from a job's creation until it is Running.", buckets=_BUCKETS
         )
         self._finished = make.histogram(
-            "tfoperator_job_completion_seconds", "From a job's creation to its end.", ("result",), buckets=_LONG_BUCKETS
+            "tfoperator_job_completion_seconds",
+            "Time from a job's creation until its end.",
+            ("result",),
+            buckets=_LONG_BUCKETS,
         )
         self.syncs = SyncMetrics(registry)
-        self._sync_failures = make.counter("tfoperator_sync_failures", "Syncs to be repeated, by error.", ("reason",))
+        self._sync_failures = make.counter(
+            "tfoperator_sync_failures", "Syncs that have to be repeated, by error.", ("reason",)
+        )
 
     def job_transitions(self, namespace: str, transitions: Set[ConditionType]) -> None:
         """Note that these conditions of a job became True and that the status with them was written."""

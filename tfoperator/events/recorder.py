@@ -118,13 +118,15 @@ class EventRecorder:
                 if self._queue or len(self._held) == 1:
                     self._changed.notify()
         if announce:
-            logger.warning("%d events wait to be written: dropping further ones until that is done", _QUEUE_SIZE)
+            logger.warning(
+                "%d events wait to be written: further events are dropped until the number is smaller", _QUEUE_SIZE
+            )
 
     def start(self) -> None:
         """Begin to write. Raises RuntimeError if called twice."""
         with self._changed:
             if self._thread is not None:
-                raise RuntimeError("this event recorder has been started before")
+                raise RuntimeError("this event recorder was already started once")
             self._thread = threading.Thread(target=self._run, name="event-recorder", daemon=True)
             self._thread.start()
 
@@ -153,7 +155,9 @@ class EventRecorder:
                     self._write(event)
             except Exception:
                 # If one event can't be written, for any reason, the other events must still be written.
-                logger.exception("event %s about %s is lost", occurrence.reason, occurrence.regarding)
+                logger.exception(
+                    "event %s about %s can't be sent, and is lost", occurrence.reason, occurrence.regarding
+                )
 
     def _next(self) -> Occurrence | None:
         with self._changed:
@@ -248,4 +252,4 @@ class EventRecorder:
             self._queue.clear()
             self._held.clear()
         if lost:
-            logger.warning("%d events are not written: the recorder is stopping", lost)
+            logger.warning("%d events are not written, because the recorder is stopping", lost)

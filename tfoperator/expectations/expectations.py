@@ -202,7 +202,7 @@ class Expectations:
     def _report(self, evicted: list[tuple[ExpectationKey, _Outstanding]]) -> None:
         for key, outstanding in evicted:
             logger.warning(
-                "over %d expectations are held: no longer waiting for %d creations and %d deletions of %s",
+                "more than %d expectations are recorded: no longer waiting for %d creations and %d deletions of %s",
                 self._cache.maxsize,
                 max(0, outstanding.creations),
                 len(outstanding.deletions),

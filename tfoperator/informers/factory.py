@@ -122,7 +122,7 @@ class SharedInformerFactory(Together):
     ) -> None:
         """Initialize; each of `namespaces` has a watch, "" is all. Cluster-scoped resources are watched once."""
         if not namespaces or (len(namespaces) > 1 and "" in namespaces):
-            raise ValueError(f'namespaces must be ("",) for all, or names; is {tuple(namespaces)!r}')
+            raise ValueError(f'namespaces must be ("",) for all namespaces, or names, but is {tuple(namespaces)!r}')
         self._client = client
         self._namespaces = tuple(dict.fromkeys(namespaces))
         self._clock = clock or SystemClock()
@@ -146,7 +146,7 @@ class SharedInformerFactory(Together):
         collection, name = (resource, selection), resource.plural
         with self._lock:
             if collection in self._groups:
-                raise ValueError(f"there are informers of these {name}: share them")
+                raise ValueError(f"there are already informers of these {name}: use the existing informers")
             members = {
                 namespace: SharedInformer(
                     self._client.list_watch(resource, namespace, decode, selection),

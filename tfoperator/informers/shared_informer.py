@@ -113,11 +113,16 @@ class SharedInformer(Generic[T]):
         Raises InformerStopped after `stop()`.
         """
         if 0 < resync_period < MIN_RESYNC_PERIOD:
-            logger.warning("%s: resync period %s s raised to %s s", self.name, resync_period, MIN_RESYNC_PERIOD)
+            logger.warning(
+                "%s: resync period of %s s is too short, and is raised to %s s",
+                self.name,
+                resync_period,
+                MIN_RESYNC_PERIOD,
+            )
             resync_period = MIN_RESYNC_PERIOD
         with self._state:
             if self._stopped:
-                raise InformerStopped(f"informer {self.name} has been stopped: no handler can be added")
+                raise InformerStopped(f"informer {self.name} has been stopped, so it takes no more handlers")
             delivery = Delivery(
                 handler,
                 informer=self.name,
@@ -138,7 +143,7 @@ class SharedInformer(Generic[T]):
         """Start following the server. A second start, or one after `stop()`, is ignored with a warning."""
         with self._state:
             if self._started or self._stopped:
-                logger.warning("%s: informer was %s before", self.name, "stopped" if self._stopped else "started")
+                logger.warning("%s: informer was already %s", self.name, "stopped" if self._stopped else "started")
                 return
             self._started = True
             for delivery in self._deliveries:
@@ -215,7 +220,7 @@ class SharedInformer(Generic[T]):
             return
         except Exception as error:
             # Continuing would leave an object out of the cache for ever: a failure is better, as health checks show it.
-            logger.critical("%s: the cache can't be kept any longer: %s", self.name, error, exc_info=True)
+            logger.critical("%s: the cache is no longer updated: %s", self.name, error, exc_info=True)
             self._reflector.stop()
             self._fifo.close()
             with self._state:

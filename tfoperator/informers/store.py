@@ -136,7 +136,7 @@ class Indexer(Generic[T]):
         try:
             return self._indexes[name]
         except KeyError:
-            raise UnknownIndex(f"there is no index {name!r}, only {sorted(self._indexes)}") from None
+            raise UnknownIndex(f"there is no index {name!r}; the indexes are {sorted(self._indexes)}") from None
 
     def _link(self, key: str, obj: T, values_by_index: Mapping[str, Sequence[str]]) -> None:
         for name, values in values_by_index.items():

@@ -114,7 +114,9 @@ def load_component_file(path: str) -> ComponentFile:
     try:
         loaded = read_value_of_file(path, path)
         if isinstance(loaded, dict) and "apiVersion" in loaded and "kind" in loaded:
-            raise ComponentError(f"is no component, but a {loaded['kind']}; `tfoperator run` and `submit` take TFJobs")
+            raise ComponentError(
+                f"is not a component, but a {loaded['kind']}; TFJobs are for `tfoperator run` and `submit`"
+            )
         return _component_file(path, msgspec.convert(loaded, _Document))
     except YamlError as error:
         raise ComponentError(str(error)) from None
@@ -126,7 +128,7 @@ def load_component_file(path: str) -> ComponentFile:
 
 def _component_file(path: str, document: _Document) -> ComponentFile:
     if (document.container is None) == (document.class_ is None):
-        raise ComponentError("a component has either a container or a class")
+        raise ComponentError("a component must have either a container or a class")
     container = document.container
     spec: ExecutorSpec
     if container is not None:
@@ -149,7 +151,7 @@ def _component_file(path: str, document: _Document) -> ComponentFile:
 def _named(values: list[str] | dict[str, Any]) -> dict[str, Any]:
     if isinstance(values, list):
         if len(set(values)) < len(values):
-            raise ComponentError(f"a name is there twice in {', '.join(values)}")
+            raise ComponentError(f"the names in {', '.join(values)} must differ")
         return dict.fromkeys(values)
     return values
 
@@ -206,12 +208,14 @@ def parameter_values(known: Mapping[str, Any], given: Mapping[str, str], problem
             except UNDECODABLE:
                 value = None
             if type(value) not in kinds:
-                problems.append(f"parameter {name!r} is {type(default).__name__} by default, but is {given[name]!r}")
+                problems.append(
+                    f"parameter {name!r} must be {type(default).__name__}, as its default, but is {given[name]!r}"
+                )
             values[name] = value
     return values
 
 
 def _check_names(kind: str, known: Mapping[str, Any], given: Mapping[str, Any], problems: list[str]) -> None:
     for name in sorted(given.keys() - known.keys()):
-        there = f"there are {', '.join(sorted(known))}" if known else f"it has no {kind}s"
+        there = f"there are {', '.join(sorted(known))}" if known else f"the component has no {kind}s"
         problems.append(f"it has no {kind} {name!r}; {there}")

@@ -58,7 +58,7 @@ class Candidate:
             try:
                 return True, self._write(seen.lease, started)
             except _FAILURES as error:
-                logger.debug("lease %s has to be fetched before it can be renewed: %s", self._lock, error)
+                logger.debug("lease %s must be fetched before it can be renewed: %s", self._lock, error)
         try:
             lease = self._lock.get()
         except NotFoundError:
@@ -75,7 +75,7 @@ class Candidate:
         try:
             return True, self._write(lease, started)
         except ConflictError:
-            logger.debug("lease %s was written by somebody else", self._lock)
+            logger.debug("another process has written lease %s", self._lock)
         except _FAILURES as error:
             logger.warning("lease %s can't be written: %s", self._lock, error)
         return False, seen
@@ -99,11 +99,11 @@ class Candidate:
                 # Fetching again is enough: other candidates don't compete for a lease that is held.
                 continue
             except _FAILURES as error:
-                logger.warning("lease %s is not released and will expire: %s", self._lock, error)
+                logger.warning("lease %s can't be released, and will expire: %s", self._lock, error)
                 return False
             logger.info("released lease %s", self._lock)
             return True
-        logger.warning("lease %s is not released and will expire: it changed %d times", self._lock, _RELEASE_TRIES)
+        logger.warning("lease %s can't be released, and will expire: it changed %d times", self._lock, _RELEASE_TRIES)
         return False
 
     def _look(self, lease: Lease, before: SeenLease) -> SeenLease:

@@ -43,7 +43,7 @@ class _Work:
         try:
             self._body(self.stop)
         except Exception as error:
-            logger.exception("the leader's work has failed: giving up the lease")
+            logger.exception("the leader's work has failed, so this process gives up the lease")
             self.error = error
         finally:
             self.ended.set()
@@ -176,7 +176,7 @@ class LeaderElector:
                 self._candidate.release, clock=self._clock, deadline=deadline, name=f"lease {self._lock}"
             )
         except TimeoutError as error:
-            logger.warning("%s: it is not released and will expire", error)
+            logger.warning("%s: the lease can't be released, and will expire", error)
 
     def _report(self) -> None:
         holder = self._seen.holder
@@ -189,7 +189,7 @@ class LeaderElector:
             self._on_new_leader(holder)
         except Exception:
             # A listener's failure must not cost the leader its lease.
-            logger.exception("the listener for new leaders has failed")
+            logger.exception("the callback for a new leader has failed")
 
 
 def call_with_deadline(call: Callable[[], R], *, clock: Clock, deadline: float, name: str) -> R:

@@ -248,6 +248,6 @@ def client_config(endpoint: Endpoint) -> ClusterConfig:
     return ClusterConfig(
         server=endpoint.url,
         tls=TlsOptions(ca=endpoint.certificate),
-        credentials=StaticCredentials(bearer(endpoint.token, "the embedded API server's token")),
+        credentials=StaticCredentials(bearer(endpoint.token, "the token of the embedded API server")),
         source="embedded control plane",
     )

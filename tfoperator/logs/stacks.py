@@ -21,8 +21,8 @@ STACKS_COMMAND = ("python3", "-m", "tfoperator.progress.stacks")
 _NO_STACKS = "No stacks: "
 _NO_MODULE = "No module named"
 _NO_LIBRARY = (
-    "its image has no tfoperator.progress, by which a program can be asked for its stacks: "
-    "add the package tfoperator to it"
+    "its image has no tfoperator.progress, which prints a program's stacks on request: add the package tfoperator to "
+    "the image"
 )
 
 
@@ -45,7 +45,7 @@ def stacks_told(text: str, *, failed: bool = False, errors: str = "") -> PodStac
     if not failed and not text.startswith(_NO_STACKS):
         return PodStacks(text)
     lines = (errors or text).strip().removeprefix(_NO_STACKS).splitlines()
-    return PodStacks(problem=lines[-1] if lines else "it has given no answer")
+    return PodStacks(problem=lines[-1] if lines else "its program did not answer")
 
 
 def stacks_refused(error: KubeError, who: str) -> PodStacks:
@@ -53,4 +53,4 @@ def stacks_refused(error: KubeError, who: str) -> PodStacks:
     if isinstance(error, ForbiddenError):
         return PodStacks(problem=f"{who} may not run a command in its pod (pods/exec): {error.status.message}")
     said = error.status.message if isinstance(error, ApiError) else ""
-    return PodStacks(problem=f"its container can't be asked: {said or error}")
+    return PodStacks(problem=f"no command can be run in its container: {said or error}")

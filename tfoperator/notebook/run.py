@@ -144,7 +144,7 @@ def run_locally(
     if num_chief_replicas > 1:
         raise ValueError("num_chief_replicas: there can be one chief at most")
     if num_workers == 0 and not num_chief_replicas:
-        raise ValueError("num_workers: no replica would train")
+        raise ValueError("num_workers: the job would have no replica that trains")
     job = job_name(name or train_func.__name__)
     run_dir = make_run_dir(None if logs_dir is None else Path(logs_dir), job)
     program = run_dir / f"{train_func.__name__}.py"

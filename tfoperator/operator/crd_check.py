@@ -83,7 +83,7 @@ def _trees(fetch: Callable[[str], bytes]) -> tuple[FieldTree, FieldTree]:
     try:
         return needed_fields(), served_fields(fetch(OPENAPI_PATH))
     except UNDECODABLE as error:
-        raise ValueError(f"{OPENAPI_PATH} is no OpenAPI document: {error}") from error
+        raise ValueError(f"{OPENAPI_PATH} is not an OpenAPI document: {error}") from error
 
 
 class CrdCheck(Repetition):

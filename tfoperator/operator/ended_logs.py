@@ -83,7 +83,9 @@ class EndedLogs:
             return
         if self._queue.depth() + self._queue.delayed >= _MAX_WAITING:
             if not self._overflowed:
-                logger.warning("%d pods wait for their logs to be kept: others will be looked for", _MAX_WAITING)
+                logger.warning(
+                    "%d pods wait until their logs are kept, so the operator looks for more pods later", _MAX_WAITING
+                )
             self._overflowed = True
             # The last of the waiting pods may have triggered the look at the others already.
             self._queue.add_after(_LOOK_KEY, _LOOK_SECONDS)

@@ -214,7 +214,7 @@ class Operator:
             return
         self._elector.run(self._stop, self._work)
         if not self._stop.is_set():
-            self._fail("the lease was lost: another replica may lead by now")
+            self._fail("the lease was lost: another replica of the operator may lead now")
 
     def _await_certificate(self) -> None:
         deadline = self._clock.monotonic() + _CERTIFICATE_SECONDS
@@ -222,7 +222,9 @@ class Operator:
             if self._stop.wait(self._clock, 0.02):
                 return
         if not self.takes_reports:
-            logger.warning("the progress server has no certificate yet: pods that are made now can't report")
+            logger.warning(
+                "the progress server has no certificate yet: pods that are created now can't report their progress"
+            )
 
     def _work(self, stop: StopSignal) -> None:
         """Work until `stop`, then until running syncs have finished. The elector calls this while we lead.

@@ -61,7 +61,7 @@ _TFJOBS_NEED = Need(
 
 
 _KUEUE_RIGHTS = "manifests/components/kueue/rbac.yaml"
-_KUEUE_MISSING = "Kueue 0.15 or later is not installed: install it, or start without --kueue"
+_KUEUE_MISSING = "Kueue 0.15 or later is not installed: install it, or start the operator without --kueue"
 KUEUE_NEEDS = (
     Need(WORKLOADS, f"Workloads ({WORKLOADS.group})", _KUEUE_MISSING, _KUEUE_RIGHTS),
     Need(FLAVORS, f"ResourceFlavors ({FLAVORS.group})", _KUEUE_MISSING, _KUEUE_RIGHTS),
@@ -72,9 +72,9 @@ KUEUE_NEEDS = (
 _KUBERNETES_GANGS_NEED = Need(
     KUBERNETES_POD_GROUPS,
     f"PodGroups ({KUBERNETES_POD_GROUPS.group})",
-    f"this API server has no PodGroups of {KUBERNETES_POD_GROUPS.api_version}: switch them on in Kubernetes 1.37 or "
-    "later (--feature-gates=GenericWorkload=true --runtime-config=scheduling.k8s.io/v1beta1=true), "
-    "or start without --gang-scheduler-name=kubernetes",
+    f"this API server does not serve PodGroups of {KUBERNETES_POD_GROUPS.api_version}: enable them in Kubernetes "
+    "1.37 or later (--feature-gates=GenericWorkload=true --runtime-config=scheduling.k8s.io/v1beta1=true), or start "
+    "the operator without --gang-scheduler-name=kubernetes",
     f"manifests/components/{GangKind.KUBERNETES}/kustomization.yaml",
 )
 
@@ -89,13 +89,13 @@ def needed_resources(gang: GangScheduler | None = None) -> tuple[Need, ...]:
     product = "Volcano" if gang.admits else "scheduler-plugins (coscheduling)"
     group = gang.pod_groups.group
     install = (
-        f"the PodGroup CRD of {product}, podgroups.{group}, is not installed: install {product}, "
-        f"or start without --gang-scheduler-name={gang.name}"
+        f"the PodGroup CRD of {product}, podgroups.{group}, is not installed: install {product}, or start the "
+        f"operator without --gang-scheduler-name={gang.name}"
     )
     return (
         _TFJOBS_NEED,
         Need(gang.pod_groups, f"PodGroups ({group})", install, rights),
-        Need(PRIORITY_CLASSES, "PriorityClasses", "this API server has no PriorityClasses", rights),
+        Need(PRIORITY_CLASSES, "PriorityClasses", "this API server does not serve PriorityClasses", rights),
     )
 
 
@@ -120,14 +120,14 @@ def await_resources(
             message, error = missing
             now = clock.monotonic()
             if message != said or now - said_at >= _REPEAT_SECONDS:
-                logger.warning("%s; trying again until that is mended", message)
+                logger.warning("%s; trying again until this is corrected", message)
                 said, said_at = message, now
             wish = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
             stop.wait(clock, max(pause, min(wish, LONGEST_WISH)))
             pause = min(pause * 2, _MAX_PAUSE)
         else:
             if said:
-                logger.info("all that is needed can be listed now")
+                logger.info("the operator can list all objects that it needs now")
             return True
     return False
 
@@ -164,7 +164,9 @@ def has_restart_rules(fetch: Callable[[str], bytes]) -> bool:
         version = msgspec.json.decode(fetch("/version"), type=_Version)
         found = int(version.major), int(version.minor.rstrip("+"))
     except (KubeError, *UNDECODABLE, ValueError) as error:
-        logger.warning("the API server's version is unknown (%s): restartMode InPlace is taken as supported", error)
+        logger.warning(
+            "the API server's version is unknown (%s): the operator assumes that it supports restartMode InPlace", error
+        )
         return True
     return found >= _RESTART_RULES_SINCE
 
@@ -173,11 +175,11 @@ def _explain(error: KubeError, need: Need) -> str:
     if isinstance(error, NotFoundError):
         return need.install
     if isinstance(error, UnauthorizedError):
-        return f"the API server does not accept our credentials ({error})"
+        return f"the API server does not accept the operator's credentials ({error})"
     if isinstance(error, ForbiddenError):
-        return f"we may not list {need.name}, see {need.rights} ({error})"
+        return f"the operator may not list {need.name}: {need.rights} must allow it ({error})"
     if isinstance(error, TransportError):
-        return f"the API server can't be reached ({error})"
+        return f"the API server does not answer ({error})"
     if isinstance(error, ConfigError):
-        return f"there are no usable credentials ({error})"
+        return f"the operator has no usable credentials ({error})"
     return f"{need.name} can't be listed ({error})"

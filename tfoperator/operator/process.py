@@ -92,7 +92,7 @@ def run(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> in
             client, operator, webhook = _assemble(options, environ, cleanup, stop_reasons.put)
         except (KubeError, OSError, OptionsError) as error:
             return _complain(str(error))
-        logger.info("tfoperator %s starts as %s", tfoperator.__version__, operator.identity)
+        logger.info("tfoperator %s is starting as %s", tfoperator.__version__, operator.identity)
         operator.start()
         failure = next_item(stop_reasons)
         if failure:
@@ -101,14 +101,14 @@ def run(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> in
         if webhook is not None:
             webhook.drain()
         if not failure:
-            logger.info("stopping: up to %.0f s for running syncs", options.shutdown_grace_period)
+            logger.info("stopping: waiting up to %.0f s for running syncs", options.shutdown_grace_period)
         stopped = operator.stop()
         if not stopped:
             # As above, and before the webhook's delay: a sync that still runs is not awaited.
             client.close()
     if failure:
         return EXIT_FAILED
-    logger.info("stopped" if stopped else "stopped, but not everything had finished in time")
+    logger.info("stopped" if stopped else "stopped, although some work had not finished in time")
     return EXIT_OK if stopped else EXIT_FAILED
 
 

@@ -44,4 +44,6 @@ class Refusals(RequestObserver):
         seconds = self._clock.monotonic() - self._since
         if seconds < REFUSED_SECONDS:
             return ""
-        return f"the API server has refused the credentials (401) for {seconds / 60:.0f} minutes: replace them"
+        return (
+            f"the API server has refused the operator's credentials (401) for {seconds / 60:.0f} minutes: replace them"
+        )

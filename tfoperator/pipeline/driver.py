@@ -116,11 +116,13 @@ class MetadataDriver:
             if any(names_fact(one, WORKSPACE) for one in step.exec_properties.values()):
                 workspace = workspace_of(self._run)
                 if leads_out(self._run.root, workspace):
-                    raise ComponentError(f"the workspace {workspace} leads out of pipeline_root by a link")
+                    raise ComponentError(
+                        f"the workspace {workspace} is outside of pipeline_root, because of a symbolic link"
+                    )
                 Path(workspace).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             where = f"pipeline_root: {error.filename}: {error.strerror}"
-            raise ComponentError(f"{where}; outputs can't go there") from error
+            raise ComponentError(f"{where}; the outputs can't be written there") from error
         return _execution(self._store.begin_execution(self._run, new, now))
 
     def publish(self, execution: Execution) -> None:
@@ -136,7 +138,7 @@ class MetadataDriver:
             names = [name for name, source in step.inputs.items() if isinstance(source, FromOutside)]
             versions = [version(one.uri) for name in names for one in resolved.inputs[name]]
         except ObjectStoreError as error:
-            logger.warning("step %s: caching is disabled: an input can't be looked at: %s", step.name, error)
+            logger.warning("step %s: caching is disabled, because an input can't be read: %s", step.name, error)
             return ""
         return fingerprint(step.name, cache_key(resolved, identity), versions)
 
@@ -169,7 +171,7 @@ def looked_up(
     maker, output = value.args
     made = before.get(maker)
     if made is None or made.state not in ("COMPLETE", "CACHED"):
-        raise NotPutOut(f"{maker}, which it reads from, has not succeeded")
+        raise NotPutOut(f"this step reads the output of step {maker}, which has not succeeded")
     live = tuple([one for one in made.outputs.get(output, ()) if one.state == "LIVE"])
     if not live or (content and "value" not in live[0].properties):
         raise ComponentError(f"{maker} has succeeded, but put out nothing as {output}" + ", a value" * content)
@@ -180,8 +182,8 @@ def _check_names(*sides: Mapping[str, Any]) -> None:
     """Raise ComponentError for a name that a program or a file has chosen, and that the records do not take."""
     if wrong := [name for side in sides for name in side if not is_name(name)]:
         raise ComponentError(
-            f"{wrong[0][:40]!r} is no name for the records: a parameter or property has a name of at most 255 "
-            "characters of Unicode, without NUL"
+            f"{wrong[0][:40]!r} is not a valid name of a parameter or property: it may have at most 255 characters "
+            "of Unicode, without NUL"
         )
 
 
@@ -227,7 +229,7 @@ def workspace_of(run: RunRecord) -> str:
     Raises ComponentError if outputs go to objects.
     """
     if (root := local_path(run.root)) is None:
-        raise ComponentError(f"a workspace is a folder of pipeline_root, which is no directory: {shown_url(run.root)}")
+        raise ComponentError(f"a workspace needs a pipeline_root that is a directory, but it is {shown_url(run.root)}")
     return f"{root}/{_WORKSPACE}/{run.id}"
 
 
@@ -276,7 +278,7 @@ def publish(store: MetadataStore, execution: Execution, run: RunRecord, types: M
                     raw = properties["value"] if "value" in properties else content(one.uri) if own else None
                     properties = properties if raw is None else {**properties, "value": value_of(kind, raw)}
                 except (OSError, ValueError) as error:
-                    problem = f"component {execution.component}: its output {name} is no {kind}: {error}"
+                    problem = f"component {execution.component}: its output {name} is not a valid {kind}: {error}"
             valued.append(ArtifactRecord(0, "", one.uri, "LIVE", properties, made=made))
         outputs[name] = tuple(valued)
     if problem:
@@ -322,7 +324,7 @@ def _exists(uri: str, *, unknown: bool) -> bool:
     try:
         return exists(uri)
     except ObjectStoreError as error:
-        logger.warning("%s can't be looked at; it has to be before it is used again: %s", uri, error)
+        logger.warning("%s can't be read now, so it must be read before it is used again: %s", uri, error)
         return unknown
 
 

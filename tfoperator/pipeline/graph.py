@@ -143,9 +143,8 @@ def check_fixed(graph: Graph) -> None:
     steps = (one for one in graph.steps if one.when or one.loops or one.always or _is_late(one))
     if step := next(steps, None):
         raise ComponentError(
-            f"pipeline {graph.name}: step {step.name} has a condition or a loop, has settings that another step "
-            "decides, or runs after failures: such a pipeline needs a runner of its own (tfoperator pipeline run), and "
-            "can't be an orchestrator's"
+            f"pipeline {graph.name}: step {step.name} has a condition or a loop, has settings that come from another "
+            "step, or runs after failures. An orchestrator can't run such a pipeline: use tfoperator pipeline run"
         )
 
 
@@ -177,8 +176,8 @@ def _check_names(pipeline: str, steps: Sequence[Step]) -> None:
     count = Counter(step.name.casefold() for step in steps)  # some file systems (macOS), where logs are, ignore case
     if alike := sorted({step.name for step in steps if count[step.name.casefold()] > 1}):
         raise ComponentError(
-            f"pipeline {pipeline}: there is more than one {', '.join(alike)}, be it in another case: "
-            "tell them apart by instance_name, or with_id"
+            f"pipeline {pipeline}: several steps are named {', '.join(alike)} (upper and lower case count as equal): "
+            "give them different names with instance_name, or with_id"
         )
     depths = {step.name.casefold(): len(step.loops) for step in steps}
     for step in steps:
@@ -186,14 +185,16 @@ def _check_names(pipeline: str, steps: Sequence[Step]) -> None:
         longest = _name(f"{pipeline}.{step.name}", (MAX_ITEMS - 1,) * len(step.loops))
         if len(longest) > _MAX_NAME:
             raise ComponentError(
-                f"pipeline {pipeline}: its name and that of its step {step.name} have {len(longest)} characters "
-                f"together, and records take {_MAX_NAME}: shorten one"
+                f"pipeline {pipeline}: its name and the name of its step {step.name} have {len(longest)} characters "
+                f"together, but at most {_MAX_NAME} are allowed: shorten one of the names"
             )
         name, numbers = step.name.casefold(), len(step.loops)
         while name.rpartition(".")[2].isdecimal():
             name, numbers = name.rpartition(".")[0], numbers + 1
             if depths.get(name) == numbers:
-                raise ComponentError(f"pipeline {pipeline}: an iteration of {name} has the name of another step")
+                raise ComponentError(
+                    f"pipeline {pipeline}: an iteration of {name} has the same name as another step: rename the step"
+                )
 
 
 def ready(steps: Iterable[Step], after: Mapping[str, Collection[str]], ended: Collection[str]) -> list[Step]:
@@ -239,7 +240,7 @@ class Unfolded:
             for depth, loop in enumerate(step.loops):
                 paths = [(*path, at) for path in paths for at in range(len(self._of(step.loops[:depth], loop, path)))]
             if step.loops and len(self.steps) + len(paths) > MAX_STEPS:
-                raise ComponentError(f"the loops of the pipeline make more than {MAX_STEPS} steps")
+                raise ComponentError(f"the loops of the pipeline produce more than {MAX_STEPS} steps")
             return [self._made_at(step, path) for path in paths]
         except NotYet:
             return [step]
@@ -260,7 +261,7 @@ class Unfolded:
                 with suppress(*UNDECODABLE):  # a value that is no JSON is no list, either
                     items = msgspec.json.decode(items)
             if not isinstance(items, list | tuple) or len(items) > MAX_ITEMS:
-                raise ComponentError(f"loop {loop.name}: its items are no list of at most {MAX_ITEMS}")
+                raise ComponentError(f"loop {loop.name}: its items must be a list of at most {MAX_ITEMS}")
             self._items[loop.name, path] = list(items)
         return self._items[loop.name, path]
 

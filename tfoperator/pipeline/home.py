@@ -82,7 +82,7 @@ class Home:
             try:
                 check_own_place(self.path)
             except OSError as error:
-                raise ComponentError(f"{error.filename}: {error.strerror}: choose another place, --home") from None
+                raise ComponentError(f"{error.filename}: {error.strerror}: choose another place with --home") from None
         self.logs = StepLogs(self.path / folder, objects)
         self._scratch.callback(self.logs.close)
 
@@ -178,7 +178,7 @@ class Home:
                 lock = self.run_folder(run_id).joinpath(*(("launchers", step) if step else ()), _LOCK)
                 make_folders(lock.parent)
                 if (locked := hold_lock(lock, _LOCK_SECONDS)) is None:
-                    raise RunInProgress(f"run {name} is under way: its runner holds {lock}")
+                    raise RunInProgress(f"run {name} is running: its runner has locked {lock}")
                 held.enter_context(locked)
                 kernel = _kernel_id()
             lease = RunLease(store, name, context.clock, seconds=seconds, kernel=kernel, when_lost=when_lost)
@@ -198,8 +198,9 @@ class Home:
         kind = next((types[one] for one in (path, *path.parents) if one in types), "")
         if _NETWORK.fullmatch(kind):
             raise ComponentError(
-                f"records of steps that an orchestrator launches can't be in {self.path}, on a network file system "
-                f"({kind}): keep them in PostgreSQL, --home=postgresql://HOST/DB?folder=LOGS"
+                f"--home {self.path} is on a network file system ({kind}), which can't have the records of a run "
+                "that an orchestrator controls: keep the records in PostgreSQL, "
+                "--home=postgresql://HOST/DB?folder=LOGS"
             )
 
     def find(self, store: MetadataStore, wanted: str, pipeline: str = "") -> RunRecord:
@@ -235,7 +236,9 @@ def _place_of_logs(text: str) -> tuple[Path, Objects | None]:
             raise ComponentError(f"folder={shown_url(text)}: {error}") from None
     local = local_path(text or str(DEFAULT_HOME))
     if local is None:
-        raise ComponentError(f"folder={shown_url(text)}: logs go to a directory, or below s3://, gs:// or az://")
+        raise ComponentError(
+            f"folder={shown_url(text)}: must be a directory, or a URL that begins with s3://, gs:// or az://"
+        )
     return local.absolute(), None
 
 

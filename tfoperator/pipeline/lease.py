@@ -75,7 +75,7 @@ class RunLease:
             if self._lost is None:
                 self.release()
         except StoreError as error:
-            logger.warning("the lease is not given back, and runs out by itself: %s", error)
+            logger.warning("the lease can't be released, and will expire: %s", error)
 
     def acquire(
         self, *, wait: bool, tell: Callable[[str], object] = lambda _: None, stop: StopSignal | None = None
@@ -94,7 +94,7 @@ class RunLease:
             if not wait or stop.is_set() or (renewed and seen.holder):
                 raise RunInProgress(f"{what} is under way: {owner}")
             if first is None:
-                tell(f"{what} was {owner}: waiting for {max(seen.left, 0.0):.0f} s until it has run out")
+                tell(f"{what} was {owner}: waiting for {max(seen.left, 0.0):.0f} s until the lease has expired")
             first = seen
             stop.wait(self._clock, min(max(seen.left, 0.0) + 0.1, _CHECK_SECONDS))
 
@@ -110,7 +110,7 @@ class RunLease:
         since = Elapsed(self._clock)
         if self._since is None or not self._store.renew_lease(self._name, self._mine.holder, self._seconds):
             self._since = None
-            raise OwnershipLost("another runner has taken the run over: it goes on there")
+            raise OwnershipLost("another runner has taken over this run, and continues it")
         self._since = since
 
     def held(self) -> bool:
@@ -128,7 +128,7 @@ class RunLease:
         if not self.held():
             self.renew()
         if not self.held():
-            late = "the metadata store answers too late: the lease had run out before it was renewed"
+            late = "the metadata store answers too late: the lease expired before it was renewed"
             raise StoreError(late, passing=True)
 
     def release(self) -> None:
@@ -145,7 +145,7 @@ class RunLease:
         except OwnershipLost as error:
             self._lost = error
         except StoreError as error:
-            logger.warning("the lease can't be renewed, and will be tried again: %s", error)
+            logger.warning("the lease can't be renewed now; trying again: %s", error)
             self._lost = None if self.held() else error
         if self._lost is not None:
             self._when_lost()

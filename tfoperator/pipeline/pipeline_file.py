@@ -51,7 +51,7 @@ class LoadedPipeline(msgspec.Struct, frozen=True):
         if not wanted and len(self.platforms) > 1:
             raise ComponentError(f"the file has several platforms: choose one of {known} with --platform")
         if wanted and wanted not in self.platforms:
-            raise ComponentError(f"there is no platform {wanted!r}; the file has {known or 'none'}")
+            raise ComponentError(f"there is no platform {wanted!r}; the platforms of the file are {known or 'none'}")
         return self.platforms[wanted] if wanted else next(iter(self.platforms.values()), {})
 
 
@@ -80,14 +80,14 @@ def load_pipeline_file(
     wanted = {name: None if one is no_default else one for name, one in known.items() if name not in left_out}
     parameters = parameter_values(wanted, texts, problems)
     if problems:
-        raise ComponentError("\n".join([f"{path}: its parameters are wrong:", *problems]))
+        raise ComponentError("\n".join([f"{path}: its parameters are not valid:", *problems]))
     pipeline = _called(path, lambda: make(**parameters))
     if not isinstance(pipeline, Pipeline):
-        raise ComponentError(f"{path}: {_FUNCTION} returns a {type(pipeline).__name__}, and no Pipeline")
+        raise ComponentError(f"{path}: {_FUNCTION} must return a Pipeline, but returns a {type(pipeline).__name__}")
     try:
         platforms = msgspec.convert(getattr(module, _PLATFORMS, {}), Configs)
     except msgspec.ValidationError as error:
-        what = "has by platform, and then by component, lists of platform configs"
+        what = "must be a mapping from platforms to mappings from components to lists of platform configs"
         raise ComponentError(f"{path}: {_PLATFORMS} {what}") from error
     return LoadedPipeline(pipeline, parameters, platforms, left_out)
 
@@ -99,9 +99,9 @@ def _import(path: Path) -> ModuleType:
     name = path.stem
     spec = importlib.util.spec_from_file_location(name, path.absolute())
     if spec is None or spec.loader is None or path.suffix != ".py":
-        raise ComponentError(f"{path} is no Python file: a pipeline is a .py with {_FUNCTION}(...)")
+        raise ComponentError(f"{path} is not a Python file: a pipeline is a .py file with {_FUNCTION}(...)")
     if name in sys.modules and getattr(sys.modules[name], "__file__", "") != str(path.absolute()):
-        raise ComponentError(f"{path}: there is another Python module {name!r}: rename the file")
+        raise ComponentError(f"{path}: another Python module is named {name!r}: rename the file")
     folder = str(path.absolute().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)

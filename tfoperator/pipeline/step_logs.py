@@ -56,7 +56,9 @@ class StepLogs:
         self._copies.stop()
         self.flush()
         if self._away and self._written:
-            logger.warning("what steps have logged last is not at %s: it did not answer", self._objects)
+            logger.warning(
+                "the newest lines of the steps' logs are missing at %s, because it did not answer", self._objects
+            )
 
     def abandon(self) -> None:
         """Stop writing for other readers: another runner holds the lease."""
@@ -207,7 +209,7 @@ class StepLogs:
                 return
             with self._lock:
                 del self._written[log]
-            logger.warning("%s/%s has lines of an earlier runner: new ones are not added", objects, self._key(log))
+            logger.warning("%s/%s has lines of an earlier runner, so new lines are not added", objects, self._key(log))
             return
         for path in [one for one in list(self._copied) if one.parent == positions and one not in read]:
             objects.delete([self._key(path)])
@@ -234,4 +236,4 @@ class StepLogs:
         with self._lock:
             again, self._away = self._away, True
         if not again:
-            logger.warning("logs of steps are not copied for the moment: %s", error)
+            logger.warning("logs of steps are not copied at the moment: %s", error)

@@ -62,7 +62,7 @@ class Value(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         weight = 1 + sum(one.weight if isinstance(one, Value) else 1 for one in self.args)
         if weight > _MAX_WEIGHT:
-            raise ComponentError(f"a value is made of more than {_MAX_WEIGHT} parts")
+            raise ComponentError(f"a value has more than {_MAX_WEIGHT} parts")
         msgspec.structs.force_setattr(self, "weight", weight)
 
     def __str__(self) -> str:
@@ -70,7 +70,10 @@ class Value(msgspec.Struct, frozen=True):
         return ".".join(words) if self.op == OUTPUT else f"{self.op}({', '.join(words)})"[:200]
 
     def __bool__(self) -> bool:
-        raise TypeError("a value is known when steps have ended, and not when the pipeline is made: give it to when()")
+        raise TypeError(
+            "the value of a step's output is known only after the step has ended, so Python's if can't use it: use "
+            "when()"
+        )
 
     __getitem__ = _operation("get")
     __lt__, __le__, __gt__, __ge__ = map(_operation, ("<", "<=", ">", ">="))
@@ -169,7 +172,7 @@ def _fact_of(what: Value, artifacts: list[Any]) -> Any:
     if not artifacts:
         return None
     if number >= len(artifacts):
-        raise ComponentError(f"{what} can't be computed: there are only {len(artifacts)} artifacts")
+        raise ComponentError(f"{what} does not exist: there are only {len(artifacts)} artifacts")
     return artifacts[number].properties.get(names[0]) if names else artifacts[number].uri
 
 

@@ -49,7 +49,9 @@ class Announcement:
             self._agrees = reached_preemption_sync_point
             return
         if threading.current_thread() is not threading.main_thread():
-            raise NotInMainThread("only a program's main thread can be told of SIGTERM: begin the training there")
+            raise NotInMainThread(
+                "only the main thread of a program can handle SIGTERM: start the training in the main thread"
+            )
         self._before = signal.signal(signal.SIGTERM, self._hear)
 
     def ends_after(self, step: int) -> bool:

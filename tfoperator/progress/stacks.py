@@ -92,20 +92,20 @@ def main() -> int:
         folder = stacks_directory()
     except OSError:
         sys.stderr.write(
-            f"no folder for temporary files can be written here, so no program can register for its stacks: give the "
-            f"container one at /tmp (an emptyDir), or set {STACKS_VARIABLE}\n"
+            "programs can't register for their stacks, because no folder for temporary files can be written here: "
+            f"mount an emptyDir at /tmp of the container, or set {STACKS_VARIABLE}\n"
         )
         return 1
     if folder.exists() and not _is_ours(folder):
-        sys.stderr.write(f"{folder} belongs to somebody else, so what is in it is not believed\n")
+        sys.stderr.write(f"{folder} belongs to another user, so its content is not used\n")
         return 1
     for pid, text in take(folder):
         found += 1
         sys.stdout.write(f"Process {pid}:\n{text}\n")
     if not found:
         sys.stderr.write(
-            "no process here has registered for its stacks: a program that reports its progress by "
-            "tfoperator.progress does, or one that calls tfoperator.progress.stacks.register()\n"
+            "no process here has registered for its stacks: a program registers when it reports its progress by "
+            "tfoperator.progress, or calls tfoperator.progress.stacks.register()\n"
         )
     return 0 if found else 1
 
@@ -121,7 +121,7 @@ def _directory() -> Path:
         if not one.exists():
             one.mkdir(mode=0o700, exist_ok=True)
     if not _is_ours(folder):
-        raise PermissionError(f"{folder} belongs to somebody else")
+        raise PermissionError(f"{folder} belongs to another user")
     return folder
 
 
@@ -144,9 +144,9 @@ def _take(pid: int, path: Path, timeout: float) -> str:
         return "it has ended\n"
     caught = int(status.get("SigCgt", "0") or "0", 16)
     if status and not caught & (1 << (signal.SIGUSR1 - 1)):
-        return "it does not handle SIGUSR1 any more, so it can't be asked\n"
+        return "its program has replaced the handler of SIGUSR1, so it can't print its stacks\n"
     if not _has_registered(pid, path):
-        return "it is another process than the one that has registered, which has ended\n"
+        return "the process that had registered has ended, and this is another process\n"
     try:
         before = path.stat().st_size
         os.kill(pid, signal.SIGUSR1)
@@ -163,12 +163,12 @@ def _take(pid: int, path: Path, timeout: float) -> str:
             stream.seek(before)
             text = stream.read(_MAX_BYTES).decode(errors="replace")
     except OSError as error:
-        return f"its stacks can't be had: {error.strerror or error}\n"
+        return f"its stacks can't be read: {error.strerror or error}\n"
     if text:
         return text
     if _status(pid).get("State", "").startswith(("T", "t")):
-        return "it is stopped (SIGSTOP), and a stopped process answers no signal\n"
-    return f"it has not answered within {timeout:.0f} s\n"
+        return "it is stopped (SIGSTOP), so it can't answer a signal\n"
+    return f"it did not answer within {timeout:.0f} s\n"
 
 
 def _has_registered(pid: int, path: Path) -> bool:

@@ -239,7 +239,7 @@ class Looker:
             return True
         one.fruitless += 1
         if one.fruitless == _FRUITLESS_LIMIT:
-            logger.info("watches of %s are ended early: for an hour they are listed instead", one.resource.plural)
+            logger.info("watches of %s are ended early, so they are listed instead for an hour", one.resource.plural)
         return False
 
     def _end(self, watch: WatchStream[PartialObject]) -> None:

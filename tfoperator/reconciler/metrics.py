@@ -12,8 +12,10 @@ class ReconcilerMetrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         make = Makers(registry)
-        self._seconds = make.histogram("tfoperator_reconcile_duration_seconds", "Seconds of one comparison round.")
-        self._jobs = make.counter("tfoperator_reconciled_jobs", "Jobs compared with the live state.")
+        self._seconds = make.histogram(
+            "tfoperator_reconcile_duration_seconds", "Duration of a comparison round in seconds."
+        )
+        self._jobs = make.counter("tfoperator_reconciled_jobs", "Jobs that were compared with the live state.")
         self._failures = make.counter("tfoperator_reconcile_failures", "Rounds that failed.")
         self._repairs = make.counter(
             "tfoperator_reconcile_repairs", "Objects whose changes the watch had missed.", ("resource",)

@@ -128,7 +128,7 @@ class Reconciler:
         jobs = self._jobs.list()
         with self._lock:
             if self._thread is not None:
-                raise RuntimeError("this reconciler has been started before")
+                raise RuntimeError("this reconciler was already started once")
             now = self._clock.monotonic()
             self._schedule.compared(_JOBS_KEY, now, matched=False)
             # The state from when a job was first seen is old by now: until now another process has compared it.
@@ -222,7 +222,9 @@ class Reconciler:
 
     def _begin_again(self, jobs: Sequence[TFJob]) -> None:
         """Start again after the server was restored from a backup: the caches can't be compared with it."""
-        logger.warning("the API server is older than the caches, as after a restored backup: listing everything again")
+        logger.warning(
+            "the API server's versions are older than the caches, as after a restored backup: listing everything again"
+        )
         self._suspicions.clear()
         self._controller.forget_writes()
         caches = self._informers
@@ -277,7 +279,7 @@ class Reconciler:
         for name in sorted(missed):
             logger.warning("the cache has missed a change of %s", name, extra={"job": key})
         if wedged:
-            logger.warning("an expected event never came, going on without it", extra={"job": key})
+            logger.warning("an expected event did not arrive, continuing without it", extra={"job": key})
             self._metrics.repaired("expectations", 1)
             self._expectations.forget_owner(uid)
         elif not missed and (not right or waiting):

@@ -67,9 +67,10 @@ def advice_for(facts: JobFacts, failed: Sequence[FailedRun], *, repeated: int, a
     if facts.apart:
         names = ", ".join(facts.apart[:5]) + (" and others" if len(facts.apart) > 5 else "")
         yield (
-            f"{names} have never opened the ports at which TF_CONFIG says that they find each other. "
-            "Unless something else connects them, each has trained a model of its own, and the last one to save it has "
-            "won: a tf.distribute strategy makes them one (examples/multi-worker/train.py)."
+            f"{names} never opened the ports that TF_CONFIG names for them. Unless something else connects these "
+            "replicas, each of them has trained a model of its own, and the replica that saved last has overwritten "
+            "the other models. Use a tf.distribute strategy to train one model together "
+            "(examples/multi-worker/train.py)."
         )
     if facts.outcome == "Succeeded":
         yield from about_killed_at_the_end(facts)
@@ -80,15 +81,16 @@ def advice_for(facts: JobFacts, failed: Sequence[FailedRun], *, repeated: int, a
     if repeated:
         limit = facts.backoff_limit
         bound = (
-            f"{_LIMIT[facts.typed]} is {limit}; a smaller one ends the job sooner."
+            f"{_LIMIT[facts.typed]} is {limit}; with a smaller limit the job ends sooner."
             if limit is not None
-            else "Set spec.runPolicy.backoffLimit (to 3, say), so that such a job ends and frees its machines."
+            else "Set spec.runPolicy.backoffLimit (for example to 3), so that such a job ends and releases its "
+            "machines."
         )
         why = (
-            f"It failed {repeated} times in a row in the same way, so the failure is deterministic: starting it again "
+            f"It failed {repeated} times in a row in the same way, so the failure is deterministic: another restart "
             "won't help."
             if all_known
-            else f"It was started again {repeated} times, and failed again: the failure looks deterministic."
+            else f"It was restarted {repeated} times, and failed again: the failure is probably deterministic."
         )
         yield f"{why} {bound}"
     yield from about_peers(facts, failed)
@@ -107,46 +109,50 @@ def _about_the_end(facts: JobFacts, exit_codes: Sequence[int | None], words: Seq
     missing = missing_file(words, exit_codes)
     if facts.full_disk:
         return (
-            f"The disk of {facts.full_disk} is full: make room there and run it again. What was written last, logs "
-            "included, may be missing or cut off."
+            f"The disk of {facts.full_disk} is full: free some space there and run the job again. The last lines of "
+            "logs and other files may be missing or incomplete."
         )
     if any(map(_BAD_MOUNT.search, words)):
-        return "The log has the reason: give the volume another mountPath, or use --runtime docker."
+        return "The log shows the reason: give the volume another mountPath, or use --runtime docker."
     if any(_NO_SPACE_MESSAGE in line for line in words):
-        return "A disk was full, or a limit of what may be written: make room where the log says, and run it again."
+        return "A disk or a quota was full: free some space at the path in the log, and run the job again."
     if any(_FIT_ON_MANY_WORKERS.search(line) for line in words):
         return (
-            "Train in one of three ways: Keras 3 can't `fit` with MultiWorkerMirroredStrategy. With the JAX backend it "
-            'can `fit` on several workers: os.environ["KERAS_BACKEND"] = "jax", then keras.distribution.initialize() '
-            "(examples/keras-jax/train.py in tfoperator's repository). With Keras 2 the program stays as it is: `pip "
-            "install tf_keras`, and TF_USE_LEGACY_KERAS=1 in the environment. Or train the same model with the same "
-            "optimizer in a loop of some lines (examples/keras-multi-worker/train.py)."
+            "Keras 3 can't `fit` with MultiWorkerMirroredStrategy, so train in one of three ways. With the JAX "
+            'backend, Keras 3 can `fit` on several workers: os.environ["KERAS_BACKEND"] = "jax", then '
+            "keras.distribution.initialize() (examples/keras-jax/train.py in tfoperator's repository). With Keras 2 "
+            "you don't have to change the program: `pip install tf_keras`, and set TF_USE_LEGACY_KERAS=1 in the "
+            "environment. Or train the same model with the same optimizer in a short loop of your own "
+            "(examples/keras-multi-worker/train.py)."
         )
     if any(_FIT_WITH_SERVERS in line for line in words):
         return (
-            "Schedule steps with a ClusterCoordinator: Keras 3 can't `fit` with ParameterServerStrategy. "
-            "examples/digits/train.py in tfoperator's repository does so, ready to run."
+            "Keras 3 can't `fit` with ParameterServerStrategy: schedule steps with a ClusterCoordinator instead. See "
+            "examples/digits/train.py in tfoperator's repository."
         )
     role = next(filter(None, map(_NO_ROLE.search, words)), None)
     if role is not None:
         return (
-            f"Run it without the {role['role']}, which has nothing to do in MultiWorkerMirroredStrategy: that has "
-            "workers, and a chief. Or take ParameterServerStrategy (examples/digits/train.py)."
+            f"Remove the {role['role']}: MultiWorkerMirroredStrategy has only workers and a chief. Or use "
+            "ParameterServerStrategy (examples/digits/train.py)."
         )
     if missing and facts.typed is Typed.FUNCTION:
-        return f"{missing} is not where the function ran: relative paths start in this program's current directory."
+        return (
+            f"{missing} does not exist where the function ran: relative paths start in this program's current "
+            "directory."
+        )
     if missing:
         return (
-            f"{missing} is not where the program ran. Under `tfoperator run` that is this machine, where relative "
-            "paths start in the current directory (or at --workdir): if it is only in the image, add --runtime docker. "
-            "In a cluster the image has to have it, or a volume."
+            f"{missing} does not exist where the program ran. Under `tfoperator run` the program runs on this "
+            "machine, where relative paths start in the current directory (or at --workdir): if the file exists only "
+            "in the image, add --runtime docker. In a cluster the file must be in the image or on a volume."
         )
     if facts.outcome == "TimedOut" and not repeated:
         return about_time(facts)
     if facts.overdue and not repeated:
         return (
-            "Raise spec.runPolicy.activeDeadlineSeconds if it was only slow, or see above where each replica was: its "
-            "last line, and its log."
+            "If the job was only slow, set a higher spec.runPolicy.activeDeadlineSeconds. To see how far each "
+            "replica had come, read its last line above, and its log."
         )
     return ""
 
@@ -157,8 +163,8 @@ def _about_codes(facts: JobFacts, failed: Sequence[FailedRun], words: Sequence[s
     unstarted = any(code in _NOT_STARTED for code in exit_codes)
     if unstarted and (not words or any(map(_BAD_COMMAND.search, words))):
         return (
-            "A container's `command` must exist on this machine (relative paths start where you are) or, with "
-            "--runtime docker and in a cluster, in its image, and be executable."
+            "The `command` of a container must be executable, and must exist on this machine (relative paths start "
+            "in the current directory) or, with --runtime docker and in a cluster, in the image."
         )
     killed = next((bad for bad in failed if bad.run.exit_code == KILLED), None)
     if killed is not None:
@@ -169,23 +175,23 @@ def _about_codes(facts: JobFacts, failed: Sequence[FailedRun], words: Sequence[s
         return "Install the missing module for the run: packages_to_install=[...]."
     if any("No module named" in line for line in words):
         return (
-            "Install the missing module: under `tfoperator run` without --runtime docker, `python` is the interpreter "
-            "that runs tfoperator, whatever the image has."
+            "Install the missing module: under `tfoperator run` without --runtime docker, `python` is the "
+            "interpreter that runs tfoperator, and the image is not used."
         )
     if exit_codes and not repeated:
         is_collective = len(facts.replicas) > 1 and any(map(_COLLECTIVE.search, words)) and not facts.together
-        together = f"; {TOGETHER[facts.typed]}, for its workers need each other" if is_collective else ""
+        together = f"; {TOGETHER[facts.typed]}, because its workers need each other" if is_collective else ""
         return (
-            f"Correct {'what the log says' if words else 'the program'} and run it again. To have a failed replica "
-            f"started again instead, {_AGAIN[facts.typed]}{together}."
+            f"Correct {'the error in the log' if words else 'the program'} and run the job again. To restart a failed "
+            f"replica instead, {_AGAIN[facts.typed]}{together}."
         )
     if not exit_codes and facts.late:
         return (
-            "Remove what kept the replicas from starting, which the message names, or raise "
-            "spec.runPolicy.startDeadlineSeconds if they only need longer."
+            "Remove the cause that kept the replicas from starting (see the message), or, if they only need more "
+            "time, set a higher spec.runPolicy.startDeadlineSeconds."
         )
     if not exit_codes and facts.outcome == "Failed":
-        return "Look at the conditions and events of the job."
+        return "Read the conditions and events of the job: tfoperator describe."
     return ""
 
 
@@ -203,17 +209,20 @@ def _about_stacks(facts: JobFacts) -> Iterator[str]:
     kept, ended = any(one.stacks for one in facts.replicas), facts.outcome != "Running"
     why = next((one.no_stacks for one in facts.replicas if one.no_stacks), "")
     if why and not kept:
-        yield f"No stacks of its threads could be taken: {why.rstrip('.')}."
+        yield f"The stacks of its threads could not be read: {why.rstrip('.')}."
     elif not facts.stalled:
         return
     elif kept and ended:
-        yield "Its stacks show where each replica waited."
+        yield "The stacks show where each replica waited."
     elif kept:
-        yield "Its stacks show where each replica waits; `tfoperator stacks` takes them again."
+        yield "The stacks show where each replica waits; `tfoperator stacks` prints new stacks."
     elif ended:
-        yield "No stacks were kept of where it waited; `tfoperator stacks` takes them while a job runs."
+        yield (
+            "No stacks were kept, so it is not known where it waited; `tfoperator stacks` prints stacks while a job "
+            "runs."
+        )
     else:
-        yield "`tfoperator stacks` shows where each replica waits."
+        yield "To see where each replica waits: `tfoperator stacks`."
 
 
 def missing_file(words: Sequence[str], exit_codes: Sequence[int | None]) -> str:

@@ -21,7 +21,7 @@ POD_GONE = "its pod is gone"
 """The `detail` of a replica of which only its kept logs remain."""
 
 
-NO_POD = "it has no pod, and the job does not say why. Next: look whether the operator runs"
+NO_POD = "it has no pod, and the job does not show the reason. Next: check that the operator is running"
 """The `detail` of a replica without a pod, if the conditions give no reason for that."""
 
 

@@ -123,7 +123,7 @@ def _held_because(job: TFJob) -> str:
 
 
 _TAKEN = re.compile(r"(?P<type>[A-Za-z]+)-(?P<index>\d+) \((?P<cause>(?:[^()]|\([^()]*\))*)\)")
-_DISRUPTION = re.compile(r"taken from it: (?P<one>.*)|because of (?P<all>.*) That is a disruption", re.DOTALL)
+_DISRUPTION = re.compile(r"taken from it: (?P<one>.*)|because of (?P<all>.*) This counts as a disruption", re.DOTALL)
 
 
 def taken_replicas(events: Iterable[Event]) -> Iterator[TakenReplica]:

@@ -24,14 +24,14 @@ _NEARLY = 0.9
 TOGETHER = {
     Typed.MANIFEST: "set spec.runPolicy.restartScope to Job",
     Typed.PROGRAM: "add --restart-scope job",
-    Typed.FUNCTION: "give restart_together=True",
+    Typed.FUNCTION: "set restart_together=True",
 }
 _MEMORY = {
     Typed.MANIFEST: "resources.limits.memory",
     Typed.PROGRAM: "--memory",
     Typed.FUNCTION: "the machine's memory",
 }
-_STALL_FOUND = " To have a job without progress named while it runs, with who is behind and all stacks,"
+_STALL_FOUND = " To get a condition, the slowest replicas and all stacks when a job makes no progress,"
 _STALL = {
     Typed.MANIFEST: f"{_STALL_FOUND} set spec.runPolicy.progressDeadlineSeconds.",
     Typed.PROGRAM: f"{_STALL_FOUND} add --stall 2m.",
@@ -51,18 +51,19 @@ def about_the_program(facts: JobFacts, failed: Sequence[FailedRun], words: Seque
     ):
         more = "run it with --workers 2" if facts.typed is Typed.PROGRAM else "run two replicas or more"
         return (
-            "A job of one replica has no TF_CONFIG, for it has no peers. A program that needs a cluster needs two "
-            f"replicas: {more}. One that can train alone reads it by os.environ.get('TF_CONFIG')."
+            "A job of one replica has no TF_CONFIG, because there are no other replicas. A program that needs a "
+            f"cluster needs two replicas: {more}. A program that can train alone should read the variable by "
+            "os.environ.get('TF_CONFIG')."
         )
     if any(map(_USAGE_ERROR.search, words)) and any(
         _USAGE.search(line) or line.startswith("FATAL Flags") for line in words
     ):
         where = {
-            Typed.MANIFEST: "They are `args` of the container `tensorflow`.",
-            Typed.PROGRAM: "They stand after `--`: tfoperator run train.py --workers 2 -- --steps 300.",
+            Typed.MANIFEST: "The arguments are in `args` of the container `tensorflow`.",
+            Typed.PROGRAM: "Put the arguments after `--`: tfoperator run train.py --workers 2 -- --steps 300.",
             Typed.FUNCTION: "A function has no command line: give it the values as parameters.",
         }
-        return f"The program did not accept its arguments, as its last lines say. {where[facts.typed]}"
+        return f"The program did not accept its arguments (see its last lines). {where[facts.typed]}"
     return ""
 
 
@@ -71,18 +72,20 @@ def about_time(facts: JobFacts) -> str:
     if any(about_an_evaluator(facts)):
         return ""
     if facts.no_number:
-        return "More time will not help: a loss that is not a number stays so."
+        return "More time will not help: after the loss has become NaN or infinite, it stays so."
     behind = f" for {', '.join(facts.behind)}" if facts.behind else ""
-    where = "see above where each replica was: its last line, and its log"
+    where = "read its last line above, and its log"
     if facts.stalled:
-        return f"More time will not help, for it had stalled: look{behind} at the stacks and the last lines above."
+        return (
+            f"More time will not help, because the job was stalled: read the stacks{behind} and the last lines above."
+        )
     if facts.quiet_seconds is not None and facts.quiet_seconds >= _QUIET and len(facts.replicas) > 1:
         return (
-            f"No replica had logged a line in the last {facts.quiet_seconds:.0f} s, so more time may not help: "
-            f"{where}.{_STALL[facts.typed]}"
+            f"No replica logged a line in the last {facts.quiet_seconds:.0f} s, so more time may not help. To see "
+            f"how far each replica had come, {where}.{_STALL[facts.typed]}"
         )
     option = "timeout=SECONDS" if facts.typed is Typed.FUNCTION else "--timeout"
-    return f"Give it more time with {option}, or {where}."
+    return f"Give it more time with {option}. To see how far each replica had come, {where}."
 
 
 _QUIET = 30.0
@@ -97,8 +100,9 @@ def about_an_evaluator(facts: JobFacts) -> Iterator[str]:
     if not facts.evaluator_in_cluster or not (waits or facts.stalled or (facts.quiet_seconds or 0) >= _QUIET):
         return
     yield (
-        "The cluster in TF_CONFIG has the evaluator, and a tf.train.Server waits until all of its cluster answer, "
-        "which an evaluator never does: set spec.evaluatorInCluster to false, as TensorFlow's own rule is."
+        "TF_CONFIG contains the evaluator as a part of the cluster. A tf.train.Server waits until all members of the "
+        "cluster answer, but an evaluator never answers: set spec.evaluatorInCluster to false, which follows "
+        "TensorFlow's own rule."
     )
 
 
@@ -109,15 +113,15 @@ def about_peers(facts: JobFacts, failed: Sequence[FailedRun]) -> Iterator[str]:
     if failed and failed[0].lost_by:
         yield (
             "The workers of a collective (MultiWorkerMirroredStrategy, JAX) fail when one of them is lost: "
-            f"{TOGETHER[facts.typed]}, so that all start again together."
+            f"{TOGETHER[facts.typed]}, so that all workers restart together."
         )
         return
     lone = lone_restart(facts.replicas)
     if lone and facts.outcome not in ("Succeeded", "Failed"):
         yield (
-            f"{lone[0]} was started again after {lone[1]} had ended. If they train together "
-            f"(MultiWorkerMirroredStrategy, JAX), it waits for {lone[1]} for ever: {TOGETHER[facts.typed]}, so that "
-            "all start again together."
+            f"{lone[0]} was restarted after {lone[1]} had ended. If they train together "
+            f"(MultiWorkerMirroredStrategy, JAX), {lone[0]} waits for {lone[1]} without end: "
+            f"{TOGETHER[facts.typed]}, so that all workers restart together."
         )
 
 
@@ -152,13 +156,14 @@ def about_killed_at_the_end(facts: JobFacts) -> Iterator[str]:
         return
     names = ", ".join(killed[:5]) + (" and others" if len(killed) > 5 else "")
     longer = {
-        Typed.MANIFEST: "terminationGracePeriodSeconds gives more time; spec.successPolicy AllWorkers waits for all",
-        Typed.PROGRAM: "--grace gives more time",
-        Typed.FUNCTION: "a function that returns soon after the first one's end is not killed",
+        Typed.MANIFEST: "set a longer terminationGracePeriodSeconds; or set spec.successPolicy to AllWorkers, to wait for "
+        "all workers",
+        Typed.PROGRAM: "set a longer --grace",
+        Typed.FUNCTION: "let the function return soon after the first worker has ended",
     }
     yield (
-        f"The job had succeeded with its first worker, and {names} went on until the grace period was over. "
-        f"If it had still to save something, {longer[facts.typed]}."
+        f"The job succeeded when its first worker had succeeded. After that, {names} did not end within the grace "
+        f"period, and had to be killed. If a killed replica still had to save something, {longer[facts.typed]}."
     )
 
 
@@ -167,33 +172,33 @@ def about_a_kill(facts: JobFacts, killed: FailedRun) -> str:
     run, limit = killed.run, killed.replica.memory_limit
     is_full = limit is not None and run.peak_memory is not None and run.peak_memory >= _NEARLY * limit
     if run.kernel or run.reason == "OOMKilled" or is_full:
-        more = f"raise {_MEMORY[facts.typed]}" if limit is not None else "give the machine more"
-        return f"It was killed because memory ran out: let it need less, run fewer replicas at a time, or {more}."
+        more = f"raise {_MEMORY[facts.typed]}" if limit is not None else "use a machine with more memory"
+        return f"It was killed because memory ran out: use less memory, run fewer replicas at a time, or {more}."
     if run.reason and run.reason not in ("Error", "Completed"):
-        return f"It was killed from outside: {run.reason}. The events of the job and of its pod say more."
+        return f"It was killed from outside: {run.reason}. For more, see the events of the job and of its pod."
     if run.kernel_silent:
         return (
-            "It was killed from outside by SIGKILL, and not by the kernel for want of memory, for its log has no word "
-            "of it: by a person or another program (kill -9), or by a service that watches memory, such as "
+            "It was killed by SIGKILL, but not by the kernel because of memory, because the kernel's log has no line "
+            "about it. A person or another program killed it (kill -9), or a service that watches memory, such as "
             "systemd-oomd (journalctl -u systemd-oomd)."
         )
     return (
-        "It was killed from outside by SIGKILL; by whom is not known. If the kernel did it, memory ran out, and its "
-        "log has a line about it (`dmesg`, as root; the reason OOMKilled in a cluster). Else it was a person or "
-        "another program."
+        "It was killed by SIGKILL, but it is not known by whom. If the kernel killed it because memory ran out, the "
+        "kernel's log has a line about it (`dmesg`, as root; the reason OOMKilled in a cluster). Otherwise a person "
+        "or another program killed it."
     )
 
 
 def about_a_crash(facts: JobFacts, words: Sequence[str]) -> str:
     """Return the remedy for a segmentation fault."""
     if any(_FAULT in line for line in words):
-        return "Native code crashed (SIGSEGV): the last lines have the line of Python that called it."
+        return "Native code crashed (SIGSEGV): the last lines show the line of Python that called the native code."
     how = {
         Typed.MANIFEST: "set the variable PYTHONFAULTHANDLER to 1 in the container's env",
         Typed.PROGRAM: "add --env PYTHONFAULTHANDLER=1",
         Typed.FUNCTION: "set os.environ['PYTHONFAULTHANDLER'] = '1'",
     }
     return (
-        f"Native code crashed (SIGSEGV), of which Python logs nothing: {how[facts.typed]} and run it again, and the "
-        "log ends with the line of Python that called it."
+        f"Native code crashed (SIGSEGV), and Python does not log such a crash: {how[facts.typed]} and run the job "
+        "again. Then the log ends with the line of Python that called the native code."
     )

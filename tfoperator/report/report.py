@@ -17,7 +17,7 @@ from tfoperator.report.traceback_text import Traceback, last_traceback, line_bef
 
 _MAX_RESTARTS_TOLD = 20
 
-OUTLASTED = "it did not end in its grace period, and was killed"
+OUTLASTED = "it did not end within its grace period, and was killed"
 """The detail of a replica that did not end in its grace period."""
 
 
@@ -223,9 +223,9 @@ def _moment(restart: Restart) -> datetime:
 
 def _cause(replica: ReplicaFacts, run: RunFacts) -> str:
     if run.stopped:
-        return "was stopped to be started again"
+        return "was stopped, to be restarted"
     if run.exit_code == 0:
-        return f"ended well, and its restartPolicy is {replica.restart_policy or 'Always'}"
+        return f"succeeded, but its restartPolicy is {replica.restart_policy or 'Always'}"
     bad = FailedRun(replica, run, last_traceback(run.tail))
     first = bad.traceback.exception.rstrip(": ") if bad.traceback is not None else ""
     said = [bad.peer] if first in bad.peer else [first, bad.peer]
@@ -236,7 +236,7 @@ def _meaning(run: RunFacts) -> str:
     if run.reason and run.reason not in ("Error", "Completed"):
         return f" ({run.reason})"
     code = run.exit_code
-    known = {126: "not executable", 127: "not found or impossible to start", KILLED: "killed", 143: "terminated"}
+    known = {126: "not executable", 127: "program not found, or can't be started", KILLED: "killed", 143: "terminated"}
     if code in known:
         return f" ({known[code]})"
     name = "" if code is None else signal_of(code)

@@ -24,7 +24,7 @@ _STATES = {
 _PLURAL = {"waits": "wait", "runs": "run", "has": "have", "was": "were", "never": "never"}
 _PLURAL_DETAIL = {
     POD_GONE: "their pods are gone",
-    OUTLASTED: "they did not end in their grace periods, and were killed",
+    OUTLASTED: "they did not end within their grace periods, and were killed",
 }
 _MAX_LINE_LENGTH = 1000
 _NOT_ENDED = ("Running", "Pending")
@@ -58,7 +58,7 @@ def headline(report: Report) -> str:
         "Succeeded": "succeeded",
         "TimedOut": "did not end within the time limit",
         "Interrupted": "was interrupted",
-        "Died": "died with its run",
+        "Died": "ended when the run died",
     }
     said = f": {report.message}" if report.message else ""
     return f"TFJob {report.namespace}/{report.name} {words.get(report.outcome, f'is {report.outcome.lower()}')}{said}"
@@ -84,7 +84,7 @@ def _stall(report: Report) -> Iterator[str]:
     if report.stalled:
         yield report.stalled
     if report.stacks:
-        yield "Stacks of its threads are kept:"
+        yield "The stacks of its threads are kept:"
         for replica, place in report.stacks.items():
             yield f"  {replica}: {place}"
             if replica in report.waits:
@@ -96,7 +96,7 @@ def _failure(failure: Failure) -> Iterator[str]:
     times = f" after {restarts} restart{'s' if restarts != 1 else ''}" if restarts else ""
     yield f"{failure.replica} failed with exit code {failure.exit_code}{failure.meaning}{times}."
     if failure.lost_by:
-        yield f"It was started again, but {names_in_short(failure.lost_by)} had lost it, and failed."
+        yield f"It was restarted, but {names_in_short(failure.lost_by)} had lost the connection to it, and failed."
     if failure.times > 1:
         yield f"It failed {failure.times} times in a row in the same way."
     yield from _memory(failure)
@@ -107,7 +107,7 @@ def _failure(failure: Failure) -> Iterator[str]:
         yield f"Its last log lines ({failure.log}):" if failure.log else "Its last log lines:"
         yield from (f"  | {line}" for line in failure.last_lines)
     else:
-        yield "It has logged nothing."
+        yield "It has written no log."
     if failure.same:
         yield f"{names_in_short(failure.same)}: the same."
 
@@ -127,7 +127,7 @@ def _traceback(found: Traceback) -> Iterator[str]:
     before = found.before
     if before is not None:
         yield from _traceback(before)
-        yield "which led to:" if found.relation == "cause" else "and while that was handled:"
+        yield "which led to:" if found.relation == "cause" else "and while this exception was handled:"
     for frame in folded(found.frames):
         if isinstance(frame, Frame):
             yield f'File "{frame.file}", line {frame.line}' + (f", in {frame.function}" if frame.function else "")
@@ -169,7 +169,7 @@ def _restarts(report: Report) -> Iterator[str]:
     if not report.restarts:
         return
     untold = report.restarts_in_all - len(report.restarts)
-    yield "Restarts:" if untold <= 0 else f"Restarts ({untold} more before these, or not known):"
+    yield "Restarts:" if untold <= 0 else f"Restarts (without {untold} earlier or unknown restarts):"
     yield from (f"  {_restart(restart)}" for restart in report.restarts)
 
 

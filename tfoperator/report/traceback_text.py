@@ -153,7 +153,7 @@ def _read(block: Sequence[str], before: Traceback | None, relation: str) -> tupl
     if len(more) > _MAX_MESSAGE_LINES:
         # TensorFlow's message has the calls that made a node of its graph, and the reason after these.
         more = [line for line in more if not _FRAME.match(line) and not line.startswith("    ")][:_MAX_MESSAGE_LINES]
-    exception = exception or "an exception that the log does not show: it ends here"
+    exception = exception or "the log ends within the traceback, so the exception is not known"
     return Traceback(exception, tuple(frames), tuple(more), before, relation if before is not None else ""), link
 
 

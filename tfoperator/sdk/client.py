@@ -127,14 +127,14 @@ class TFJobClient(JobReader):
         `tfoperator.api.loading.ManifestError` for an unreadable file, ValueError for invalid arguments.
         """
         if (job is None) == (train_func is None):
-            raise ValueError("give either a job or a train_func: the function (train), not what it returns (train())")
+            raise ValueError("give either a job or a train_func: the function itself (train), not its result (train())")
         if train_func is not None:
             if not name:
                 raise ValueError("a job from a function needs a name")
             if self._local is not None and packages_to_install:
                 raise ValueError(
-                    "packages_to_install would change your own Python environment: install them yourself, or use "
-                    "tfoperator.notebook.run_locally, which makes an environment for the run"
+                    "packages_to_install would change your own Python environment: install the packages yourself, or "
+                    "use tfoperator.notebook.run_locally, which creates an environment for the run"
                 )
             job = FunctionJob(
                 name,
@@ -216,7 +216,7 @@ class TFJobClient(JobReader):
             keys = {kind: replica_key(specs, kind) for kind in wanted}
             missing = [kind for kind, key in keys.items() if key is None]
             if missing:
-                what = f"has no {missing[0]} replicas; it has {', '.join(specs) or 'none at all'}"
+                what = f"has no {missing[0]} replicas; its types are {', '.join(specs) or 'none'}"
                 raise NoSuchReplica(job.metadata.namespace, job.metadata.name, what)
             return {"tfReplicaSpecs": {keys[kind]: {"replicas": count} for kind, count in wanted.items()}}
 
@@ -239,7 +239,7 @@ class TFJobClient(JobReader):
             job = self.get_job(name, namespace)
             end = final_condition(job)
             if end is not None:
-                raise JobEnded(job, f"has ended ({end.type}): nothing can change it")
+                raise JobEnded(job, f"has already ended ({end.type}), so it can't be changed")
             precondition = {"resourceVersion": job.metadata.resource_version}
             return self.patch_job(name, {"metadata": precondition, "spec": change(job)}, namespace)
 

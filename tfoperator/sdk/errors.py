@@ -65,14 +65,14 @@ class JobDeleted(JobNotFound):
     """The job was deleted while it was waited for."""
 
     def __init__(self, namespace: str, name: str) -> None:
-        super().__init__(namespace, name, "was deleted in the meantime")
+        super().__init__(namespace, name, "was deleted while the command waited")
 
 
 class JobAlreadyExists(_AboutJob):
     """A job of that name exists."""
 
     def __init__(self, namespace: str, name: str) -> None:
-        super().__init__(namespace, name, "", f"there is already a TFJob {name} in namespace {namespace}")
+        super().__init__(namespace, name, "", f"namespace {namespace} already has a TFJob {name}")
 
 
 class JobInvalid(_AboutJob):
@@ -107,7 +107,7 @@ class JobQueued(_AboutJob):
         self.job = job
         self.queue = queue
         self.active = active
-        why = "Kueue decides when it runs, and undoes what others write into its runPolicy.suspend"
+        why = "Kueue decides when it runs, and reverts changes of spec.runPolicy.suspend by others"
         super().__init__(job.metadata.namespace, job.metadata.name, f"is in queue {queue.title}: {why} ({queue})")
 
 
@@ -122,11 +122,13 @@ class JobElsewhere(_AboutJob):
         self.cluster = cluster
         where = f"cluster {cluster}" if cluster else "another cluster"
         if final_condition(job) is not None:
-            what = f"it ran on {where}, and its pods went when it had ended; a log archive there may have their logs"
+            what = (
+                f"it ran on {where}, where its pods were deleted after its end; a log archive there may have their logs"
+            )
         elif cluster:
-            what = f"it runs on {where}, and its pods and their logs are there"
+            what = f"it runs on {where}, where its pods and their logs are"
         else:
-            what = "it has no pods here, and will have them on the cluster that is chosen for it"
+            what = "it has no pods here; MultiKueue will create them on the cluster that it chooses for the job"
         super().__init__(job.metadata.namespace, job.metadata.name, f"is MultiKueue's: {what}")
 
 
@@ -142,7 +144,7 @@ class JobFailed(JobEnded):
         why = f" ({condition.reason}): {condition.message}" if condition.message else f": {condition.reason}"
         said = f"has failed{why}"
         if culprit is not None and culprit.last_lines:
-            said += f"\nThe last log lines of {culprit.replica}, which ended with {culprit.exit_code}:"
+            said += f"\nThe last log lines of {culprit.replica}, which ended with exit code {culprit.exit_code}:"
             said += "".join(f"\n  | {line}" for line in culprit.last_lines)
         super().__init__(job, said)
 

@@ -112,16 +112,16 @@ def function_script(train_func: Callable[..., Any], parameters: Mapping[str, Any
     """
     if not callable(train_func):
         raise FunctionSourceError(
-            f"train_func is {textwrap.shorten(repr(train_func), 60)}, what a function returns, and no function: pass "
-            "the function itself, without calling it (train_func=train, not train_func=train(...)), and its argument "
-            "in `parameters`"
+            f"train_func is {textwrap.shorten(repr(train_func), 60)}, which is the result of a function: pass the "
+            "function itself, without calling it (train_func=train, not train_func=train(...)), and its argument in "
+            "`parameters`"
         )
     name = getattr(train_func, "__name__", repr(train_func))
     train_func = inspect.unwrap(train_func)
     if not inspect.isfunction(train_func) or name == "<lambda>":
-        raise FunctionSourceError(f"{name} is no function written with def, so its source can't be sent")
+        raise FunctionSourceError(f"{name} must be a function that is written with def, because its source is sent")
     if inspect.iscoroutinefunction(train_func) or inspect.isgeneratorfunction(train_func):
-        raise FunctionSourceError(f"{name}() must be a plain function: nobody awaits it or iterates over it")
+        raise FunctionSourceError(f"{name}() must be a plain function, not a coroutine or a generator")
     source, node = _source(train_func)
     _check_stands_alone(train_func, node)
     argument = "" if parameters is None else _literal(name, parameters)
@@ -129,7 +129,7 @@ def function_script(train_func: Callable[..., Any], parameters: Mapping[str, Any
         inspect.signature(train_func).bind(*([] if parameters is None else [parameters]))
     except TypeError as error:
         given = "nothing" if parameters is None else "one argument, the dictionary `parameters`"
-        raise FunctionSourceError(f"{name}() is called with {given}, and that does not fit: {error}") from None
+        raise FunctionSourceError(f"{name}() can't be called with {given}: {error}") from None
     # Annotations may name types that only the caller's module defines; so they are not evaluated.
     return f"from __future__ import annotations\n\n{source}\n\n{name}({argument})\n"
 
@@ -139,8 +139,8 @@ def _source(function: Callable[..., Any]) -> tuple[str, ast.FunctionDef]:
         text = inspect.getsource(function)
     except (OSError, TypeError):
         raise FunctionSourceError(
-            f"the source of {function.__name__}() is not available, as it was not read from a file or a notebook: "
-            "write it into one, or pass a job whose image holds it"
+            f"the source of {function.__name__}() is not available, because the function does not come from a file "
+            "or a notebook: write it into a file, or submit a job with an image that contains it"
         ) from None
     # An inner function is indented. Its lines stay unchanged, since they may be part of a string.
     header = "if True:\n" if text[:1].isspace() else ""
@@ -167,8 +167,8 @@ def _check_stands_alone(function: Callable[..., Any], node: ast.FunctionDef) -> 
     if outside:
         names = ", ".join(sorted(outside))
         raise FunctionSourceError(
-            f"{function.__name__}() uses {names} from outside of it, which won't be there where it runs: "
-            "import or define it inside the function, or pass it in `parameters`"
+            f"{function.__name__}() uses {names} from outside of the function, which do not exist where it runs: "
+            "import or define them inside the function, or pass them in `parameters`"
         )
 
 
@@ -221,12 +221,12 @@ def job_manifest(job: JobSource, name: str | None = None) -> dict[str, Any]:
             manifest = _from_text(job)
     manifest = {"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind, **manifest}
     if manifest["kind"] != TFJOBS.kind:
-        raise ValueError(f"a TFJob is needed, this is a {manifest['kind']}")
+        raise ValueError(f"a TFJob is needed, but this is a {manifest['kind']}")
     metadata = {key: value for key, value in (manifest.get("metadata") or {}).items() if key != "resourceVersion"}
     if name:
         metadata["name"] = name
     if not metadata.get("name") and not metadata.get("generateName"):
-        raise ValueError("the job needs a name: metadata.name, or the argument `name`")
+        raise ValueError("the job needs a name: set metadata.name, or the argument `name`")
     return {**manifest, "metadata": metadata}
 
 
@@ -247,5 +247,5 @@ def _from_view(job: TFJob) -> dict[str, Any]:
 def _from_text(job: str | Path) -> dict[str, Any]:
     found = parse_manifests(job) if isinstance(job, str) and "\n" in job else load_manifests(job)
     if len(found) != 1:
-        raise ManifestError(found[0].source, f"holds {len(found)} objects, but one TFJob is needed")
+        raise ManifestError(found[0].source, f"contains {len(found)} objects, but must contain exactly one TFJob")
     return found[0].obj

@@ -154,7 +154,7 @@ class JobAccess:
             logs = self._logs(name, namespace, which, wanted)
             return {log.pod.metadata.name: log.text for log in logs if log.text is not None}
         if previous:
-            raise ValueError("the log of a previous run has ended, so it can't be followed")
+            raise ValueError("the log of a previous run can't be followed, because it does not grow any more")
         texts: dict[str, list[str]] = {}
         show = on_line or _show
         with self._stream(name, namespace, which, wanted) as stream:

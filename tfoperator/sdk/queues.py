@@ -168,7 +168,7 @@ def _problem(client: ApiClient, cluster: str) -> str:
         if lost is None:
             return ""
         return "Kueue can't reach now" + (f" ({_one_line(lost.message)})" if lost.message else "")
-    return "MultiKueue doesn't know any more"
+    return "MultiKueue no longer has in its configuration"
 
 
 def _ask(client: ApiClient, namespace: str, jobs: Mapping[str, TFJob]) -> dict[str, JobQueue]:
@@ -177,11 +177,15 @@ def _ask(client: ApiClient, namespace: str, jobs: Mapping[str, TFJob]) -> dict[s
         found = _workloads(client, namespace, selection)
     except NotFoundError:
         return {
-            uid: _without_workload(job, QueueState.NO_KUEUE, "the cluster has no Kueue, so nothing waits here")
+            uid: _without_workload(job, QueueState.NO_KUEUE, "the cluster has no Kueue, so no job waits in a queue")
             for uid, job in jobs.items()
         }
     except KubeError as error:
-        why = "you may not read it (list workloads.kueue.x-k8s.io)" if isinstance(error, ForbiddenError) else str(error)
+        why = (
+            "you have no permission to read it (list workloads.kueue.x-k8s.io)"
+            if isinstance(error, ForbiddenError)
+            else str(error)
+        )
         message = f"its Workload can't be read: {why}"
         return {uid: _without_workload(job, QueueState.UNKNOWN, message) for uid, job in jobs.items()}
     by_job: dict[str, list[Workload]] = {}
@@ -209,8 +213,9 @@ def queue_of(job: TFJob, workloads: Sequence[Workload]) -> JobQueue:
     """Return a job's state in its queue from Kueue's objects. No I/O."""
     if not workloads:
         message = (
-            "Kueue has no Workload of it: it is suspended, or the job's events say why, if Kueue runs and "
-            "kubeflow.org/tfjob is among its frameworks or the operator has --kueue"
+            "Kueue has no Workload for it. Either the job is suspended, or the job's events show the reason, or "
+            "Kueue does not run, or neither kubeflow.org/tfjob is among Kueue's integrations nor has the operator "
+            "--kueue"
         )
         found = _without_workload(job, QueueState.UNKNOWN, message)
         return msgspec.structs.replace(found, by_operator=not found.multikueue)
@@ -265,7 +270,7 @@ def _state(workload: Workload) -> tuple[QueueState, str]:
 
 def _why_it_waits(workload: Workload, quota: Condition, evicted: Condition) -> str:
     """Return Kueue's reason about the quota, and why the job is not running any more if it was."""
-    said = [quota.message or "Kueue has not looked at it yet"]
+    said = [quota.message or "Kueue has not processed its Workload yet"]
     if evicted.status == "True" and evicted.message == quota.message:
         said = [_sentence(evicted)]
     elif evicted.status == "True":

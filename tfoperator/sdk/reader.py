@@ -165,7 +165,9 @@ class JobReader(JobAccess):
         report = make_report(job_facts(job, pods, archived, self._client, now=now, events=events, place=place))
         if is_multikueue(job):
             elsewhere = JobElsewhere(job, cluster_of(self._client, job))
-            report = msgspec.structs.replace(report, advice=(f"{elsewhere}: a report made there knows more.",))
+            report = msgspec.structs.replace(
+                report, advice=(f"{elsewhere}: a report that is made there has more details.",)
+            )
         return report
 
     def get_job_stacks(

@@ -80,7 +80,7 @@ class ReplicaFilter(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.replica_type is not None and parse_replica_type(self.replica_type) is None:
-            raise ValueError(f"{self.replica_type!r} is no replica type; there are {', '.join(ReplicaType)}")
+            raise ValueError(f"{self.replica_type!r} is not a replica type; the types are {', '.join(ReplicaType)}")
 
     @classmethod
     def or_master(cls, is_master: bool, replica_type: str | None, replica_index: int | None) -> ReplicaFilter:

@@ -19,7 +19,7 @@ def checked_conditions(conditions: Collection[str]) -> frozenset[ConditionType]:
     by_lower = {condition.lower(): condition for condition in ConditionType}
     unknown = [condition for condition in conditions if condition.lower() not in by_lower]
     if unknown or not conditions:
-        what = f"{unknown[0]!r} is no condition" if unknown else "no condition to wait for"
+        what = f"{unknown[0]!r} is no condition" if unknown else "no condition to wait for was given"
         raise ValueError(f"{what}; there are {', '.join(ConditionType)}")
     return frozenset(by_lower[condition.lower()] for condition in conditions)
 
@@ -38,7 +38,7 @@ def is_reached(job: TFJob, expected: frozenset[ConditionType]) -> bool:
         raise JobFailed(job, end)
     if expected & _PASSED_BY_SUCCESS:
         return True
-    raise JobEnded(job, f"has succeeded, so it will not be {' or '.join(sorted(expected))}")
+    raise JobEnded(job, f"has succeeded, so it can't become {' or '.join(sorted(expected))} any more")
 
 
 def late(namespace: str, name: str, what: str, timeout: float | None, job: TFJob | None, why: str = "") -> WaitTimeout:

@@ -109,12 +109,12 @@ def complaint(request: Request, port: int) -> str:
     host = request.headers.get("host", "").lower()  # two joined values match no name of this server
     own = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
     if host not in own:
-        return f"this server answers to 127.0.0.1:{port} and localhost:{port} only"
+        return f"this server accepts requests to 127.0.0.1:{port} and localhost:{port} only"
     origin = request.headers.get("origin")
     if origin is not None and origin.lower() != f"http://{host}":
         return "this request comes from another page"
     if request.method != "GET" and origin is None:
-        return "this request does not say which page it comes from"
+        return "this request does not have the header that names its page"
     # "none": the user follows a link from outside of a browser, or types the address.
     if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not _navigates(request):
         return "this request comes from another page"

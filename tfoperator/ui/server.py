@@ -166,10 +166,10 @@ class UiServer(HttpServer):
         if request.method == "POST" and request.path == "/api/session":
             return self._exchange(request)
         if request.method != "GET":
-            return _refuse(HTTPStatus.METHOD_NOT_ALLOWED, "this server only reads")
+            return _refuse(HTTPStatus.METHOD_NOT_ALLOWED, "this server is read-only")
         if not request.path.startswith("/api/"):
             file = assets(frames=self._local).get(request.path)
-            return file or _refuse(HTTPStatus.NOT_FOUND, "there is no such file")
+            return file or _refuse(HTTPStatus.NOT_FOUND, "this file does not exist")
         if not self._sessions.knows(request):
             return _refuse(HTTPStatus.UNAUTHORIZED, "open the link that the command has printed")
         return await self._data(request)
@@ -177,13 +177,13 @@ class UiServer(HttpServer):
     def _exchange(self, request: Request) -> Answer:
         session = self._sessions.exchange(token_in(request.body))
         if session is None:
-            return _refuse(HTTPStatus.UNAUTHORIZED, "this link was used already, or is not of this server")
+            return _refuse(HTTPStatus.UNAUTHORIZED, "this link was already used, or belongs to another server")
         return _json({"key": session.key}, ("Set-Cookie", session.set_cookie))
 
     async def _data(self, request: Request) -> Answer | StreamedAnswer:
         query = fields_in(request.query)
         if query is None:
-            return _refuse(HTTPStatus.BAD_REQUEST, f"a query may have {MAX_FIELDS} fields here")
+            return _refuse(HTTPStatus.BAD_REQUEST, f"a query may have at most {MAX_FIELDS} fields here")
         if request.path == "/api/about":
             pages = await self._pipeline_pages()
             return _json(msgspec.structs.replace(self._about, pipelines=pages.place if pages is not None else ""))
@@ -200,7 +200,7 @@ class UiServer(HttpServer):
             return _stream(streams.job_list(cluster))
         namespace, name = _one(query, "namespace"), _one(query, "name")
         if not namespace or not name:
-            return _refuse(HTTPStatus.BAD_REQUEST, "which job? give namespace and name")
+            return _refuse(HTTPStatus.BAD_REQUEST, "the query must have namespace and name of a job")
         if path == "/api/job":
             cluster.watch()
             return _stream(streams.one_job(cluster, f"{namespace}/{name}", *self._feed(cluster, query)))
@@ -214,7 +214,7 @@ class UiServer(HttpServer):
         if path == "/api/archive/log" and archive is not None:
             wanted = {key: _one(query, key) for key in query}
             return await self._call(lambda: archived_log(archive, namespace, name, wanted, MAX_TAIL))
-        return _refuse(HTTPStatus.NOT_FOUND, "there is no such thing")
+        return _refuse(HTTPStatus.NOT_FOUND, "this path does not exist")
 
     async def _pipeline_data(self, path: str, query: Query) -> Answer | StreamedAnswer:
         try:
@@ -222,7 +222,7 @@ class UiServer(HttpServer):
         except CannotRead as error:
             return _refuse(HTTPStatus.FORBIDDEN, str(error))
         if pages is None:
-            return _refuse(HTTPStatus.NOT_FOUND, "no pipeline was run here yet")
+            return _refuse(HTTPStatus.NOT_FOUND, "no pipeline was run in this folder yet")
         if path == "/api/runs":
             return _stream(pages.runs())
         wanted = _one(query, "id")
@@ -274,7 +274,7 @@ class UiServer(HttpServer):
     async def _call(self, call: Callable[[], T]) -> Answer:
         """Return the result of a slow call, made in another thread."""
         if self._waiting >= _MAX_WAITING_CALLS:
-            return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests wait already")
+            return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests are already waiting: try again later")
         self._waiting += 1
         try:
             return _json(await asyncio.get_running_loop().run_in_executor(self._calls, call))
@@ -283,7 +283,7 @@ class UiServer(HttpServer):
         except ApiError as error:
             return _refuse(HTTPStatus.BAD_GATEWAY, f"the API server refuses: {error}")
         except KubeError as error:
-            return _refuse(HTTPStatus.BAD_GATEWAY, f"the API server can't be asked: {error}")
+            return _refuse(HTTPStatus.BAD_GATEWAY, f"the API server does not answer: {error}")
         except CannotRead as error:
             return _refuse(HTTPStatus.BAD_GATEWAY, str(error))
         except OSError as error:

@@ -32,11 +32,19 @@ class QueueMetrics:
         make, label, buckets = Makers(registry), ("name", "controller"), DURATION_BUCKETS
         self.depth = make.gauge("workqueue_depth", "Items that wait.", label)
         self.adds = make.counter("workqueue_adds", "Items added.", label)
-        self.waits = make.histogram("workqueue_queue_duration_seconds", "From add to get.", label, buckets=buckets)
-        self.works = make.histogram("workqueue_work_duration_seconds", "From get to done.", label, buckets=buckets)
-        self.unfinished = make.gauge("workqueue_unfinished_work_seconds", "Time spent on items in work, summed.", label)
+        self.waits = make.histogram(
+            "workqueue_queue_duration_seconds", "Time that an item waited in the queue.", label, buckets=buckets
+        )
+        self.works = make.histogram(
+            "workqueue_work_duration_seconds", "Time that the work on an item took.", label, buckets=buckets
+        )
+        self.unfinished = make.gauge(
+            "workqueue_unfinished_work_seconds", "Total time for which the current items have been in work.", label
+        )
         self.longest = make.gauge(
-            "workqueue_longest_running_processor_seconds", "Time spent on the oldest item.", label
+            "workqueue_longest_running_processor_seconds",
+            "Time for which the oldest current item has been in work.",
+            label,
         )
         self.retries = make.counter("workqueue_retries", "Delayed adds.", label)
 

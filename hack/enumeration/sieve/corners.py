@@ -195,7 +195,7 @@ CORNERS: tuple[Scenario, ...] = (
     ),
     _corner(
         "a loss that is no number", "OnFailure", {"Worker": 1}, _RUN, reports_loss("nan", 9), reports_loss("nan", 10),
-        hears("LossIsNotANumber", "worker-0 has reported so 10 times"), reports_loss("nan", 0),
+        hears("LossIsNotANumber", "worker-0 has reported this 10 times"), reports_loss("nan", 0),
         says("Diverged", "is not a number", status="True"), reports_loss("0.5", 0),
         says("Diverged", "is a number again", status="False"), reports=True,
     ),

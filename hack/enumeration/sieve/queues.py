@@ -142,7 +142,7 @@ QUEUES: tuple[Scenario, ...] = (
     queued(
         "a flavor contradicts its template", shape(), _FLAVOR, _with_room,
         submits(shape(), _template(nodeSelector={"disk": "hdd"})), _WAIT,
-        says("Admitted", "node selector disk would be both hdd and ssd", status="False"),
+        says("Admitted", "node selector disk would need both the value hdd and the value ssd", status="False"),
         respec("job-0", tfReplicaSpecs={"Worker": {"template": _template(nodeSelector=None)}}), _RUN,
     ),
     queued(

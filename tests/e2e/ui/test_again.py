@@ -51,7 +51,7 @@ def test_a_job_that_is_made_anew_is_shown_as_it_is_and_not_as_its_predecessor_wa
         for kind, name in ((PODS, "mnist-worker-0"), (TFJOBS, "mnist")):
             shown.stage.remove(kind, "default", name)
         shown.stage.logs.pop("mnist-worker-0").end()
-        expect(page.get_by_role("alert")).to_contain_text("does not exist, or was deleted")
+        expect(page.get_by_role("alert")).to_contain_text("does not exist, or it was deleted")
         status = {"conditions": [condition("Running", "It runs again.")]}
         job = shown.stage.job("mnist", workers=2, status=status, created=moment(5000))
         pod = shown.stage.pod(job, 0, created=moment(5001))
@@ -74,7 +74,7 @@ def test_the_log_of_a_pod_that_was_made_anew_is_told_from_that_of_its_predecesso
         shown.stage.logs.pop("mnist-worker-0").end()
         shown.stage.logs["mnist-worker-0"].write("from the checkpoint\n")
         shown.stage.pod(job, 0, created=moment(70))
-        expect(log).to_contain_text("mnist-worker-0, made anew")
+        expect(log).to_contain_text("mnist-worker-0, a new pod of the same name")
         expect(log).to_contain_text("from the checkpoint")
 
 

@@ -61,7 +61,7 @@ def test_local_up_serves_the_page_and_status_has_the_next_link(cli: Cli, browser
         page.get_by_role("tab", name="YAML").click()
         expect(page.get_by_label("The job as YAML")).to_contain_text("name: talks")
         cli.run("delete", "talks", "--kubeconfig", kubeconfig, code=0)
-        expect(page.get_by_role("alert")).to_contain_text("does not exist, or was deleted")
+        expect(page.get_by_role("alert")).to_contain_text("does not exist, or it was deleted")
         _look_at_a_pipeline(cli, page, kubeconfig)
     again = json.loads(cli.run("local", "status", "-o", "json").stdout)["page"]
     assert _LINK.fullmatch(again)
@@ -116,7 +116,7 @@ def test_two_runs_are_laid_side_by_side_on_the_page(cli: Cli, browser: Browser) 
     [three] = (cli.folder / ".tfoperator/runs").glob("*-rate-3")
     with cli.start("runs", "compare", three.name, "latest", "--ui") as served:
         with visited(browser, link_in(served)) as page:
-            expect(page.get_by_role("heading", name="Runs side by side")).to_be_visible()
+            expect(page.get_by_role("heading", name="Comparison of two runs")).to_be_visible()
             given = page.get_by_role("region", name="parameters")
             expect(given.get_by_role("row", name="rate 3 6", exact=True)).to_be_visible()
             curves = page.get_by_role("img", name=re.compile("^loss: "))

@@ -52,7 +52,7 @@ def test_a_job_shows_what_it_does_and_what_it_waits_for(shown: Shown) -> None:
         lane = page.get_by_role("row").filter(has_text="worker-1").get_by_role("img")
         expect(lane).to_have_attribute("aria-label", re.compile("running from .*; pending from .*0/3 nodes: no GPU"))
         page.get_by_role("button", name="worker-1").click()
-        runs = page.get_by_role("region", name="Attempts of the chosen replica")
+        runs = page.get_by_role("region", name="Runs of the chosen replica")
         expect(runs).to_contain_text("example.com/train:1")
         expect(runs).to_contain_text("Unschedulable: 0/3 nodes: no GPU")
 
@@ -151,7 +151,7 @@ def test_what_replicas_use_is_drawn_beside_their_limits(shown: Shown) -> None:
         page = shown.open(somebody, "#/jobs/default/mnist/resources")
         expect(page.get_by_role("img", name=re.compile(r"^CPU \(cores\): worker-0 0.3,"))).to_be_visible()
         expect(page.get_by_role("img", name="nvidia.com/gpu: worker-0 1.8")).to_be_visible()
-        row = page.get_by_role("region", name="Use by replica").get_by_role("row").filter(has_text="worker-2")
+        row = page.get_by_role("region", name="Usage by replica").get_by_role("row").filter(has_text="worker-2")
         expect(row).to_contain_text("302")
         expect(row).to_contain_text("512 MiB")
         expect(row).to_contain_text("4 GiB")

@@ -48,7 +48,7 @@ def test_the_list_is_filtered_by_words_and_states_and_follows_what_happens(shown
         page.get_by_label("Filter jobs").fill("vis res")
         expect(rows).to_have_text(["resnet"])
         page.get_by_label("Filter jobs").fill("nothing like it")
-        expect(page.get_by_role("heading", name="No job matches")).to_be_visible()
+        expect(page.get_by_role("heading", name="No job matches the filter")).to_be_visible()
         page.get_by_label("Filter jobs").fill("")
         page.get_by_role("button", name=re.compile("Running")).click()
         expect(rows).to_have_text(["mnist"])

@@ -120,7 +120,7 @@ def test_a_page_that_is_opened_late_shows_every_attempt_and_where_each_began(bro
             log.press("Home")
             begins = [
                 "first words",
-                "mnist-worker-0, made anew, run 1",
+                "mnist-worker-0, a new pod of the same name, run 1",
                 "second words",
                 "mnist-worker-0, run 2",
                 "step 0",
@@ -148,7 +148,7 @@ def test_logs_of_the_archive_can_be_read_when_their_pods_are_gone(browser: Brows
         (folder / "tensorflow.log").write_text("last words\n")
         with shown.by() as somebody:
             page = shown.open(somebody, "#/jobs/default/mnist/logs")
-            page.get_by_label("Logs of the archive").select_option(index=1)
+            page.get_by_label("Logs in the archive").select_option(index=1)
             expect(page.get_by_role("log", name="Log of worker-7, run 1 (archive)")).to_contain_text("last words")
     finally:
         shown.server.stop()

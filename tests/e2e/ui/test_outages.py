@@ -87,7 +87,7 @@ def test_a_page_whose_server_was_killed_asks_for_the_link_of_the_next_one(
             page = somebody.open(link_in(served))
             expect(page.get_by_role("link", name="talks")).to_be_visible()
             served.end(signal.SIGKILL)
-            expect(page.get_by_text("Connection lost, trying again")).to_be_visible()
+            expect(page.get_by_text("Connection lost, connecting again")).to_be_visible()
         with cli.start(*command) as served:
             link = link_in(served)
             expect(page.get_by_role("heading", name="Open the link from the terminal")).to_be_visible()

@@ -123,7 +123,7 @@ def test_a_failure_is_what_one_sees_first(shown: Shown, home: Home, tmp_path: Pa
         # Somebody cleans up: the page shows it.
         with home.store() as store:
             store.forget_run(run)
-        expect(page.get_by_role("alert")).to_contain_text("does not exist, or was removed")
+        expect(page.get_by_role("alert")).to_contain_text("does not exist, or it was removed")
 
 
 @pytest.mark.parametrize("options", [{"color_scheme": "light"}, {"color_scheme": "dark"}, PHONE])

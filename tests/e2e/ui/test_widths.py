@@ -87,7 +87,7 @@ def test_each_tab_of_a_job_stays_in_its_box(played: Shown, width: int) -> None:
             tab.click()
             expect(tab).to_have_attribute("aria-selected", "true")
             if name == "Resources":
-                expect(page.get_by_role("region", name="Use by replica")).to_be_visible()
+                expect(page.get_by_role("region", name="Usage by replica")).to_be_visible()
             assert page.evaluate(OUTSIDE_OF_THE_WINDOW, ".tabs [role=tab], .panel, .facts dd") == [], name
             assert page.evaluate(CUT_WITHOUT_A_SIGN) == [], name
             assert page.evaluate(BROKEN_WORDS) == [], name

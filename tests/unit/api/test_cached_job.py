@@ -93,7 +93,7 @@ def test_a_spec_that_is_large_besides_its_templates_is_refused_and_one_with_larg
     assert cached.spec.tensor_board is None
     assert cached.status == decode_tfjob(job(status=status)).status
     assert [str(one) for one in errors(validate(cached))] == [
-        "spec: has more than 65536 bytes besides its pod templates"
+        "spec: must have at most 65536 bytes without its pod templates"
     ]
     board["env"] = [{"name": "V", "value": "x" * (MAX_SPEC // 2)}]
     for size in (MAX_TEMPLATES - 1000, 2 * MAX_SPEC):

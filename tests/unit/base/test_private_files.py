@@ -73,7 +73,7 @@ def test_a_folder_that_is_open_to_all_is_refused_also_behind_a_link(tmp_path: Pa
     (tmp_path / "open").mkdir(mode=0o777)
     (tmp_path / "link").symlink_to("open")
     for name in ("open", "link"):
-        with pytest.raises(PermissionError, match="another user may replace the files in it"):
+        with pytest.raises(PermissionError, match="another user can replace the files in it"):
             check_own(tmp_path / name)
 
 
@@ -96,7 +96,7 @@ def test_a_place_in_tfoperators_folder_must_not_be_another_users(
     make_folders(place)
     check_own_place(place)
     give_away(place)
-    with pytest.raises(PermissionError, match="another user may replace the files in it") as raised:
+    with pytest.raises(PermissionError, match="another user can replace the files in it") as raised:
         check_own_place(place / "runs")
     assert raised.value.filename == str(place)
     other = tmp_path / "chosen"

@@ -23,7 +23,7 @@ def test_a_member_is_its_word_and_has_its_traits() -> None:
 
 
 def test_a_row_without_traits_is_refused_when_its_table_is_read() -> None:
-    with pytest.raises(TypeError, match="stop has no traits: its row in Incomplete needs them behind the word"):
+    with pytest.raises(TypeError, match="stop has no traits: add them after the word in its row of Incomplete"):
 
         class Incomplete(Word):
             STOP = "stop"

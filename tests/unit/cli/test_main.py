@@ -67,7 +67,7 @@ def test_a_users_mistake_is_told_with_what_to_do_next_and_a_bug_is_one_line_and_
     assert said == (2, "tfoperator: no job named x\nTry: tfoperator get\n")
     code, text = run_failing(KeyError("replicas"))
     (log,) = tmp_path.iterdir()
-    told = f"tfoperator: internal error: KeyError: 'replicas'\nThis is a bug in tfoperator. The details are in {log}\n"
+    told = f"tfoperator: internal error: KeyError: 'replicas'\nThis is a bug in tfoperator. Python's traceback is in {log}\n"
     assert (code, text) == (70, told)
     assert "Traceback (most recent call last)" in log.read_text()
     for shown, error, *flags in ((True, KeyError("replicas"), "--debug"), (False, KeyboardInterrupt())):
@@ -143,7 +143,7 @@ def test_a_full_disk_is_no_bug_behind_the_output_and_nothing_behind_standard_err
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, full: disk}
         command = [sys.executable, "-m", "tfoperator", *arguments.split()]
         done = subprocess.run(command, **streams, env=environment, text=True, check=False)
-    told = (1, "tfoperator: can't write any more: No space left on device\n") if full == "stdout" else (2, "")
+    told = (1, "tfoperator: a file can't be written: No space left on device\n") if full == "stdout" else (2, "")
     assert (done.returncode, done.stderr or done.stdout) == told
 
 

@@ -81,18 +81,26 @@ DOCKER = RuntimeName.DOCKER
     ("words", "options", "said"),
     [
         ("nosuch.py", {}, "nosuch.py: no such file"),
-        ("train.py", {"workers": WorkerNumbers(0, 0)}, "no replica would train"),
-        ("train.py", {"restart_scope": Scope.JOB}, "nothing is started again without --max-restarts"),
-        ("train.py", {"emit_yaml": True}, "--emit-yaml: the image of the program is missing"),
-        ("train.py", {"runtime": DOCKER}, "--runtime docker: the image of the program is missing"),
+        ("train.py", {"workers": WorkerNumbers(0, 0)}, "the job would have no replica that trains"),
+        (
+            "train.py",
+            {"restart_scope": Scope.JOB},
+            "job has no effect without --max-restarts: give --max-restarts, too",
+        ),
+        ("train.py", {"emit_yaml": True}, "--emit-yaml: the image that contains the program is not given"),
+        ("train.py", {"runtime": DOCKER}, "--runtime docker: the image that contains the program is not given"),
         ("train.py", {"command": "'"}, "--command: No closing quotation"),
         ("train.py", {"command": " "}, "--command: is empty"),
-        ("train.py", {"env": ["A"]}, "--env A: write it like name=value"),
-        ("train.py", {"resume": True, "image": "i", "runtime": DOCKER}, "--resume: containers and clusters can't see"),
+        ("train.py", {"env": ["A"]}, "--env A: must have the form NAME=VALUE"),
+        (
+            "train.py",
+            {"resume": True, "image": "i", "runtime": DOCKER},
+            "--resume: this folder is on this machine only",
+        ),
         (
             "train.py",
             {"tensorboard": "x", "emit_yaml": True, "image": "i"},
-            "--tensorboard: containers and clusters can't see",
+            "--tensorboard: this folder is on this machine only",
         ),
         ("job.yaml", {"grace": "1s"}, "--grace: this option is for a program"),
         ("job.yaml", {"workers": WorkerNumbers(2, 2)}, "--workers: this option is for a program"),
@@ -134,7 +142,7 @@ def test_a_program_whose_folder_is_no_utf8_runs_there_and_not_from_elsewhere(
     (folder / ODD / "train.py").touch()
     monkeypatch.chdir(folder / ODD)
     assert program_job(["train.py"], ProgramOptions()) is not None
-    with pytest.raises(CliError, match="is not UTF-8"):
+    with pytest.raises(CliError, match="must be UTF-8 text"):
         program_job(["train.py"], ProgramOptions(), RuntimeOptions(work_dir=folder))
 
 
@@ -153,8 +161,8 @@ def test_the_job_for_a_cluster_is_printed_and_nothing_is_started(run: Run, folde
     [
         (["--epochs", "3"], "-- --epochs"),
         (["--name", "No Name"], "metadata.name"),
-        (["--workdir", "nowhere"], "is no directory"),
-        (["--workdir", ".", "--runtime", "docker"], "for processes"),
+        (["--workdir", "nowhere"], "is not a directory"),
+        (["--workdir", ".", "--runtime", "docker"], "can't be used with containers"),
     ],
 )
 def test_what_is_wrong_on_the_command_line_is_told_and_nothing_is_started(
@@ -188,7 +196,7 @@ def test_a_collective_is_started_again_together_and_an_evaluator_is_not_in_its_c
         ("my x.ipynb", "{}", "my x.ipynb: is a notebook", "--to script 'my x.ipynb' && tfoperator run 'my x.py'"),
         ("x.sh", "python train.py", "x.sh: is a shell's script", "[sh, x.sh]"),
         ("x", "#!/usr/bin/env -S bash -e\necho", "x: is a script of bash", "[bash, x]"),
-        ("x", "#! /usr/bin/python3\n", "x: is a Python program by its first line", "tfoperator run x.py"),
+        ("x", "#! /usr/bin/python3\n", "x: its first line is that of a Python program", "tfoperator run x.py"),
     ],
 )
 def test_what_is_neither_a_program_nor_a_manifest_is_named_with_how_it_is_run(
@@ -230,5 +238,5 @@ def test_a_range_of_workers_that_makes_no_sense_is_refused(run: Run, text: str) 
 
 
 def test_a_range_of_workers_is_refused_with_parameter_servers() -> None:
-    with pytest.raises(CliError, match="without parameter servers"):
+    with pytest.raises(CliError, match="elastic jobs have no parameter servers"):
         program_job(["train.py"], ProgramOptions(workers=WorkerNumbers(1, 3), ps=1))

@@ -13,7 +13,7 @@ from tfoperator.launcher.core.metadata import LocalMetadata
 from tfoperator.launcher.core.record import WorkDirectory
 from tfoperator.pipeline import Home
 
-THEIRS = "another user may replace the files in it"
+THEIRS = "another user can replace the files in it"
 
 
 @pytest.fixture

@@ -55,5 +55,5 @@ def test_our_runner_takes_both_and_records_what_ran(own: ModuleType, tmp_path: P
     assert first.results["Count"].outputs["count"] == (
         Artifact(first.results["Count"].outputs["count"][0].uri, {"lines": 3}),
     )
-    with pytest.raises(ComponentError, match="no launcher here accepts"):
+    with pytest.raises(ComponentError, match="no launcher accepts"):
         own.OneAfterTheOther([InProcessComponentLauncher]).run(loaded.pipeline)

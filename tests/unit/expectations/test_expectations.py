@@ -81,7 +81,9 @@ def test_a_bound_of_one_key_is_a_bound_and_dropped_deletions_are_in_the_warning(
     expectations.expect_creations(PS, 1)
     assert satisfied(expectations, WORKERS)
     [record] = caplog.records
-    assert "over 1 expectations are held: no longer waiting for 0 creations and 2 deletions of" in record.message
+    assert (
+        "more than 1 expectations are recorded: no longer waiting for 0 creations and 2 deletions of" in record.message
+    )
 
 
 def test_a_key_is_the_same_for_a_replica_type_in_any_case_and_there_is_one_for_objects_of_no_replica() -> None:

@@ -105,7 +105,7 @@ def test_a_verb_is_one_request(serve: Serve, client_for: MakeClient, verb: Verb)
 def test_without_a_name_or_selector_nothing_is_sent(serve: Serve, client_for: MakeClient) -> None:
     server = serve(echo)
     client = client_for(server.url)
-    with pytest.raises(ValueError, match="a name is needed"):
+    with pytest.raises(ValueError, match="needs a name"):
         client.delete(PODS, "ns", "")
     with pytest.raises(ValueError, match="refusing to delete"):
         client.delete_collection(PODS, "ns", label_selector="")

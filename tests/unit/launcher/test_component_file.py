@@ -56,7 +56,7 @@ def test_a_file_says_what_a_program_would(tmp_path: Path) -> None:
         ("", "component.yaml: "),
         ("[1", "component.yaml:2:1: is not valid YAML"),
         ("name: a", "either a container or a class"),
-        ("{apiVersion: kubeflow.org/v1, kind: TFJob, metadata: {name: a}}", "is no component, but a TFJob"),
+        ("{apiVersion: kubeflow.org/v1, kind: TFJob, metadata: {name: a}}", "is not a component, but a TFJob"),
         ("{name: a, container: {image: i}, class: 'x:Y'}", "either a container or a class"),
         ("{name: a, container: {imgae: i}}", "imgae|image"),
         ("{name: a, container: {image: i, args: text}}", "container.args"),
@@ -67,7 +67,7 @@ def test_a_file_says_what_a_program_would(tmp_path: Path) -> None:
         ("{name: a, container: {image: i}, parameters: {tmp_path: /x}}", "tmp_path"),
         ("{name: a, container: {image: i}, platforms: {docker: {image: x}}}", "platforms.docker: .*image"),
         ("{name: a, container: {image: i}, platforms: {tfjob: {replicas: {Worker: -1}}}}", "platforms.tfjob: .*Worker"),
-        ("{name: a, class: 'nowhere'}", "nowhere.* is no path of a class: write package.module:Class"),
+        ("{name: a, class: 'nowhere'}", "nowhere.* is not the path of a class: use the form package.module:Class"),
         ("name: !!python/object/apply:os.system [id]", "tag .* is not supported"),
     ],
 )

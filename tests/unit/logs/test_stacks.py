@@ -13,7 +13,9 @@ def test_what_is_printed_are_the_stacks_and_who_has_none_says_why() -> None:
     assert stacks_told(TEXT) == PodStacks(TEXT)
     assert stacks_told("No stacks: it does not run.\n") == PodStacks(problem="it does not run.")
     assert stacks_refused(api_error(403), "you").problem.startswith("you may not run a command in its pod (pods/exec)")
-    assert stacks_refused(TransportError("no route"), "you").problem == "its container can't be asked: no route"
+    assert (
+        stacks_refused(TransportError("no route"), "you").problem == "no command can be run in its container: no route"
+    )
 
 
 @pytest.mark.parametrize(
@@ -22,7 +24,7 @@ def test_what_is_printed_are_the_stacks_and_who_has_none_says_why() -> None:
         (Executed("", "python3: No module named tfoperator", 1), "its image has no tfoperator.progress"),
         (Executed("", "first\nno process here has registered\n", 1), "no process here has registered"),
         (Executed("", 'exec: "python3": executable file not found', 126), "executable file not found"),
-        (Executed("", "", 1), "it has given no answer"),
+        (Executed("", "", 1), "its program did not answer"),
     ],
 )
 def test_why_there_are_none_is_one_sentence(ran: Executed, problem: str) -> None:

@@ -19,7 +19,7 @@ def test_a_server_that_serves_tfjobs_costs_one_small_list() -> None:
     ("error", "words"),
     [
         (api_error(404, "NotFound", "the server could not find the requested resource"), "manifests/base/crd.yaml"),
-        (ConnectionRefused("https://api:6443: connection refused"), "can't be reached"),
+        (ConnectionRefused("https://api:6443: connection refused"), "does not answer"),
         (api_error(401, "Unauthorized"), "credentials"),
         (api_error(403, "Forbidden", "cannot list tfjobs"), "may not list TFJobs"),
         (api_error(503), "can't be listed"),

@@ -79,7 +79,7 @@ def test_an_unreachable_server_is_waited_for_until_an_interrupt(unreachable: Pat
     port = free_port()
     flags = ("--log-format=json", f"--webhook-bind-address=127.0.0.1:{port}")
     with OperatorProcess(unreachable, tmp_path, "json", *flags) as one:
-        for words in ("can't be reached", "the webhook's certificate can't be kept"):
+        for words in ("the API server does not answer", "the webhook's certificate can't be stored"):
             eventually(lambda words=words: words in one.log.read_text(), what=f"the log says {words}")
         assert one._get(one.health_port, "/healthz") == "ok\n"
         assert one._get(one.health_port, "/readyz") is None
@@ -92,7 +92,7 @@ def test_an_unreachable_server_is_waited_for_until_an_interrupt(unreachable: Pat
     entries = [json.loads(line) for line in log.splitlines()]
     assert {"time", "level", "logger", "message"} <= entries[0].keys()
     assert "Traceback" not in log
-    told = [one["message"] for one in entries if "can't be reached" in one["message"]]
+    told = [one["message"] for one in entries if "the API server does not answer" in one["message"]]
     assert len([one for one in told if "certificate" not in one]) == 1
 
 

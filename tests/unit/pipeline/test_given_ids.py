@@ -19,7 +19,7 @@ def test_a_given_id_stays_the_run_of_the_pipeline_that_began_it(tmp_path: Path) 
     with home.store() as store:
         begun = store.run("job-1")
     assert begun is not None
-    with pytest.raises(ComponentError, match="run job-1 was of another pipeline, or of other parameters"):
+    with pytest.raises(ComponentError, match="run job-1 had another pipeline or other parameters"):
         runner(tmp_path).run(diamond(tmp_path, left=20), run_id="job-1")
     assert DONE == []
     result = runner(tmp_path).run(diamond(tmp_path), run_id="job-1")

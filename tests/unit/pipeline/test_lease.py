@@ -79,7 +79,10 @@ def test_who_comes_after_a_dead_holder_waits_until_the_lease_has_run_out(
     call.result()
     assert LEASE_SECONDS < passed < LEASE_SECONDS * 1.2
     assert (dead.held(), successor.held(), successor.term) == (False, True, 2)
-    assert "waiting for 31 s until it has run out" in told[0] or "waiting for 32 s until it has run out" in told[0]
+    assert (
+        "waiting for 31 s until the lease has expired" in told[0]
+        or "waiting for 32 s until the lease has expired" in told[0]
+    )
 
 
 def test_who_comes_late_or_after_a_new_start_of_the_machine_does_not_wait(

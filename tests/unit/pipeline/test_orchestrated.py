@@ -139,16 +139,19 @@ def test_what_is_not_the_runs_is_an_error_and_nothing_runs(tmp_path: Path) -> No
     DONE.clear()
     with pytest.raises(ComponentError, match="has no step 'middle'; there are begin"):
         launch(tmp_path, "middle")
-    with pytest.raises(ComponentError, match="no id of a run"):
+    with pytest.raises(ComponentError, match="not a valid id of a run"):
         launch(tmp_path, "begin", "../x")
-    with pytest.raises(ComponentError, match="of other parameters"):
+    with pytest.raises(ComponentError, match="other parameters"):
         launch(tmp_path, "begin", left=11)
     assert DONE == []
 
 
 def test_a_step_fails_before_those_that_it_reads_from_and_is_not_launched_if_it_was_cancelled(tmp_path: Path) -> None:
     view = launch(tmp_path, "left")
-    assert (str(view.state), "begin, which it reads from, has not succeeded" in view.message) == ("failed", True)
+    assert (str(view.state), "this step reads the output of step begin, which has not succeeded" in view.message) == (
+        "failed",
+        True,
+    )
     one = runner(tmp_path)
     one.cancel()
     view = one.run_step(diamond(tmp_path), "begin", run_id="r-1", orchestrator="argo")

@@ -46,7 +46,7 @@ def test_a_new_run_ends_what_a_dead_one_has_left(tmp_path: Path) -> None:
     runner(tmp_path, listener=seen).run(diamond(tmp_path))
     with home.store() as store:
         dead = store.run(result.run_id)
-        assert (dead.state, "runner died" in dead.message) == ("cancelled", True)
+        assert (dead.state, "runner has died" in dead.message) == ("cancelled", True)
     assert any("had lost its runner" in line for line in seen.told)
 
 
@@ -86,7 +86,7 @@ def test_a_run_of_a_given_id_is_begun_once_and_gone_on_with_after_that(tmp_path:
         assert runner(tmp_path).run(diamond(tmp_path), run_id="job-1").run_id == "job-1"
     assert sorted(DONE) == ["begin", "end", "left", "right"]
     for bad in ("../up", "last", "a/b", "x" * 200, "."):
-        with pytest.raises(ComponentError, match="no id of a run"):
+        with pytest.raises(ComponentError, match="not a valid id of a run"):
             runner(tmp_path).run(diamond(tmp_path), run_id=bad)
 
 

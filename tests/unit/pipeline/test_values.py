@@ -103,7 +103,7 @@ def test_a_value_is_a_parameter_of_the_next_step_whether_it_was_written_or_told(
     [
         (Add, "many", "output total is no Integer: 'many'"),
         (Add, "true", "'True' is bool"),
-        (List, "[" * 200 + "]" * 200, "nested more than 100 deep"),
+        (List, "[" * 200 + "]" * 200, "more than 100 levels of nesting deep"),
         (List, "[" * 99_999, "is no JsonValue"),
     ],
 )
@@ -227,7 +227,7 @@ def test_what_makes_no_sense_is_refused_when_the_pipeline_is_made(tmp_path: Path
     first = add("first")
     with pytest.raises(TypeError, match="when"):
         assert first.outputs.total.value > 3
-    with pytest.raises(ComponentError, match="holds no value"):
+    with pytest.raises(ComponentError, match="has no value"):
         _ = Channel("Text", uri="/x").value
     with pytest.raises(ComponentError, match="not in the pipeline"):
         graph_of(Pipeline("p", "/data", [add("second", first.outputs.total.value)]))

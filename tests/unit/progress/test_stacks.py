@@ -66,7 +66,7 @@ def test_who_does_not_handle_the_signal_is_not_sent_it(tmp_path: Path) -> None:
         (tmp_path / "no-number.txt").touch()
         ((pid, text),) = take(tmp_path)
         assert pid == process.pid
-        assert "does not handle SIGUSR1" in text
+        assert "its program has replaced the handler of SIGUSR1" in text
         assert process.poll() is None
         process.kill()
 

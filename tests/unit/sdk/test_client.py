@@ -49,7 +49,7 @@ def test_refusals_name_the_job_its_namespace_and_the_field_and_a_dry_run_keeps_n
     assert world.sdk.create_job(tfjob("mnist", Worker=1), dry_run=True).metadata.uid
     assert world.sdk.list_jobs() == []
     world.submit()
-    with pytest.raises(JobAlreadyExists, match=f"already a TFJob mnist in namespace {world.namespace}"):
+    with pytest.raises(JobAlreadyExists, match=f"namespace {world.namespace} already has a TFJob mnist"):
         world.sdk.create_job(tfjob("mnist", Worker=1))
     with pytest.raises(NamespaceNotFound, match="namespace nowhere does not exist"):
         world.sdk.create_job(tfjob("mnist", Worker=1), namespace="nowhere")
@@ -62,7 +62,7 @@ def test_arguments_that_make_no_sense_are_refused_before_anything_is_sent(world:
         (ValueError, "either a job or a train_func", ()),
         (ValueError, "needs a name", ({"spec": {}},)),
         (ValueError, "this is a Pod", ({"kind": "Pod", "metadata": {"name": "a"}},)),
-        (ManifestError, "holds 2 objects, but one TFJob is needed", (two,)),
+        (ManifestError, "contains 2 objects, but must contain exactly one TFJob", (two,)),
         (ManifestError, "no such file", (tmp_path / "none.yaml",)),
     ]
     for error, words, given in refused:
@@ -91,7 +91,7 @@ def test_pods_are_chosen_by_role_type_and_index_in_a_sensible_order(world: Serve
     assert names("mnist", replica_type="worker", replica_index=2) == ["mnist-worker-2"]
     assert names("mnist", replica_index=0) == ["mnist-worker-0", "mnist-ps-0"]
     assert names("mnist", replica_type="Chief") == []
-    with pytest.raises(ValueError, match="'boss' is no replica type; there are PS, Worker"):
+    with pytest.raises(ValueError, match="'boss' is not a replica type; the types are PS, Worker"):
         names("mnist", replica_type="boss")
 
 
@@ -104,7 +104,7 @@ def test_the_type_to_scale_may_be_written_in_any_case(world: ServedWorld) -> Non
 def test_a_job_that_has_ended_is_not_changed_any_more(world: ServedWorld) -> None:
     world.submit(condition="Succeeded")
     for change in (world.sdk.suspend_job, world.sdk.resume_job, lambda name: world.sdk.scale_job(name, 3)):
-        with pytest.raises(JobEnded, match=r"has ended \(Succeeded\): nothing can change it"):
+        with pytest.raises(JobEnded, match=r"has already ended \(Succeeded\), so it can't be changed"):
             change("mnist")
 
 
@@ -140,7 +140,7 @@ def test_the_configuration_decides_and_a_given_connection_stays_open(world: Serv
         assert client.create_job(tfjob("mnist", Worker=1)).metadata.namespace == world.namespace
     with pytest.raises(ConfigError, match="'nope', which does not exist"):
         TFJobClient(str(world.kubeconfig), context="nope")
-    with pytest.raises(ConfigError, match="is not there"):
+    with pytest.raises(ConfigError, match="does not exist, or is not a file"):
         TFJobClient(str(tmp_path / "none"))
     with Client(load_config(str(world.kubeconfig))) as api:
         with TFJobClient(client=api) as client:

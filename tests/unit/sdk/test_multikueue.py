@@ -65,7 +65,7 @@ def test_who_was_asked_is_named_and_the_cluster_known_to_who_may_not_read_it_and
     [
         (CONNECTED, ""),
         (AWAY, ", which Kueue can't reach now (dial tcp 10.1.1.1:6443: connection refused)"),
-        (None, ", which MultiKueue doesn't know any more"),
+        (None, ", which MultiKueue no longer has in its configuration"),
     ],
 )
 def test_a_cluster_that_is_away_is_told(reached: dict[str, Any] | None, said: str) -> None:

@@ -54,7 +54,7 @@ NOSUCH = condition("QuotaReserved", "False", "Inadmissible", "LocalQueue nosuch 
 @pytest.mark.parametrize(
     ("found", "state", "message"),
     [
-        (seen(), S.WAITING, "Kueue has not looked at it yet"),
+        (seen(), S.WAITING, "Kueue has not processed its Workload yet"),
         (seen(no_quota()), S.WAITING, "insufficient unused quota for cpu in flavor default, 2 more needed"),
         (seen(NOSUCH), S.WAITING, "LocalQueue nosuch doesn't exist"),
         (
@@ -105,7 +105,7 @@ def test_one_request_asks_about_fifty_and_none_about_jobs_without_a_queue_or_tha
     assert [call.verb for call in api.calls] == ["list"] * 3
 
 
-@pytest.mark.parametrize(("code", "word"), [(403, "you may not read it"), (500, "can't be read")])
+@pytest.mark.parametrize(("code", "word"), [(403, "you have no permission to read it"), (500, "can't be read")])
 def test_what_can_not_be_read_is_said(code: int, word: str) -> None:
     api = FakeApi()
     api.fail("list", WORKLOADS.plural, api_error(code))

@@ -38,7 +38,7 @@ UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedul
         (pod(phase="Running", reason="x"), ""),
         (
             pod(initContainerStatuses=[waits("CrashLoopBackOff")]),
-            "init container a: CrashLoopBackOff. Next: look into its log: kubectl logs POD -c a --previous",
+            "init container a: CrashLoopBackOff. Next: read the log of the container: kubectl logs POD -c a --previous",
         ),
     ],
 )

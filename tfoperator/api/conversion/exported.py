@@ -39,5 +39,5 @@ def without_server_fields(obj: Mapping[str, Any]) -> Conversion:
             del kept["annotations"]
     if not left_out:
         return Conversion(dict(obj))
-    message = f"{', '.join(left_out)}: left out, since API servers and kubectl write them"
+    message = f"{', '.join(left_out)}: left out, because only API servers and kubectl write these fields"
     return Conversion({**obj, "metadata": kept}, (Note("", message),))

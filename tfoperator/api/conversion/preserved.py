@@ -84,7 +84,10 @@ def check_complete(obj: Mapping[str, Any]) -> None:
     metadata = obj.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     if isinstance(annotations, dict) and annotations.get(V1_ONLY) == OMITTED:
-        what = "this job has more fields of v1 than annotations can hold: change it as kubeflow.org/v1"
+        what = (
+            "can't be shown as this version: annotations can't hold all fields that only v1 has; change the job as "
+            "kubeflow.org/v1"
+        )
         raise ConversionError(f"metadata.annotations[{V1_ONLY}]", what)
 
 

@@ -63,7 +63,7 @@ class _Upgrade:
         self._convert_termination_policy(spec)
         self._leave_the_rest(spec)
         if obj.get("status"):
-            self._note("status", "is left out: the operator writes a new one")
+            self._note("status", "is left out: the operator writes the status itself")
         result["spec"] = self._carried | {
             "tfReplicaSpecs": {kind.value: replica for kind, replica in self._replicas.items()}
         }
@@ -82,7 +82,7 @@ class _Upgrade:
             replica_type = self._replica_type(replica, f"{path}[{position}]")
             if replica_type in self._replicas:
                 surplus.append(item)
-                message = f"is a second spec of {replica_type}, and v1 has one of each type"
+                message = f"is another spec of {replica_type}, and v1 allows only one spec for each type"
                 self._lost(f"{path}[{position}]", message)
                 continue
             self._origins[f"spec.tfReplicaSpecs[{replica_type}]"] = f"{path}[{position}]"
@@ -93,14 +93,17 @@ class _Upgrade:
     def _replica_type(self, replica: _Fields, path: str) -> ReplicaType:
         name = replica.take_text("tfReplicaType")
         if not name:
-            self._note(path, "names no tfReplicaType: MASTER is v1alpha1's default")
+            self._note(path, "has no tfReplicaType, so v1alpha1's default MASTER is used")
         replica_type = _TYPES.get(name.upper() or "MASTER")
         if replica_type is None:
             raise ConversionError(
                 replica.path("tfReplicaType"), f"must be one of {', '.join(_TYPES)}, but is {shown(name)}"
             )
         if replica_type is ReplicaType.MASTER:
-            message = "MASTER becomes Master, which TF_CONFIG calls master as before; TensorFlow 2 looks for a Chief"
+            message = (
+                "MASTER becomes Master. TF_CONFIG still names it master, but TensorFlow 2 expects a replica named "
+                "chief: use the type Chief for it"
+            )
             self._note(replica.path("tfReplicaType") if name else path, message)
         return replica_type
 
@@ -118,8 +121,12 @@ class _Upgrade:
             self._image_used = True
             # v1alpha1's operator mounted a gRPC server's source into a stock image. A full template needs no such step.
             template = parameter_server_template(self._image or DEFAULT_PS_IMAGE)
-            image = self._image or f"{DEFAULT_PS_IMAGE}, v1alpha1's default"
-            self._note(path, f"has no template: the stock parameter server that v1alpha1 ran is written out ({image})")
+            image = self._image or f"{DEFAULT_PS_IMAGE}, the default of v1alpha1"
+            self._note(
+                path,
+                "has no template, so the template of v1alpha1's stock parameter server is written into the job "
+                f"({image})",
+            )
         result["restartPolicy"], template = self._restart_policy(template, path, own)
         template = self._with_scheduler(template, own)
         template = self._with_port(template, replica, replica_type)
@@ -135,7 +142,7 @@ class _Upgrade:
         pod = pod_spec(template)
         given = pod.get("restartPolicy") if pod else None
         policy = RestartPolicy.NEVER if given == RestartPolicy.NEVER else RestartPolicy.EXIT_CODE
-        because = "v1alpha1 took exit codes 1-127 for permanent"
+        because = "v1alpha1 treated exit codes 1-127 as permanent failures"
         if pod is None or not isinstance(given, str):
             self._note(path, f"gets restartPolicy {policy}: {because}")
             return policy.value, template
@@ -151,7 +158,9 @@ class _Upgrade:
         before = pod.get("schedulerName")
         if before and before != self._scheduler:
             self._lost(
-                f"{own}.spec.schedulerName", f"{before} gives way to the job's, {self._scheduler}", preserved=False
+                f"{own}.spec.schedulerName",
+                f"{before} is replaced by the job's schedulerName, {self._scheduler}",
+                preserved=False,
             )
         return {**template, "spec": {**pod, "schedulerName": self._scheduler}}
 
@@ -165,7 +174,7 @@ class _Upgrade:
         containers = pod.get("containers") if pod else None
         if pod is None or not isinstance(containers, list) or not all(isinstance(c, dict) for c in containers or [0]):
             self._preserved_of_replicas.setdefault(replica_type.value, {})["tfPort"] = port
-            self._lost(source, "has no container that could listen on it")
+            self._lost(source, "is left out: the template has no container that could listen on this port")
             return template
         position = next((i for i, c in enumerate(containers) if c.get("name") == DEFAULT_CONTAINER_NAME), 0)
         container = containers[position]
@@ -173,7 +182,7 @@ class _Upgrade:
         changed = _named_port(ports, port) if isinstance(ports, list) else None
         if changed is None:
             self._preserved_of_replicas.setdefault(replica_type.value, {})["tfPort"] = port
-            self._lost(source, f"gives way to the container's own port named {DEFAULT_PORT_NAME}")
+            self._lost(source, f"is left out: the container has a port named {DEFAULT_PORT_NAME} with another number")
             return template
         at, ports = changed
         path = f"spec.tfReplicaSpecs[{replica_type}].template.spec.containers[{position}].ports[{at}]"
@@ -187,7 +196,9 @@ class _Upgrade:
         decides = "MASTER" if ReplicaType.MASTER in self._replicas else "WORKER"
         if policy is None:
             if decides == "WORKER":
-                self._note("spec", "has no MASTER, by which v1alpha1 decides when the job is over; v1 takes worker 0")
+                self._note(
+                    "spec", "has no MASTER, which decided in v1alpha1 when the job is over; in v1 worker 0 decides"
+                )
             return
         fields = _Fields(policy, path)
         wanted = fields.take("chief")
@@ -198,11 +209,11 @@ class _Upgrade:
         self._preserved[spec.spelling("terminationPolicy")] = policy
         which = f"{name or 'no replica'} {shown(index)}"
         v1 = "the Master" if decides == "MASTER" else "worker 0"
-        self._lost(path, f"names {which}, but in v1 {v1} decides when the job is over")
+        self._lost(path, f"names {which} as the chief, but in v1 {v1} decides when the job is over")
 
     def _leave_the_rest(self, spec: _Fields) -> None:
         if self._image and not self._image_used:
-            self._note(spec.path("tfImage"), "is left out: it is for parameter servers without a template")
+            self._note(spec.path("tfImage"), "is left out: only parameter servers without a template use it")
         tensorboard = spec.take("tensorBoard")
         if tensorboard is not None:
             self._carried["tensorBoard"] = tensorboard
@@ -210,7 +221,7 @@ class _Upgrade:
         runtime_id = spec.take("runtimeId")
         if runtime_id is not None:
             self._preserved[spec.spelling("runtimeId")] = runtime_id
-            self._lost(spec.path("runtimeId"), "is left out: objects are named after the job in v1")
+            self._lost(spec.path("runtimeId"), "is left out: in v1, pods and services are named after the job")
         for name, value in spec.rest().items():
             self._preserved[name] = value
             self._lost(f"spec.{name}", "is not a field of v1alpha1")

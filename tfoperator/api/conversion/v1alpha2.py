@@ -138,16 +138,19 @@ def _network(spec: _Dict) -> _Dict:
 
 
 def _policy_in_v1(_replica: _Dict) -> tuple[str, str]:
-    return RestartPolicy.NEVER.value, f"is not set: v1's default is {RestartPolicy.NEVER}"
+    return RestartPolicy.NEVER.value, f"is not set, and the default of v1 is {RestartPolicy.NEVER}"
 
 
 def _policy_in_v1alpha2(replica: _Dict) -> tuple[str, str]:
     """Return the meaning of an unset restart policy: both designs take the template's policy before the default."""
     policy = _policy_of_template(replica)
     if isinstance(policy, str) and policy in set(RestartPolicy):
-        return policy, f"is not set: taken from the template, {policy}"
+        return policy, f"is not set, so the restartPolicy of the template is used: {policy}"
     default = RestartPolicy.ALWAYS.value
-    return default, f"is not set: v1alpha2's default is {default}, which starts a replica again even after exit code 0"
+    return (
+        default,
+        f"is not set, and the default of v1alpha2 is {default}, which restarts a replica even after exit code 0",
+    )
 
 
 def _policy_of_template(replica: _Dict) -> Any:
@@ -243,16 +246,20 @@ class _Converter:
                 others = " and ".join(other for other in names if other != name)
                 self._notes.append(Note(path, f"can't become {self._way.forth(name)} beside {others}", lost=True))
             elif self._way is _TO_V1 and name.lower() == LOCAL.lower():
-                self._notes.append(Note(path, f"becomes {new}, v1's type for training that is not distributed"))
+                self._notes.append(Note(path, f"becomes {new}, which v1 uses for training on a single replica"))
                 if len(names) > 1 or _count(specs[name]) not in (None, 0, 1):
-                    message = "gets a TF_CONFIG with every replica of the job: v1 has no type outside the cluster"
+                    message = (
+                        "gets a TF_CONFIG with all replicas of the job: in v1 every replica type is part of the cluster"
+                    )
                     self._notes.append(Note(path, message, lost=True))
             elif new != name and new != ReplicaType.EVALUATOR and name != ReplicaType.EVALUATOR:
                 self._notes.append(Note(path, f"becomes {new}"))
 
     def _lost(self, field: str) -> None:
         way = self._way
-        message = f"{_short(way.target)} has no such field; it is kept in the annotation {way.target_annotation}"
+        message = (
+            f"{_short(way.target)} has no such field, so the value is kept in the annotation {way.target_annotation}"
+        )
         self._notes.append(Note(field, message, lost=True))
 
 

@@ -61,7 +61,7 @@ def load_manifests(path: str | Path) -> list[Manifest]:
     except FileNotFoundError:
         raise ManifestError(source, "no such file") from None
     except IsADirectoryError:
-        raise ManifestError(source, "is a directory; name the files in it") from None
+        raise ManifestError(source, "is a directory: give the names of the manifests in it") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise ManifestError(source, getattr(error, "strerror", None) or str(error)) from None
     return parse_manifests(data, source)

@@ -12,7 +12,7 @@ _EXPRESSION = re.compile(
 )
 _MAX_SHOWN = 60
 
-RENDER_FIRST = "this is a Helm template, and no manifest: render it first, such as by `helm template CHART`"
+RENDER_FIRST = "this file is a Helm template, not a manifest. Render it first: helm template CHART"
 """The next step for a person who has given a template."""
 
 

@@ -43,11 +43,11 @@ class ClusterFacts(msgspec.Struct, frozen=True):
 def cluster_findings(facts: ClusterFacts) -> tuple[Finding, ...]:
     """Return the tasks besides the jobs. Facts that could not be read are reported as unread, not as absent."""
     found = [*_operators(facts), *_webhooks(facts), *_crd(facts)]
-    roles = "the Go operator's aggregated roles (kubeflow-training-edit, ...) go when it is removed"
-    todo = "manifests/base/user-roles.yaml gives edit, admin and view the same rights"
+    roles = "removing the Go operator also removes its aggregated roles (kubeflow-training-edit, ...)"
+    todo = "apply manifests/base/user-roles.yaml, which gives the same rights to edit, admin and view"
     found.append(Finding(Effort.NOTE, "RBAC", roles, todo))
     found += [
-        Finding(Effort.NOTE, unread.what, f"was not looked at: {unread.reason}", "look yourself")
+        Finding(Effort.NOTE, unread.what, f"could not be checked: {unread.reason}", "look yourself")
         for unread in facts.unread
     ]
     return tuple(found)
@@ -62,14 +62,14 @@ def _operators(facts: ClusterFacts) -> Iterator[Finding]:
             continue
         if not facts.other_kinds:
             scale = f"kubectl -n {metadata.get('namespace')} scale deployment/{metadata.get('name')} --replicas=0"
-            todo = f"stop it before this one starts: {scale}"
+            todo = f"stop the Go operator before you start this operator: {scale}"
         elif _leaves_tfjobs(deployment):
-            yield Finding(Effort.NOTE, f"Deployment {name}", "the Go operator runs, for other kinds than TFJobs")
+            yield Finding(Effort.NOTE, f"Deployment {name}", "the Go operator is running, but not for TFJobs")
             continue
         else:
             kinds = ", ".join(facts.other_kinds)
-            todo = f"restrict it by --enable-scheme, one flag for each, to the kinds that are in use (of {kinds})"
-        message = "the Go operator runs: two operators would act on the same jobs"
+            todo = f"limit it to the kinds that you use (of {kinds}), with one flag --enable-scheme for each kind"
+        message = "the Go operator is running: if both operators run, both act on the same jobs"
         yield Finding(Effort.ACTION, f"Deployment {name}", message, todo)
 
 
@@ -93,9 +93,12 @@ def _webhooks(facts: ClusterFacts) -> Iterator[Finding]:
                 continue
             refuses = webhook.get("failurePolicy", "Fail") == "Fail"
             message = f"webhook {webhook.get('name')} checks TFJobs" + (
-                ", and refuses every one while nobody answers it, as when the Go operator is stopped" if refuses else ""
+                ". While no server answers this webhook (for example after the Go operator is stopped), API servers "
+                "refuse all TFJobs"
+                if refuses
+                else ""
             )
-            todo = "take this webhook out of the configuration when the Go operator no longer runs TFJobs"
+            todo = "remove this webhook from the configuration when the Go operator no longer runs TFJobs"
             field = f"ValidatingWebhookConfiguration {name}"
             yield Finding(Effort.ACTION if refuses else Effort.CHANGE, field, message, todo)
 
@@ -113,11 +116,13 @@ def _crd(facts: ClusterFacts) -> Iterator[Finding]:
     stored = _part(facts.crd, "status").get("storedVersions") or []
     foreign = [version for version in stored if version != TFJOBS.version]
     if foreign:
-        message = f"status.storedVersions names {', '.join(foreign)}: a CRD without them is refused"
-        todo = "rewrite those jobs as v1, then take the names out: docs/versions.md"
+        message = (
+            f"status.storedVersions contains {', '.join(foreign)}: the API server refuses a CRD without these versions"
+        )
+        todo = "convert the stored jobs to v1, then remove these versions from status.storedVersions: docs/versions.md"
         yield Finding(Effort.ACTION, field, message, todo)
     if _OUR_SHORT_NAME not in (names.get("shortNames") or []):
-        message = "is the Go operator's: fields that only this operator has are dropped by it"
+        message = "is the CRD of the Go operator: with it, API servers drop the fields that only this operator has"
         todo = "tfoperator crd | kubectl apply --server-side --force-conflicts -f -"
         yield Finding(Effort.CHANGE, field, message, todo)
 

@@ -35,7 +35,7 @@ def job_findings(obj: dict[str, Any], pods: Sequence[Pod] | None, now: datetime)
     """
     version = older_version(obj)
     if version is not None:
-        what = f"is {version}, which the Go operator of v1 does not run"
+        what = f"is {version}, which the Go operator for v1 does not run"
         return (Finding(Effort.ACTION, "apiVersion", what, "convert it: tfoperator convert FILE"),)
     found = []
     misplaced = [f"spec.{name}" for name in misplaced_policies(obj)]
@@ -55,23 +55,29 @@ def job_findings(obj: dict[str, Any], pods: Sequence[Pod] | None, now: datetime)
     return (*found, *_by_others(job)) if _is_others(job) else (*found, *_of_job(job, pods, now))
 
 
-_MISPLACED = "has no effect here: policies are in spec.runPolicy, and API servers with this CRD drop those in spec"
+_MISPLACED = (
+    "has no effect here: these policies belong to spec.runPolicy, and API servers with this CRD drop them from spec"
+)
 
 
 def _how_to_move(obj: dict[str, Any]) -> str:
     """Return the instruction for moving a job's policies: in its file, or in the cluster that has printed it."""
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("uid"):
-        return "move it: tfoperator convert FILE"
+        return "move the fields: tfoperator convert FILE"
     name, namespace = (shlex.quote(str(metadata.get(member))) for member in ("name", "namespace"))
     file = shlex.quote(f"{metadata.get('name')}.yaml")
     return (
-        f"before the new CRD: kubectl get tfjobs.v1.kubeflow.org {name} -n {namespace} -o yaml | tfoperator convert - "
-        f"> {file}; after it, and before this operator starts: kubectl apply --server-side --force-conflicts -f {file}"
+        f"before you install the new CRD: kubectl get tfjobs.v1.kubeflow.org {name} -n {namespace} -o yaml | "
+        f"tfoperator convert - > {file}; after that, and before you start this operator: kubectl apply --server-side "
+        f"--force-conflicts -f {file}"
     )
 
 
-_FIX = "correct it before: this operator fails a job that is not valid (TFJobInvalid), and leaves one that runs alone"
+_FIX = (
+    "correct it before the migration: this operator fails a job that is not valid (TFJobInvalid); if the job is "
+    "running, the operator does nothing for it until it is valid"
+)
 
 
 def _of_job(job: TFJob, pods: Sequence[Pod] | None, now: datetime) -> Iterator[Finding]:
@@ -84,22 +90,30 @@ def _of_job(job: TFJob, pods: Sequence[Pod] | None, now: datetime) -> Iterator[F
     yield from _time_to_live(job, now)
     yield from _gang(job)
     if queue_name(job.metadata.labels) and not ended:
-        message = "goes by Kueue's own framework, as before, which newer releases of Kueue have off by default"
-        todo = "for the operator to ask Kueue for quota: --kueue, and docs/kueue.md has the steps for jobs that run"
+        message = (
+            "Kueue's own integration for TFJobs manages this job, as with the Go operator; newer releases of Kueue "
+            "have this integration off by default"
+        )
+        todo = (
+            "to let the operator request quota from Kueue, start it with --kueue; docs/kueue.md has the steps for "
+            "running jobs"
+        )
         yield Finding(Effort.NOTE, f"metadata.labels[{QUEUE_LABEL}]", message, todo)
     if job.spec.enable_dynamic_worker and not ended and any(name in job.spec.tf_replica_specs for name in _CHIEFS):
-        message = "the chief is told of the cluster; the Go operator gave it an empty one"
+        message = "the chief's TF_CONFIG contains the cluster; the Go operator gave the chief an empty cluster"
         yield Finding(Effort.CHANGE, "spec.enableDynamicWorker", message)
     if _is_running(job):
-        names = "its pods are adopted by their owner and labels, and none is restarted"
-        yield Finding(Effort.NOTE, "status", names, "don't delete pods or the job while no operator runs")
+        names = "this operator adopts the job's pods by their owner and labels, and restarts none of them"
+        yield Finding(Effort.NOTE, "status", names, "while no operator runs, don't delete the job or its pods")
 
 
 _CHIEFS = ("Chief", "Master")
 
 
 def _by_others(job: TFJob) -> Iterator[Finding]:
-    message = f"belongs to {job.spec.policy.managed_by}: it is left alone, as before"
+    message = (
+        f"the job is managed by {job.spec.policy.managed_by}: this operator does nothing for it, like the Go operator"
+    )
     yield Finding(Effort.NOTE, "spec.runPolicy.managedBy", message)
 
 
@@ -112,25 +126,29 @@ def _restarts(job: TFJob, pods: Sequence[Pod] | None) -> Iterator[Finding]:
              if replica is not None and replica.restart_policy in (RestartPolicy.NEVER, None)]  # fmt: skip
     if never:
         message = (
-            f"a {'/'.join(never)} pod that is deleted, evicted or lost with its node is made again; "
-            "the Go operator fails the job"
+            f"after a pod of {'/'.join(never)} is deleted, evicted or lost with its node, this operator creates it "
+            "again; the Go operator fails the job"
         )
         field = f"spec.tfReplicaSpecs[{never[0]}].restartPolicy"
-        yield Finding(Effort.CHANGE, field, message, "backoffLimit: 0 keeps a job from being started again")
+        yield Finding(Effort.CHANGE, field, message, "set backoffLimit: 0 if the job must not be restarted")
     limit = job.spec.policy.backoff_limit
     if limit is None:
         return
     field = "spec.runPolicy.backoffLimit"
     so_far = _restarts_so_far(pods or ())
     if so_far > limit:
-        message = f"its containers were restarted {so_far} times, which is more than {limit}: it fails at once"
-        yield Finding(Effort.ACTION, field, message, "raise backoffLimit, or let the job end before")
+        message = (
+            f"the job's containers were restarted {so_far} times, which is more than {limit}: the job fails at once"
+        )
+        yield Finding(
+            Effort.ACTION, field, message, "set a higher backoffLimit, or start this operator after the job has ended"
+        )
         return
     message = (
-        f"{limit} is how many times all replicas together may be started again, new pods included; "
-        "the Go operator counts restarts of containers in pods that run, and forgets those of pods that it has replaced"
+        f"limits all replicas together to {limit} restarts, and new pods count as restarts; the Go operator counts "
+        "only restarts of containers in pods that still exist"
     )
-    yield Finding(Effort.CHANGE, field, message, "raise it if the job was meant to survive more")
+    yield Finding(Effort.CHANGE, field, message, "set a higher number if the job has to survive more restarts")
 
 
 def _restarts_so_far(pods: Sequence[Pod]) -> int:
@@ -146,10 +164,13 @@ def _deadline(job: TFJob, now: datetime) -> Iterator[Finding]:
     start = job.status.start_time
     if start is not None and _is_running(job) and (now - start).total_seconds() >= seconds:
         age = int((now - start).total_seconds())
-        message = f"has been over for {age - seconds} s: the job fails at once"
-        yield Finding(Effort.ACTION, field, message, "raise the deadline, or remove it, if the job is to go on")
+        message = f"passed {age - seconds} s ago: the job fails at once"
+        yield Finding(Effort.ACTION, field, message, "if the job has to continue, set a later deadline or remove it")
         return
-    message = f"ends the job after {seconds} s; the Go operator looks at it only when something else happens to the job"
+    message = (
+        f"the job fails {seconds} s after its start; the Go operator checks this deadline only when something else "
+        "happens to the job"
+    )
     yield Finding(Effort.CHANGE, field, message)
 
 
@@ -167,12 +188,13 @@ def _sidecars(job: TFJob) -> Iterator[Finding]:
     if named:
         first = next(name for name, containers in beside.items() if containers)
         message = (
-            f"containers beside {DEFAULT_CONTAINER_NAME} end with it ({'; '.join(named)}), and its exit code decides; "
-            "with the Go operator the replica runs as long as each of them"
+            f"when {DEFAULT_CONTAINER_NAME} ends, the operator also ends the other containers of its pod "
+            f"({'; '.join(named)}), and only the exit code of {DEFAULT_CONTAINER_NAME} decides; with the Go operator "
+            "the replica runs until all its containers have ended"
         )
         field = f"spec.tfReplicaSpecs[{first}].template.spec.containers"
         yield Finding(
-            Effort.CHANGE, field, message, "a container that has work to finish belongs into a job of its own"
+            Effort.CHANGE, field, message, "if such a container has work to finish, move it into a job of its own"
         )
 
 
@@ -189,18 +211,24 @@ def _clean_up(job: TFJob, pods: Sequence[Pod] | None, *, ended: bool) -> Iterato
     if job.spec.policy.clean_pod_policy:
         return
     field = "spec.runPolicy.cleanPodPolicy"
-    keep = "cleanPodPolicy: None in the job, or --default-clean-pod-policy=None for all, keeps the Go operator's way"
+    keep = (
+        "set cleanPodPolicy: None in the job, or --default-clean-pod-policy=None for all jobs, to keep the behaviour "
+        "of the Go operator"
+    )
     if not ended:
         message = (
-            "is not set: what still runs is stopped if it fails, and its parameter servers if it succeeds; "
-            "the Go operator lets them run"
+            "is not set: after a failure this operator stops all pods that still run, and after a success the "
+            "parameter servers; the Go operator leaves them running"
         )
         yield Finding(Effort.CHANGE, field, message, keep)
         return
     let_go = _let_go(pods or (), failed=has_condition(job, ConditionType.FAILED))
     if let_go:
         named = ", ".join(let_go[:5]) + (" ..." if len(let_go) > 5 else "")
-        message = f"is not set, the job has ended, and {len(let_go)} of its pods still run ({named}): they are stopped"
+        message = (
+            f"is not set, and the job has ended, but {len(let_go)} of its pods still run ({named}): this operator "
+            "stops them"
+        )
         yield Finding(Effort.ACTION, field, message, keep)
 
 
@@ -220,8 +248,8 @@ def _time_to_live(job: TFJob, now: datetime) -> Iterator[Finding]:
     if seconds is None or completed is None or not _ended(job):
         return
     if (now - completed).total_seconds() >= seconds:
-        message = "is over: the job is deleted at once, with its pods and their logs"
-        todo = "save what you need, or remove the field"
+        message = "has passed: this operator deletes the job at once, with its pods and their logs"
+        todo = "save the logs that you need, or remove the field"
         yield Finding(Effort.ACTION, "spec.runPolicy.ttlSecondsAfterFinished", message, todo)
 
 
@@ -232,9 +260,9 @@ def _gang(job: TFJob) -> Iterator[Finding]:
     path = "spec.runPolicy.schedulingPolicy"
     wanted = scheduling.priority_class or ""
     if wanted.startswith(_SYSTEM_CLASS_PREFIX):
-        message = f"{wanted} is a class of the system, which a job's PodGroup may not name here"
+        message = f"{wanted} is a priority class of the system, and a job's PodGroup must not use such a class"
         yield Finding(Effort.ACTION, f"{path}.priorityClass", message, "choose another class")
-    message = "takes effect only with --gang-scheduler-name, as in the Go operator"
+    message = "has an effect only if the operator has --gang-scheduler-name, as with the Go operator"
     yield Finding(Effort.NOTE, path, message, "start the operator with the scheduler's name: docs/gang.md")
 
 

@@ -22,7 +22,7 @@ _MAX_NAME = 255
 def image_problem(image: str) -> str:
     """Return why a kubelet can't read the name of an image, as a demand ("must be ..."); empty for a good name."""
     if found := _PLACEHOLDER.search(image):
-        return f"must be the name of an image: {found[0]} stands for a part of it that is still missing"
+        return f"must be the name of an image: {found[0]} is a placeholder, so replace it first"
     name, at, digest = image.partition("@")
     if at and not _DIGEST.fullmatch(digest):
         return "must have a digest such as sha256:... after the @"
@@ -32,11 +32,15 @@ def image_problem(image: str) -> str:
     path = _path(name)
     if path is None or not _PATH.fullmatch(path):
         if path is not None and _PATH.fullmatch(path.lower()):
-            return "must be an image name in lower case: only its host and its tag may have capitals"
+            return "must be an image name in lower case: only its host and its tag may have upper-case letters"
         return "must be the name of an image, such as example.com/team/image:1.0"
     if len(name) > _MAX_NAME:
         return f"must have at most {_MAX_NAME} characters before the tag"
-    return "must not be 64 hexadecimal digits, which is an image's identifier" if _HEXADECIMAL.fullmatch(name) else ""
+    return (
+        "must not consist of 64 hexadecimal digits: that is the form of an image ID"
+        if _HEXADECIMAL.fullmatch(name)
+        else ""
+    )
 
 
 def _without_tag(name: str) -> tuple[str, str | None]:

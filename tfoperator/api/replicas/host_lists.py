@@ -45,15 +45,19 @@ def too_long(hosts: Mapping[ReplicaType, HostList], *, dynamic: bool, arguments:
     advice = []
     if in_tf_config > MAX_TF_CONFIG_LENGTH:
         helps = not dynamic and _dynamic_tf_config(hosts) <= MAX_TF_CONFIG_LENGTH
-        advice.append("enableDynamicWorker: true lists parameter servers only" if helps else "take fewer replicas")
+        advice.append(
+            "set enableDynamicWorker: true, so that the list contains only the parameter servers"
+            if helps
+            else "take fewer replicas"
+        )
     if in_arguments > MAX_TEXT_LENGTH:
-        advice.append("clusterArguments: false leaves the hosts out of the arguments")
+        advice.append("set clusterArguments: false, so that the arguments don't contain the hosts")
     if not advice:
         return ""
     return (
-        f"has so many replicas that the list of their hosts has about {max(in_tf_config, in_arguments):,} characters, "
-        f"and Linux starts no program with more than {MAX_TF_CONFIG_LENGTH:,} in one variable or argument; "
-        f"{', and '.join(advice)}"
+        f"has so many replicas that the list of their hosts has about {max(in_tf_config, in_arguments):,} "
+        "characters, but Linux does not start a program if one of its variables or arguments has more than "
+        f"{MAX_TF_CONFIG_LENGTH:,}; {', and '.join(advice)}"
     )
 
 

@@ -31,7 +31,7 @@ class TemplateContainer(msgspec.Struct, frozen=True, gc=False):
     image: Annotated[str, Field("Container image, such as tensorflow/tensorflow:2.20.0.", schema={"minLength": 1})] = ""
     ports: Annotated[
         tuple[TemplatePort, ...],
-        Field("Its ports; tfjob-port (2222 if there is none) is TensorFlow's."),
+        Field("Its ports; the program listens on the port named tfjob-port (2222 if there is none)."),
     ] = ()
 
 
@@ -62,7 +62,7 @@ class PodTemplateSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         tuple[TemplateContainer, ...], Field("Containers that run before the others, one by one.")
     ] = ()
     restart_policy: Annotated[
-        str, Field("It has no effect in a template: the restartPolicy of the replica type holds.")
+        str, Field("It has no effect in a template: the operator uses the restartPolicy of the replica type.")
     ] = ""
     scheduler_name: Annotated[str, Field("The scheduler of the pods.")] = ""
 
@@ -70,9 +70,10 @@ class PodTemplateSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 class PodTemplate(msgspec.Struct, frozen=True, gc=False):
     """A pod template, trimmed."""
 
-    metadata: Annotated[PodTemplateMetadata, Field("Labels and annotations of the pods, besides the operator's.")] = (
-        msgspec.field(default_factory=PodTemplateMetadata)
-    )
+    metadata: Annotated[
+        PodTemplateMetadata,
+        Field("Labels and annotations of the pods, in addition to the labels and annotations of the operator."),
+    ] = msgspec.field(default_factory=PodTemplateMetadata)
     spec: Annotated[PodTemplateSpec, Field("The pod's spec.")] = msgspec.field(default_factory=PodTemplateSpec)
 
 

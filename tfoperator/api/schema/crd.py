@@ -37,7 +37,9 @@ class PrinterColumn(NamedTuple):
 
 PRINTER_COLUMNS = (
     PrinterColumn("State", "string", ".status.conditions[-1:].type", "The latest condition."),
-    PrinterColumn("Ready", "string", ".status.ready", "Number of replicas that are ready, and of all.", wide=True),
+    PrinterColumn(
+        "Ready", "string", ".status.ready", "Number of replicas that are ready, and number of all replicas.", wide=True
+    ),
     PrinterColumn(
         "Restarts",
         "integer",

@@ -67,7 +67,7 @@ def served_fields(document: bytes) -> FieldTree:
     for schema in msgspec.json.decode(document, type=_Document).components.schemas.values():
         if wanted in msgspec.json.decode(schema, type=_Schema).kinds:
             return msgspec.json.decode(schema, type=FieldTree)
-    raise ValueError(f"{OPENAPI_PATH} has no schema of {TFJOBS.kind}")
+    raise ValueError(f"{OPENAPI_PATH} has no schema for {TFJOBS.kind}")
 
 
 def needed_fields() -> FieldTree:

@@ -101,7 +101,8 @@ class ConditionType(Word):
     CREATED = (
         "Created",
         ConditionTraits(
-            meaning="once the operator knows of the job. The message of `Running` says what the job lacks",
+            meaning="once the operator has read the job for the first time. The message of `Running` names what a job "
+            "that does not run waits for",
             is_peers=True,
             at_end=Fate.STAYS,
             while_held=Fate.STAYS,
@@ -111,8 +112,9 @@ class ConditionType(Word):
     RUNNING = (
         "Running",
         ConditionTraits(
-            meaning="while the chief runs, or any worker where there is no chief. The message counts the replicas that "
-            "are ready and says what the others wait for. Unknown: the spec became invalid",
+            meaning="while the chief runs, or, if the job has no chief, while a worker runs. The message shows the "
+            "number of replicas that are ready, and the reasons why others wait. Unknown: an edit has made the "
+            "spec invalid",
             is_peers=True,
         ),
     )
@@ -128,19 +130,19 @@ class ConditionType(Word):
     DATA_SERVICE_READY = (
         "DataServiceReady",
         ConditionTraits(
-            meaning="while the dispatcher and every data worker of the job's data service are ready. The message shows "
-            "what the others wait for",
+            meaning="while the dispatcher and all data workers of the job's data service are ready. The message shows "
+            "why the others wait",
             is_news=False,
             when_true=DeclaredReason("DataServiceReady", "The dispatcher and all data workers are ready."),
             when_false=DeclaredReason(
-                "DataServiceNotReady", "The dispatcher or a data worker is not ready; the job goes on."
+                "DataServiceNotReady", "The dispatcher or a data worker is not ready; the job continues."
             ),
         ),
     )
     RESTARTING = (
         "Restarting",
         ConditionTraits(
-            meaning="while a replica is on its way to a new pod, after a failure or a disruption",
+            meaning="while a replica waits for its new pod after a failure or a disruption",
             is_peers=True,
             while_held=Fate.REMOVED,
         ),
@@ -148,15 +150,15 @@ class ConditionType(Word):
     STALLED = (
         "Stalled",
         ConditionTraits(
-            meaning="while the job has made no progress for `progressDeadlineSeconds`. Unknown: nothing says whether "
-            "it does",
+            meaning="while the job has made no progress for `progressDeadlineSeconds`. Unknown: neither reports nor "
+            "logs show whether the job makes progress",
             concern=Concern.ALARM,
         ),
     )
     STRAGGLING = (
         "Straggling",
         ConditionTraits(
-            meaning="while the steps of a replica take much longer than those of the others of its type",
+            meaning="while the steps of a replica take much longer than the steps of other replicas of its type",
             concern=Concern.NOTICE,
             when_true=DeclaredReason("SlowReplica", "The replicas that the message names are slow."),
             when_false=DeclaredReason("NoSlowReplica", "Every replica is as fast as the others of its type again."),
@@ -165,8 +167,8 @@ class ConditionType(Word):
     DIVERGED = (
         "Diverged",
         ConditionTraits(
-            meaning="once ten reports in a row had a loss that is not a number, until a report has one. What was "
-            "trained is spoilt, so it outlives the job's end",
+            meaning="once the loss was not a number in ten reports in a row, until a report has a loss that is a "
+            "number. The condition stays true when the job ends, because the trained model is not usable",
             concern=Concern.ALARM,
             at_end=Fate.STAYS,
             while_held=Fate.STAYS,
@@ -176,7 +178,7 @@ class ConditionType(Word):
     SUSPENDED = (
         "Suspended",
         ConditionTraits(
-            meaning="while `runPolicy.suspend` is set, and after that until the last old pod is gone",
+            meaning="while `runPolicy.suspend` is set, and then until all old pods are gone",
             is_peers=True,
             at_end=Fate.STAYS,
             while_held=Fate.STAYS,
@@ -185,14 +187,14 @@ class ConditionType(Word):
     ADMITTED = (
         "Admitted",
         ConditionTraits(
-            meaning="while a job in a queue of Kueue has its quota. False: it waits in the queue",
+            meaning="while a job in a queue of Kueue has its quota. False: the job waits in the queue",
             at_end=Fate.STAYS,
         ),
     )
     SUCCEEDED = (
         "Succeeded",
         ConditionTraits(
-            meaning="once the job has met its success policy, for ever",
+            meaning="once the job has met its success policy; it does not change any more",
             is_peers=True,
             at_end=Fate.STAYS,
             while_held=Fate.STAYS,
@@ -201,7 +203,7 @@ class ConditionType(Word):
     FAILED = (
         "Failed",
         ConditionTraits(
-            meaning="once the job has failed for good, for ever",
+            meaning="once the job has failed for good; it does not change any more",
             is_peers=True,
             concern=Concern.ALARM,
             at_end=Fate.STAYS,

@@ -23,7 +23,7 @@ class ElasticPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
 
     min_replicas: Annotated[
         int | None,
-        Field("Least number of workers with which the job trains; 1 if unset.", ge=1, le=MAX_REPLICAS),
+        Field("Smallest number of workers with which the job trains; 1 if unset.", ge=1, le=MAX_REPLICAS),
     ] = None
     max_replicas: Annotated[
         int | None,
@@ -36,15 +36,16 @@ class ElasticPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     shrink_after_seconds: Annotated[
         int | None,
         Field(
-            f"Seconds for which workers must lack room before the job goes on without them; {SHRINK_AFTER} if unset.",
+            f"Seconds for which workers must find no node before the job continues without them; {SHRINK_AFTER} if "
+            "unset.",
             ge=0,
         ),
     ] = None
     grow_after_seconds: Annotated[
         int | None,
         Field(
-            "Seconds after a change of the number of workers before the job asks for room for more; "
-            f"{GROW_AFTER} if unset.",
+            f"Seconds after a change of the number of workers before the operator tries to add workers; {GROW_AFTER} "
+            "if unset.",
             ge=0,
         ),
     ] = None
@@ -73,12 +74,14 @@ class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     None if all of them have room. The state exists from the first start of the job, until it is suspended.
     """
 
-    workers: Annotated[int, Field("Number of workers that the job has now, or waits for.")] = 0
+    workers: Annotated[
+        int, Field("Number of workers that the job has now, including workers that still wait for a node.")
+    ] = 0
     wanted: Annotated[int, Field("Number of workers that the spec had when this number was chosen.")] = 0
     since: Annotated[datetime | None, Field("Time at which the number of workers last changed.")] = None
     reason: Annotated[str, Field("Reason of the last change, in a sentence for people.")] = ""
     lacking_since: Annotated[
-        datetime | None, Field("Time since which workers have no room; unset if all of them have room.")
+        datetime | None, Field("Time since which workers wait for a node; unset if no worker waits.")
     ] = None
     changes: Annotated[int, Field("Number of changes of the number of workers since the start of the job.")] = 0
 

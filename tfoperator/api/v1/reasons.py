@@ -68,29 +68,29 @@ class JobReason(Word):
     def event_type(self) -> EventType:
         """The type of the events with this reason. Raises TypeError for a reason that only conditions have."""
         if self.traits.event is None:
-            raise TypeError(f"{self} is the reason of no event: its row in JobReason has no type of an event")
+            raise TypeError(f"{self} is not a reason of events: its row in JobReason has no event type")
         return self.traits.event
 
     # The life of a job.
 
-    CREATED = "TFJobCreated", _of(ConditionType.CREATED, "The operator knows of the job.")
+    CREATED = "TFJobCreated", _of(ConditionType.CREATED, "The operator has read the job for the first time.")
     INVALID = (
         "TFJobInvalid",
         ReasonTraits(
-            meaning="The spec makes no sense; the message names the fields.",
+            meaning="The spec is not valid; the message names the fields.",
             event="Warning",
             conditions=(ConditionType.RUNNING, *_OUR_PASSING, ConditionType.FAILED),
         ),
     )
     PENDING = (
         "TFJobPending",
-        _of(ConditionType.RUNNING, "The job does not run yet; the message says what it waits for."),
+        _of(ConditionType.RUNNING, "The job does not run yet; the message names the reason."),
     )
-    RUNNING = "TFJobRunning", _of(ConditionType.RUNNING, "The chief runs, or a worker where there is no chief.")
+    RUNNING = "TFJobRunning", _of(ConditionType.RUNNING, "The chief runs, or, if the job has no chief, a worker runs.")
     RESTARTING = (
         "TFJobRestarting",
         ReasonTraits(
-            meaning="Replicas are started again; the message names them, and why.",
+            meaning="The operator restarts replicas; the message names the replicas and the reasons.",
             event="Warning",
             conditions=(ConditionType.RESTARTING, ConditionType.RUNNING),
         ),
@@ -98,14 +98,15 @@ class JobReason(Word):
     RESIZED = (
         "TFJobResized",
         ReasonTraits(
-            meaning="The number of workers of an elastic job changes; the message names both numbers, and the reason.",
+            meaning="The number of workers of an elastic job changes; the message has the old number, the new number, "
+            "and the reason.",
             event="Normal",
             conditions=(ConditionType.RESTARTING,),
         ),
     )
     NO_CHECKPOINT = (
         "NoCheckpoint",
-        _event("Warning", "An elastic job changes its size, and its program has reported no checkpoint."),
+        _event("Warning", "An elastic job changes its number of workers, but its program has reported no checkpoint."),
     )
     SUCCEEDED = (
         "TFJobSucceeded",
@@ -119,7 +120,7 @@ class JobReason(Word):
     FAILED = (
         "TFJobFailed",
         ReasonTraits(
-            meaning="The job has failed for good; the message says why.",
+            meaning="The job has failed for good; the message has the reason.",
             event="Warning",
             conditions=(ConditionType.FAILED, *PASSING_CONDITIONS),
             is_news=False,
@@ -128,7 +129,7 @@ class JobReason(Word):
     START_DEADLINE_EXCEEDED = (
         "StartDeadlineExceeded",
         ReasonTraits(
-            meaning="Not all replicas had started in `startDeadlineSeconds`.",
+            meaning="Some replicas had not started within `startDeadlineSeconds`.",
             event="Warning",
             conditions=(ConditionType.FAILED, *PASSING_CONDITIONS),
         ),
@@ -136,7 +137,7 @@ class JobReason(Word):
     PROGRESS_DEADLINE_EXCEEDED = (
         "ProgressDeadlineExceeded",
         ReasonTraits(
-            meaning="The job has made no progress for `progressDeadlineSeconds`, as with Deployments.",
+            meaning="The job has made no progress for `progressDeadlineSeconds`. Deployments use the same reason.",
             event="Warning",
             conditions=(ConditionType.STALLED, ConditionType.FAILED, *PASSING_CONDITIONS),
         ),
@@ -147,19 +148,21 @@ class JobReason(Word):
     SUSPENDED = (
         "TFJobSuspended",
         ReasonTraits(
-            meaning="The job is suspended: its pods are deleted.",
+            meaning="The job is suspended, and the operator deletes its pods.",
             event="Normal",
             conditions=(ConditionType.SUSPENDED, *_HELD),
         ),
     )
     RESUMED = (
         "TFJobResumed",
-        ReasonTraits(meaning="The job goes on.", event="Normal", conditions=(ConditionType.SUSPENDED,)),
+        ReasonTraits(meaning="The job is no longer suspended.", event="Normal", conditions=(ConditionType.SUSPENDED,)),
     )
     QUEUED = (
         "TFJobQueued",
         ReasonTraits(
-            meaning="The job waits in its queue, or has to go back to it.", event="Normal", conditions=_HELD_BY_QUEUE
+            meaning="The job waits in its queue, or has lost its quota and goes back to the queue.",
+            event="Normal",
+            conditions=_HELD_BY_QUEUE,
         ),
     )
     ADMITTED = "TFJobAdmitted", _event("Normal", "Kueue has given the job its quota.")
@@ -175,45 +178,57 @@ class JobReason(Word):
         "NothingToTell",
         _of(ConditionType.STALLED, "Neither reports nor logs show whether the job makes progress."),
     )
-    PROGRESS_UNKNOWN = "ProgressUnknown", _event("Warning", "Nothing shows whether the job makes progress.")
+    PROGRESS_UNKNOWN = (
+        "ProgressUnknown",
+        _event("Warning", "Neither reports nor logs show whether the job makes progress."),
+    )
     PROGRESS_RESUMED = (
         "ProgressResumed",
         ReasonTraits(
-            meaning="The job makes progress, again or still.", event="Normal", conditions=(ConditionType.STALLED,)
+            meaning="The job makes progress again, or has made progress all the time.",
+            event="Normal",
+            conditions=(ConditionType.STALLED,),
         ),
     )
     NOT_RUNNING = (
         "TFJobNotRunning",
         _of(
-            ConditionType.STALLED, "Not everything that the job needs runs; the time without progress starts anew then."
+            ConditionType.STALLED,
+            "A replica that the job needs does not run; when it runs again, the time without progress starts at zero.",
         ),
     )
     STRAGGLING = "Straggling", _event("Warning", "A replica has become slow.")
     NODE_AVOIDED = (
         "NodeAvoided",
-        _event("Warning", "Under `onStraggler: Restart`, a replica is made on another node from now on."),
+        _event(
+            "Warning",
+            "Because of `onStraggler: Restart`, the operator creates the pod of a replica on another node from now on.",
+        ),
     )
     LOSS_IS_NOT_A_NUMBER = (
         "LossIsNotANumber",
         ReasonTraits(
-            meaning="Ten reports in a row had a loss that is not a number.",
+            meaning="The loss was not a number in ten reports in a row.",
             event="Warning",
             conditions=(ConditionType.DIVERGED,),
         ),
     )
-    STACKS_TAKEN = "StacksTaken", _event("Normal", "Stacks of a stalled job's threads are in the log archive.")
-    STACKS_NOT_TAKEN = "StacksNotTaken", _event("Warning", "No stacks of a stalled job could be taken.")
+    STACKS_TAKEN = "StacksTaken", _event("Normal", "The stacks of the threads of a stalled job are in the log archive.")
+    STACKS_NOT_TAKEN = (
+        "StacksNotTaken",
+        _event("Warning", "The operator could not get the stacks of the threads of a stalled job."),
+    )
 
     # Replicas and their ends.
 
     EXITED_WITH_CODE = "ExitedWithCode", _event("Normal", "A pod has ended with this exit code.")
     REPLICA_FAILED = (
         "ReplicaFailed",
-        _event("Warning", "A replica has failed for good, and the job goes on without it."),
+        _event("Warning", "A replica has failed for good, and the job continues without it."),
     )
     RESTARTED_ALONE = (
         "RestartedAlone",
-        _event("Warning", "A replica is restarted after another one that it may need has ended."),
+        _event("Warning", "A replica is restarted alone, although another replica that it may train with has ended."),
     )
     RESTARTED_IN_PLACE = (
         "RestartedInPlace",
@@ -225,48 +240,88 @@ class JobReason(Word):
     )
     RESTARTS_BY_RECREATION = (
         "RestartsByRecreation",
-        _event("Warning", "The cluster can't restart containers in place, so pods are made again instead."),
+        _event("Warning", "The cluster can't restart containers in place, so the operator creates new pods instead."),
     )
     PODS_LEFT_RUNNING = (
         "PodsLeftRunning",
-        _event("Normal", "The job has succeeded, and pods still run that its `cleanPodPolicy` does not end."),
+        _event("Normal", "The job has succeeded, but its `cleanPodPolicy` leaves some pods running."),
     )
 
     # Gangs.
 
-    UNSCHEDULABLE = "Unschedulable", _event("Warning", "The gang's scheduler has found no room for all of its pods.")
-    TOPOLOGY_IGNORED = "TopologyIgnored", _event("Warning", "The API server has dropped the gang's topology.")
+    UNSCHEDULABLE = (
+        "Unschedulable",
+        _event("Warning", "The gang scheduler has not found nodes for all pods of the gang."),
+    )
+    TOPOLOGY_IGNORED = (
+        "TopologyIgnored",
+        _event("Warning", "The API server has dropped the topology from the job's PodGroup."),
+    )
 
     # Settings that may surprise the author of the job.
 
-    TEMPLATE_CHANGED = "TemplateChanged", _event("Warning", "A template was edited; pods that exist stay as they were.")
-    TOO_MANY_REPLICAS = "TooManyReplicas", _event("Warning", "TF_CONFIG is too long for a program to start with it.")
+    TEMPLATE_CHANGED = (
+        "TemplateChanged",
+        _event("Warning", "The pod template was edited; existing pods keep the old template."),
+    )
+    TOO_MANY_REPLICAS = (
+        "TooManyReplicas",
+        _event("Warning", "TF_CONFIG is too long: Linux can't start a program with such a variable."),
+    )
     SET_SCHEDULER_NAME = (
         "SetPodTemplateSchedulerName",
-        _event("Warning", "A template names a scheduler other than the gang's, which stays."),
+        _event(
+            "Warning",
+            "A pod template names another scheduler than the gang scheduler. The operator keeps the template's "
+            "scheduler.",
+        ),
     )
     SET_RESTART_POLICY = (
         "SetPodTemplateRestartPolicy",
-        _event("Warning", "The `restartPolicy` of a template has no effect: the replica's own holds."),
+        _event(
+            "Warning",
+            "The `restartPolicy` of a pod template has no effect: the `restartPolicy` of the replica type is used.",
+        ),
     )
-    SET_TF_CONFIG = "SetPodTemplateTFConfig", _event("Warning", "The TF_CONFIG of a template is overwritten.")
+    SET_TF_CONFIG = (
+        "SetPodTemplateTFConfig",
+        _event("Warning", "The operator replaces the TF_CONFIG of a pod template."),
+    )
     SET_HOSTNAME = (
         "SetPodTemplateHostname",
-        _event("Warning", "The hostname and subdomain of a template are overwritten: the network is PerJob."),
+        _event(
+            "Warning",
+            "The operator replaces the hostname and subdomain of a pod template, because `spec.network` is PerJob.",
+        ),
     )
 
     # Objects that are made, stopped and deleted.
 
     SUCCESSFUL_CREATE_POD = "SuccessfulCreatePod", _event("Normal", "Pods were made.", is_news=False)
-    SUCCESSFUL_CREATE_SERVICE = "SuccessfulCreateService", _event("Normal", "Services were made, and no pods.")
+    SUCCESSFUL_CREATE_SERVICE = (
+        "SuccessfulCreateService",
+        _event("Normal", "The operator has created services, but no pods."),
+    )
     SUCCESSFUL_DELETE_POD = "SuccessfulDeletePod", _event("Normal", "Pods were deleted.")
-    SUCCESSFUL_DELETE_SERVICE = "SuccessfulDeleteService", _event("Normal", "Services were deleted, and no pods.")
+    SUCCESSFUL_DELETE_SERVICE = (
+        "SuccessfulDeleteService",
+        _event("Normal", "The operator has deleted services, but no pods."),
+    )
     SUCCESSFUL_DELETE_POD_GROUP = "SuccessfulDeletePodGroup", _event("Normal", "The PodGroup was deleted.")
-    SUCCESSFUL_DELETE_JOB = "SuccessfulDeleteJob", _event("Normal", "The job was deleted: its time to live was over.")
-    SUCCESSFUL_STOP_POD = "SuccessfulStopPod", _event("Normal", "Pods were stopped; their logs stay with them.")
-    FAILED_CREATE_POD = "FailedCreatePod", _event("Warning", "The API server refuses a pod.")
-    FAILED_CREATE_SERVICE = "FailedCreateService", _event("Warning", "The API server refuses a service.")
-    FAILED_CREATE_POD_GROUP = "FailedCreatePodGroup", _event("Warning", "The API server refuses the PodGroup.")
+    SUCCESSFUL_DELETE_JOB = (
+        "SuccessfulDeleteJob",
+        _event("Normal", "The operator has deleted the job after `ttlSecondsAfterFinished`."),
+    )
+    SUCCESSFUL_STOP_POD = (
+        "SuccessfulStopPod",
+        _event("Normal", "The operator has stopped pods, and keeps them with their logs."),
+    )
+    FAILED_CREATE_POD = "FailedCreatePod", _event("Warning", "The API server refuses to create a pod.")
+    FAILED_CREATE_SERVICE = "FailedCreateService", _event("Warning", "The API server refuses to create a service.")
+    FAILED_CREATE_POD_GROUP = (
+        "FailedCreatePodGroup",
+        _event("Warning", "The API server refuses to create the PodGroup."),
+    )
     FAILED_DELETE_POD = "FailedDeletePod", _event("Warning", "The API server refuses to delete a pod.")
     FAILED_DELETE_SERVICE = "FailedDeleteService", _event("Warning", "The API server refuses to delete a service.")
     FAILED_DELETE_POD_GROUP = (
@@ -274,53 +329,76 @@ class JobReason(Word):
         _event("Warning", "The API server refuses to delete the PodGroup."),
     )
     FAILED_DELETE_JOB = "FailedDeleteJob", _event("Warning", "The API server refuses to delete the job.")
-    FAILED_STOP_POD = "FailedStopPod", _event("Warning", "The API server refuses to have a pod stopped.")
+    FAILED_STOP_POD = "FailedStopPod", _event("Warning", "The API server refuses the change that stops a pod.")
     FAILED_CLAIM = "FailedClaim", _event("Warning", "A pod or service could not be adopted or released.")
     FIELDS_IGNORED = (
         "FieldsIgnored",
-        _event("Warning", "The API server does not know fields of a pod, and dropped them."),
+        _event("Warning", "The API server does not know some fields of a pod, and dropped them."),
     )
     STATUS_REFUSED = (
         "StatusRefused",
-        _event("Warning", "The job breaks the CRD so badly that no status can be written."),
+        _event("Warning", "The job violates the CRD, so the API server refuses every status of the job."),
     )
     FIELDS_PRUNED = (
         "FieldsPruned",
-        _event("Warning", "The CRD is older than the operator and lacks fields of the job, so they have no effect."),
+        _event(
+            "Warning",
+            "The CRD is older than the operator. API servers drop the fields of the job that this CRD lacks, so "
+            "these fields have no effect.",
+        ),
     )
-    LOGS_NOT_ARCHIVED = "LogsNotArchived", _event("Warning", "A pod's log could not be kept in the archive.")
+    LOGS_NOT_ARCHIVED = (
+        "LogsNotArchived",
+        _event("Warning", "The operator could not copy the log of a pod to the log archive."),
+    )
 
     # The data service.
 
     DATA_SERVICE_RESTARTED = (
         "DataServiceRestarted",
-        _event("Warning", "The dispatcher or a data worker was started again; the job goes on."),
+        _event("Warning", "The dispatcher or a data worker was restarted; the job continues."),
     )
 
     # The TensorBoard.
 
-    TENSORBOARD_CREATED = "TensorBoardCreated", _event("Normal", "The TensorBoard was made.", is_news=False)
-    TENSORBOARD_CHANGED = "TensorBoardChanged", _event("Normal", "The TensorBoard was brought to the spec.")
-    TENSORBOARD_DELETED = "TensorBoardDeleted", _event("Normal", "The TensorBoard was deleted.")
+    TENSORBOARD_CREATED = (
+        "TensorBoardCreated",
+        _event("Normal", "The operator has created the TensorBoard.", is_news=False),
+    )
+    TENSORBOARD_CHANGED = (
+        "TensorBoardChanged",
+        _event("Normal", "The operator has updated the TensorBoard to match the job's spec."),
+    )
+    TENSORBOARD_DELETED = "TensorBoardDeleted", _event("Normal", "The operator has deleted the TensorBoard.")
     FAILED_TENSORBOARD = (
         "FailedTensorBoard",
-        _event("Warning", "The API server refuses the TensorBoard; the job goes on."),
+        _event("Warning", "The API server refuses an object of the TensorBoard; the job continues."),
     )
     TENSORBOARD_NOT_EXPOSED = (
         "TensorBoardNotExposed",
-        _event("Warning", "The operator does not allow this type of service, so the TensorBoard's is ClusterIP."),
+        _event(
+            "Warning",
+            "The operator does not allow this type of service, so the service of the TensorBoard has the type "
+            "ClusterIP.",
+        ),
     )
     TENSORBOARD_NOT_COUNTED = (
         "TensorBoardNotCounted",
-        _event("Warning", "The TensorBoard asks for devices that the job's queue would not count, so it is not made."),
+        _event(
+            "Warning",
+            "The TensorBoard requests devices that the job's queue does not count, so the operator does not create it.",
+        ),
     )
 
     # Records of runs (`tfoperator run`): in a cluster a job outlives the command that has made it.
 
-    RUN_TIMED_OUT = "RunTimedOut", _end(ConditionType.FAILED, "The time limit of the job's run was over.")
+    RUN_TIMED_OUT = "RunTimedOut", _end(ConditionType.FAILED, "The run ended the job because the time limit was over.")
     RUN_INTERRUPTED = "RunInterrupted", _end(ConditionType.FAILED, "The job's run was interrupted.")
     RUN_DIED = "RunDied", _end(ConditionType.FAILED, "The job's run was killed, or its machine went down.")
-    RUN_FAILED = "RunFailed", _end(ConditionType.FAILED, "The job's run failed by itself.")
+    RUN_FAILED = (
+        "RunFailed",
+        _end(ConditionType.FAILED, "The run of the job failed because of an error in `tfoperator run` itself."),
+    )
     FINISHED_WHEN_INTERRUPTED = (
         "FinishedWhenInterrupted",
         _end(ConditionType.SUCCEEDED, "The job's run was interrupted, and the job finished within its grace period."),

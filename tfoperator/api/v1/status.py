@@ -45,8 +45,8 @@ class JobCondition(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
         Field(f"Type of the condition: {_or(_PEERS)}. In operatorConditions: {_or(_OURS)}.", since=GO_OPERATOR),
     ]
     status: Annotated[str, Field("Whether the condition holds: True, False or Unknown.", since=GO_OPERATOR)]
-    reason: Annotated[str, Field("Reason of the last change, in one word for programs.", since=GO_OPERATOR)] = ""
-    message: Annotated[str, Field("Reason of the last change, in a sentence for people.", since=GO_OPERATOR)] = ""
+    reason: Annotated[str, Field("Reason of the last change, as one word for programs.", since=GO_OPERATOR)] = ""
+    message: Annotated[str, Field("Reason of the last change, as a sentence for people.", since=GO_OPERATOR)] = ""
     last_update_time: Annotated[
         datetime | None, Field("Time at which the condition was last written.", since=GO_OPERATOR)
     ] = None
@@ -123,15 +123,13 @@ class WaitingReplicas(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     `replicas` has the indexes by type, as the first 20 ranges; `count` is the number of all replicas that wait for it.
     """
 
-    reason: Annotated[str, Field("Reason in one word for programs: Unschedulable.")] = ""
-    message: Annotated[str, Field("Reason in words for people.")] = ""
-    next_step: Annotated[str, Field("Action that removes the reason, where an action helps.")] = ""
-    since: Annotated[datetime | None, Field("Time at which the reason began, where it is known and helps.")] = None
-    container: Annotated[
-        str, Field("Container that the reason is about, if that is not the container of the program.")
-    ] = ""
+    reason: Annotated[str, Field("Reason as one word for programs: Unschedulable.")] = ""
+    message: Annotated[str, Field("Reason in words for people, with its cause.")] = ""
+    next_step: Annotated[str, Field("Next step for a person, if a person can remove the reason.")] = ""
+    since: Annotated[datetime | None, Field("Time at which the reason began, if the time is known.")] = None
+    container: Annotated[str, Field("Container that causes the reason, if it is not the container that trains.")] = ""
     replicas: Annotated[
-        dict[str, str], Field("Indexes of the replicas that wait, by type: 0,2-5. At most 20 ranges are named.")
+        dict[str, str], Field("Indexes of the replicas that wait, by type: 0,2-5. The list has at most 20 ranges.")
     ] = {}
     count: Annotated[int, Field("Number of replicas that wait for this reason.")] = 0
 
@@ -153,15 +151,20 @@ class DataServiceStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaul
     """
 
     address: Annotated[str, Field("Address of the dispatcher, as in TF_DATA_SERVICE.")] = ""
-    ready: Annotated[str, Field("Number of pods that are ready, and of all, with the dispatcher: 3/5.")] = ""
+    ready: Annotated[
+        str, Field("Number of pods that are ready, and number of all pods, including the dispatcher: 3/5.")
+    ] = ""
     restarts: Annotated[int, Field("Number of restarts of the dispatcher and the data workers.")] = 0
     restart_counts: Annotated[
         dict[str, int],
-        Field("Number of restarts by member, where there were any: dataworker-2.", schema={"maxProperties": 1001}),
+        Field(
+            "Number of restarts by member (dataworker-2), for members that were restarted.",
+            schema={"maxProperties": 1001},
+        ),
     ] = {}
-    dispatcher_started: Annotated[bool, Field("Whether the dispatcher has run.")] = False
-    started_indexes: Annotated[str, Field("Indexes of the data workers that have run: 0-3.")] = ""
-    message: Annotated[str, Field("Reason why a part of the data service does not run; empty if all runs.")] = ""
+    dispatcher_started: Annotated[bool, Field("Whether the dispatcher has ever run.")] = False
+    started_indexes: Annotated[str, Field("Indexes of the data workers that have ever run: 0-3.")] = ""
+    message: Annotated[str, Field("Reason why a part of the data service does not run; empty if all parts run.")] = ""
 
     @property
     def in_short(self) -> str:
@@ -185,7 +188,11 @@ class ReplicaProgress(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     step: Annotated[int | None, Field("Last step that the replica reported.", int64=True)] = None
     last_updated_time: Annotated[datetime | None, Field("Time of the last report of the replica.")] = None
     factor: Annotated[
-        str, Field("Duration of the replica's steps, as a multiple of the usual duration: 2.1. Only of slow replicas.")
+        str,
+        Field(
+            "Duration of the replica's steps as a multiple of the usual duration, such as 2.1. It is set only for "
+            "slow replicas."
+        ),
     ] = ""
 
 
@@ -204,25 +211,26 @@ class TrainingProgress(msgspec.Struct, frozen=True, rename="camel", omit_default
     eta: Annotated[str, Field("Estimated time until the end: 3m20s.")] = ""
     percentage: Annotated[int | None, Field("Share of the training that is done, as a number from 0 to 100.")] = None
     step: Annotated[int | None, Field("Step of the training: the metric current_step.", int64=True)] = None
-    total_steps: Annotated[int | None, Field("Number of steps in all: the metric total_steps.", int64=True)] = None
+    total_steps: Annotated[int | None, Field("Total number of steps: the metric total_steps.", int64=True)] = None
     estimated_remaining_seconds: Annotated[int | None, Field("Estimated seconds until the end.", int64=True)] = None
     metrics: Annotated[
         tuple[Metric, ...], Field("The other metrics that were reported.", max_items=MAX_SHOWN_METRICS)
     ] = ()
-    replica: Annotated[str, Field("Replica whose report this is: worker-0.")] = ""
-    report_time: Annotated[datetime | None, Field("Time at which that report came.")] = None
-    last_updated_time: Annotated[datetime | None, Field("Time at which any replica has reported last.")] = None
+    replica: Annotated[str, Field("Name of the replica that sent this report: worker-0.")] = ""
+    report_time: Annotated[datetime | None, Field("Time at which this report arrived.")] = None
+    last_updated_time: Annotated[datetime | None, Field("Time of the last report of any replica.")] = None
     behind: Annotated[
         tuple[ReplicaProgress, ...], Field("The replicas that are furthest behind.", max_items=MAX_BEHIND)
     ] = ()
     slow: Annotated[
         tuple[ReplicaProgress, ...],
-        Field("The replicas whose steps take much longer than those of the others.", max_items=MAX_BEHIND),
+        Field("The replicas whose steps take much longer than the steps of the other replicas.", max_items=MAX_BEHIND),
     ] = ()
     loss_not_a_number: Annotated[
         int,
         Field(
-            "Number of reports in a row in which a metric named loss is not a number; larger ones are not counted.",
+            "Number of reports in a row in which a metric named loss is not a number. The count stops at the number "
+            "at which the job is Diverged.",
             le=MAX_NOT_A_NUMBER,
         ),
     ] = 0
@@ -267,7 +275,7 @@ class ResourceUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     requested_seconds: Annotated[
         float, Field("Amount that the pods requested, times the seconds for which they were on nodes.")
     ] = 0.0
-    trained_seconds: Annotated[float, Field("The part of requestedSeconds in which the job trained.")] = 0.0
+    trained_seconds: Annotated[float, Field("The part of requestedSeconds during which the job trained.")] = 0.0
 
 
 class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -282,21 +290,23 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """
 
     phase: Annotated[
-        str, Field("Current use of the time: queued, scheduling, starting, training, lost, stalled or suspended.")
+        str, Field("Phase in which the job is now: queued, scheduling, starting, training, lost, stalled or suspended.")
     ] = ""
     since: Annotated[datetime | None, Field("Time at which the current phase began.")] = None
     seconds: Annotated[
         dict[str, int], Field("Seconds that the job has spent in each phase before the current one.", int64=True)
     ] = {}
-    source: Annotated[str, Field("Source of these figures: Reports of the program, or the state of its Pods.")] = ""
+    source: Annotated[
+        str, Field("Source of these figures: Reports (the program's reports) or Pods (the states of the pods).")
+    ] = ""
     goodput: Annotated[str, Field("Share of the time in which the job trained: 87%.")] = ""
     step: Annotated[int | None, Field("Highest step so far.", int64=True)] = None
     step_time: Annotated[datetime | None, Field("Time at which the highest step was reported.")] = None
-    restarts: Annotated[int, Field("Number of restarts that these figures include.")] = 0
+    restarts: Annotated[int, Field("Number of restarts that these figures already include.")] = 0
     resources: Annotated[
         dict[str, ResourceUsage], Field("Resources that the pods of the job hold, by the name of the resource.")
     ] = {}
-    resources_since: Annotated[datetime | None, Field("Time at which the resources were summed up last.")] = None
+    resources_since: Annotated[datetime | None, Field("Time at which the resources were last added up.")] = None
 
     @property
     def is_reported(self) -> bool:
@@ -370,7 +380,7 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     """
 
     phase: Annotated[str, Field("State of the job in one word: Pending, Running, Succeeded, Failed or Unknown.")] = ""
-    ready: Annotated[str, Field("Number of replicas that are ready, and of all: 3/4.")] = ""
+    ready: Annotated[str, Field("Number of replicas that are ready, and number of all replicas: 3/4.")] = ""
     restarts: Annotated[
         int,
         Field(
@@ -386,7 +396,9 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
             "counted itself is among them."
         ),
     ] = 0
-    job_disruptions: Annotated[int, Field("Number of such restarts of all replicas together (restartScope: Job).")] = 0
+    job_disruptions: Annotated[
+        int, Field("Number of such restarts in which all replicas restarted together (restartScope: Job).")
+    ] = 0
     shared_restarts: Annotated[
         int,
         Field(
@@ -395,11 +407,12 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
         ),
     ] = 0
     disruption_backoff: Annotated[
-        DisruptionBackoff | None, Field("Disruptions in a row, for which the job waits longer each time.")
+        DisruptionBackoff | None,
+        Field("Disruptions in a row. After each of them, the operator waits longer before it creates new pods."),
     ] = None
     conditions: Annotated[
         tuple[JobCondition, ...],
-        Field("Conditions of the types that the Go operator has; the latest stands last.", since=GO_OPERATOR),
+        Field("Conditions of the types that the Go operator has; the newest condition is the last.", since=GO_OPERATOR),
     ] = ()
     operator_conditions: Annotated[
         tuple[JobCondition, ...],
@@ -411,7 +424,7 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     ] = None
     completion_time: Annotated[datetime | None, Field("Time at which the job ended.", since=GO_OPERATOR)] = None
     last_reconcile_time: Annotated[
-        datetime | None, Field("Time of the last comparison with the cluster.", since=GO_OPERATOR)
+        datetime | None, Field("Time at which the operator last compared the job with the cluster.", since=GO_OPERATOR)
     ] = None
     waiting: Annotated[
         tuple[WaitingReplicas, ...],
@@ -431,9 +444,12 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
         ),
     ] = {}
     elastic: Annotated[
-        ElasticStatus | None, Field("Number of workers of a job with an elasticPolicy, since when, and why.")
+        ElasticStatus | None,
+        Field("Number of workers of a job with an elasticPolicy, with the time and the reason of the last change."),
     ] = None
-    network: Annotated[str, Field("Network with which the job was started. PerJob: one service for all replicas.")] = ""
+    network: Annotated[
+        str, Field("Network with which the job was started. PerJob means one service for all replicas.")
+    ] = ""
     observed_generation: Annotated[
         int, Field("The metadata.generation of the job to which this status belongs.", int64=True)
     ] = 0

@@ -62,10 +62,9 @@ class ReplicaSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     restart_policy: Annotated[
         str | None,
         Field(
-            "Consequence of a failure of the program: Always and OnFailure start the replica again, "
-            "Never fails the job, ExitCode fails the job after 1-127 and starts the replica again after "
-            "128-255. A pod that is deleted, evicted, preempted or lost with its node is always made "
-            "again.",
+            "Action after the program fails: Always and OnFailure restart the replica, Never fails the job, ExitCode "
+            "fails the job after exit codes 1-127 and restarts the replica after 128-255. The operator always "
+            "creates a pod again that was deleted, evicted, preempted or lost with its node.",
             choices=RestartPolicy,
             default=RestartPolicy.NEVER.value,
             since=GO_OPERATOR,
@@ -74,8 +73,8 @@ class ReplicaSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     template: Annotated[
         msgspec.Raw,
         Field(
-            "The pod that each replica is made from; its container named tensorflow trains. PS may go "
-            "without: it gets the stock parameter server, if the operator has an image for that.",
+            "Template of the replicas' pods; the container named tensorflow trains. PS may have no template: it then "
+            "runs the stock parameter server, if the operator has an image for it.",
             kubernetes="PodTemplateSpec",
             since=GO_OPERATOR,
         ),
@@ -91,15 +90,20 @@ class SchedulingPolicy(msgspec.Struct, frozen=True, rename="camel", omit_default
     """Gang-scheduling wishes, passed on to the gang scheduler."""
 
     min_available: Annotated[
-        int | None, Field("Number of pods that must find room at the same time; all if unset.", ge=0, since=GO_OPERATOR)
+        int | None, Field("Number of pods that must be scheduled together; all pods if unset.", ge=0, since=GO_OPERATOR)
     ] = None
     schedule_timeout_seconds: Annotated[
-        int | None, Field("Seconds for which the gang scheduler waits for room.", ge=0, since=GO_OPERATOR)
+        int | None,
+        Field(
+            "Seconds for which the gang scheduler waits until all pods of the gang can be scheduled.",
+            ge=0,
+            since=GO_OPERATOR,
+        ),
     ] = None
     queue: Annotated[
         str | None,
         Field(
-            "Queue of the gang scheduler. It can't be changed.",
+            "Queue of the gang scheduler. The field can't be changed.",
             schema={"maxLength": MAX_OBJECT_NAME_LENGTH},
             unchangeable=True,
             since=GO_OPERATOR,
@@ -125,28 +129,35 @@ class RunPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     clean_pod_policy: Annotated[
         str | None,
         Field(
-            "Objects that are deleted when the job has ended: All pods and services, the Running pods, "
-            "or None. Unset, and without --default-clean-pod-policy of the operator: after a failure the "
-            "pods that run are stopped and keep their logs; after a success workers and evaluators "
-            "finish, and then parameter servers are stopped.",
+            "Objects that the operator deletes after the job has ended: All (pods and services), Running (pods that "
+            "still run) or None. If unset, and without --default-clean-pod-policy: after a failure the operator "
+            "stops the running pods and keeps their logs; after a success workers and evaluators may finish, and "
+            "then the operator stops the parameter servers.",
             choices=CleanPodPolicy,
             since=GO_OPERATOR,
         ),
     ] = None
     ttl_seconds_after_finished: Annotated[
         int | None,
-        Field("Seconds after the end of the job when it is deleted; never if unset.", ge=0, since=GO_OPERATOR),
+        Field(
+            "Seconds after the end of the job after which the operator deletes it; never if unset.",
+            ge=0,
+            since=GO_OPERATOR,
+        ),
     ] = None
     active_deadline_seconds: Annotated[
         int | None,
         Field(
-            "Seconds after the start of the job when it fails, if it still runs.", ge=0, int64=True, since=GO_OPERATOR
+            "Seconds after the start of the job after which it fails, if it still runs.",
+            ge=0,
+            int64=True,
+            since=GO_OPERATOR,
         ),
     ] = None
     start_deadline_seconds: Annotated[
         int | None,
         Field(
-            "Seconds after its start (or resumption) when the job fails if not all of its replicas have "
+            "Seconds after the job's start (or resumption) after which it fails if some of its replicas have not "
             "started; never if unset.",
             ge=1,
         ),
@@ -154,8 +165,8 @@ class RunPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     backoff_limit: Annotated[
         int | None,
         Field(
-            "Number of restarts after failures that all replicas together may have: with 2 the third "
-            "failure ends the job.",
+            "Number of restarts after failures for all replicas together. For example, with 2 the job ends at the "
+            "third failure.",
             ge=0,
             since=GO_OPERATOR,
         ),
@@ -163,49 +174,47 @@ class RunPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     restart_scope: Annotated[
         str | None,
         Field(
-            "Replicas that start again when one has to: that Replica alone (if unset), or all replicas "
-            "of the Job, which synchronous training needs. Kubelets then restart nothing by themselves.",
+            "Scope of a restart: only the failed Replica (if unset), or all replicas of the Job, which synchronous "
+            "training needs. With Job, kubelets don't restart containers.",
             choices=RestartScope,
         ),
     ] = None
     restart_mode: Annotated[
         str | None,
         Field(
-            "Way in which a failed replica starts again: in a new pod (Recreate, if unset), or in its "
-            "own pod (InPlace, which needs Kubernetes 1.35).",
+            "Where a failed replica restarts: in a new pod (Recreate, if unset), or in its existing pod (InPlace, "
+            "which needs Kubernetes 1.35).",
             choices=RestartMode,
         ),
     ] = None
     progress_deadline_seconds: Annotated[
         int | None,
         Field(
-            "Seconds without progress, at least 30, after which a running job is Stalled: without a "
-            "report or, where nothing reports, a line in the logs of its chief and workers. Never if "
-            "unset.",
+            "Seconds without progress, at least 30, after which a running job is Stalled. Progress is a report or, "
+            "if no replica reports, a line in the logs of the chief and workers. Never if unset.",
             ge=LEAST_PROGRESS_DEADLINE,
         ),
     ] = None
     on_stall: Annotated[
         str | None,
         Field(
-            "Consequence of a stall: a condition and an event (Report, if unset), or a new start of the "
-            "replicas that are behind, or of all that train, by restartScope (Restart), or the end of "
-            "the job (Fail).",
+            "Action after a stall: Report (a condition and an event; if unset), Restart (the replicas that are "
+            "behind, or, with restartScope Job, all replicas that train), or Fail (the job).",
             choices=OnStall,
         ),
     ] = None
     on_straggler: Annotated[
         str | None,
         Field(
-            "Consequence for a replica that is slow, or fails on the same node again and again: none "
-            "(Ignore, if unset), or a new start on another node (Restart).",
+            "Action for a replica that is slow, or fails on the same node again and again: Ignore (none, if unset), "
+            "or Restart (on another node).",
             choices=OnStraggler,
         ),
     ] = None
     suspend: Annotated[
         bool | None,
         Field(
-            "Whether the job is suspended: it has no pods then. Queueing systems set it.",
+            "Whether the job is suspended; a suspended job has no pods. Queueing systems set this field.",
             default=False,
             since=GO_OPERATOR,
         ),
@@ -213,13 +222,13 @@ class RunPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     managed_by: Annotated[
         str | None,
         Field(
-            "Controller that is in charge of the job; this operator if unset. It can't be changed.",
+            "Controller that manages the job; this operator if unset. The field can't be changed.",
             one_of=MANAGED_BY,
             since=GO_OPERATOR,
         ),
     ] = None
     scheduling_policy: Annotated[
-        SchedulingPolicy | None, Field("Wishes that are passed on to the gang scheduler.", since=GO_OPERATOR)
+        SchedulingPolicy | None, Field("Settings that the operator passes to the gang scheduler.", since=GO_OPERATOR)
     ] = None
 
 
@@ -236,7 +245,7 @@ class Checkpoint(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     volume: Annotated[
         msgspec.Raw,
         Field(
-            "A volume of a pod's spec, without name: {persistentVolumeClaim: {claimName: checkpoints}}.",
+            "A volume as in a pod's spec, but without a name: {persistentVolumeClaim: {claimName: checkpoints}}.",
             required=True,
             schema={"minProperties": 1},
             kubernetes="VolumeSource",
@@ -246,8 +255,8 @@ class Checkpoint(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     mount_path: Annotated[
         str,
         Field(
-            "Path at which the containers see the directory of the job; the variable "
-            "TFOPERATOR_CHECKPOINT_DIR has it, too.",
+            "Path of the job's directory in the containers. The variable TFOPERATOR_CHECKPOINT_DIR contains this "
+            "path, too.",
             required=True,
             pattern=MOUNT_PATH,
             max_length=MAX_PATH_LENGTH,
@@ -268,7 +277,7 @@ class TensorBoard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
         Field(
             "Place of the event files: a directory in one of its volumes, or a URL such as gs://bucket/logs.",
             required=True,
-            hint="the directory (or URL such as gs://bucket/logs) of the event files",
+            hint="the directory (or a URL such as gs://bucket/logs) that contains the event files",
             schema={"minLength": 1},
             max_length=MAX_LOG_DIR_LENGTH,
         ),
@@ -276,7 +285,8 @@ class TensorBoard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     service_type: Annotated[
         str | None,
         Field(
-            "Type of its service, at port 80: ClusterIP, or NodePort and LoadBalancer where administrators allow them.",
+            "Type of the TensorBoard's service (port 80): ClusterIP, or NodePort and LoadBalancer if the operator "
+            "allows them.",
             choices=TensorBoardServiceType,
         ),
     ] = None
@@ -293,17 +303,17 @@ class TensorBoard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     volume_mounts: Annotated[
         tuple[dict[str, Any], ...],
         Field(
-            "Places at which its container sees the volumes.",
+            "Paths at which its container mounts the volumes.",
             max_items=MAX_VOLUMES,
             kubernetes="[]VolumeMount",
-            schema=named_items("volume", MAX_NAME_LENGTH, mountPath="Where the container sees it."),
+            schema=named_items("volume", MAX_NAME_LENGTH, mountPath="Path of the volume in the container."),
         ),
     ] = ()
     security_context: Annotated[
         dict[str, Any] | None,
         Field(
-            "Security context of its pod. Members that are unset have the values runAsNonRoot: true, "
-            "runAsUser: 65532 and seccompProfile: {type: RuntimeDefault}.",
+            "Security context of its pod. Defaults of single members: runAsNonRoot: true, runAsUser: 65532 and "
+            "seccompProfile: {type: RuntimeDefault}.",
             kubernetes="PodSecurityContext",
         ),
     ] = None
@@ -328,11 +338,11 @@ class TensorBoard(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     resources: Annotated[
         dict[str, Any] | None, Field("Resources of its container.", kubernetes="ResourceRequirements")
     ] = None
-    image: Annotated[
-        str | None, Field("Image with TensorBoard; the image that the operator is configured with if unset.")
-    ] = None
+    image: Annotated[str | None, Field("Image with TensorBoard; if unset, the operator's default image.")] = None
     node_selector: Annotated[dict[str, str] | None, Field("Labels that a node must have for its pod.")] = None
-    service_account_name: Annotated[str | None, Field("Service account of its pod, which gets no token of it.")] = None
+    service_account_name: Annotated[
+        str | None, Field("Service account of its pod. The pod gets no token of the account.")
+    ] = None
 
 
 class DataService(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -355,9 +365,9 @@ class DataService(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     template: Annotated[
         msgspec.Raw,
         Field(
-            "The pod that dispatcher and data workers are made from. Its container named tensorflow runs the stock "
-            "programs, unless it has a command. Unset: a pod like the pods of the workers (or of the chief), without "
-            "sidecars and devices.",
+            "Template of the pods of the dispatcher and of the data workers. The container named tensorflow runs the "
+            "stock programs, unless it has a command. If unset, the pods are like the pods of the workers (or of the "
+            "chief), without sidecars and devices.",
             kubernetes="PodTemplateSpec",
             # A second copy of all fields of pods would not fit into the annotation of `kubectl apply`.
             open=True,
@@ -366,7 +376,7 @@ class DataService(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     port: Annotated[
         int | None,
         Field(
-            "Port of the dispatcher and of each data worker; 5050 if unset. It can't be changed.",
+            "Port of the dispatcher and of each data worker; 5050 if unset. The field can't be changed.",
             ge=1,
             le=MAX_PORT,
         ),
@@ -374,8 +384,8 @@ class DataService(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     work_dir: Annotated[
         str | None,
         Field(
-            "Directory (or URL such as gs://bucket/journal) in which the dispatcher keeps a journal. On a volume that "
-            "outlives its pod, a restart of the dispatcher loses nothing. Unset: no journal.",
+            "Directory (or URL such as gs://bucket/journal) of the dispatcher's journal. If the directory is on a "
+            "persistent volume, a restart of the dispatcher loses nothing. If unset, the dispatcher has no journal.",
             pattern=WORK_DIR,
             max_length=MAX_PATH_LENGTH,
         ),
@@ -385,7 +395,10 @@ class DataService(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 class ProgressReporting(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Whether the replicas get the address for reports of the training's progress: `{}` means that they get it."""
 
-    enabled: Annotated[bool | None, Field("Whether the replicas get the address; true if unset.")] = None
+    enabled: Annotated[
+        bool | None,
+        Field("Whether the replicas get the address of the data service in TF_DATA_SERVICE; true if unset."),
+    ] = None
 
 
 class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -394,8 +407,8 @@ class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     tf_replica_specs: Annotated[
         dict[str, ReplicaSpec | None],
         Field(
-            'The replicas by type: PS, Worker, Chief, Master, Evaluator. For example {"PS": {...}, '
-            '"Worker": {...}}. The chief is Chief (or Master), else worker 0.',
+            'The replicas by type: PS, Worker, Chief, Master, Evaluator. For example {"PS": {...}, "Worker": {...}}. '
+            "If there is no Chief (or Master), worker 0 is the chief.",
             required=True,
             schema={"minProperties": 1, "maxProperties": len(ReplicaType)},
             since=GO_OPERATOR,
@@ -404,8 +417,8 @@ class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     success_policy: Annotated[
         str | None,
         Field(
-            "Condition for the success of a job without chief: worker 0 has succeeded (the default), or "
-            "AllWorkers have.",
+            "Condition for the success of a job without chief: worker 0 has succeeded (the default), or all workers "
+            "have succeeded (AllWorkers).",
             choices=SuccessPolicy,
             since=GO_OPERATOR,
         ),
@@ -413,8 +426,8 @@ class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     min_succeeded_workers: Annotated[
         IntOrPercent | None,
         Field(
-            "Number or share of workers (3, or 80%, rounded up) whose success is the success of the job, "
-            "whatever a chief does.",
+            "Number or share of workers (3, or 80%, rounded up). When so many workers have succeeded, the job has "
+            "succeeded, even if a chief still runs or has failed.",
             ge=1,
             pattern=POSITIVE_NUMBER_OR_PERCENT,
         ),
@@ -422,8 +435,8 @@ class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     max_failed_workers: Annotated[
         IntOrPercent | None,
         Field(
-            "Number or share of workers (3, or 20%, rounded down) that may fail for good while the job "
-            "goes on. Unset: none, but any number of dynamic workers.",
+            "Number or share of workers (3, or 20%, rounded down) that may fail for good while the job continues. If "
+            "unset, none may fail; dynamic workers may all fail.",
             ge=0,
             pattern=NUMBER_OR_PERCENT,
         ),
@@ -437,16 +450,16 @@ class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     enable_dynamic_worker: Annotated[
         bool | None,
         Field(
-            "Whether the TF_CONFIG of a worker names only itself and the parameter servers, so that "
-            "workers can come and go.",
+            "Whether the TF_CONFIG of a worker contains only the worker itself and the parameter servers. The number "
+            "of workers can then change while the job runs.",
             since=GO_OPERATOR,
         ),
     ] = None
     elastic_policy: Annotated[
         ElasticPolicy | None,
         Field(
-            "Limits of the number of workers of a job without parameter servers: the job goes on with the workers that "
-            "find room. With {} it goes on with one."
+            "Limits for the number of workers of a job without parameter servers. The job continues with the workers "
+            "for which there are nodes. With {} one worker is enough."
         ),
     ] = None
     cluster_arguments: Annotated[
@@ -459,39 +472,39 @@ class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     evaluator_in_cluster: Annotated[
         bool | None,
         Field(
-            "Whether the cluster in TF_CONFIG has the evaluators; --evaluator-in-cluster of the operator "
-            "(true) if unset."
+            "Whether TF_CONFIG contains the evaluators; if unset, the value of the operator's option "
+            "--evaluator-in-cluster (true)."
         ),
     ] = None
     network: Annotated[
         str | None,
         Field(
-            "Headless services of the replicas: a service for each (PerReplica), or a single service for "
-            "all (PerJob); --default-network of the operator (PerReplica) if unset. It can't be changed.",
+            "Headless services of the replicas: a service for each replica (PerReplica), or one service for all "
+            "(PerJob). If unset, the operator's option --default-network decides (PerReplica). The field can't be "
+            "changed.",
             choices=Network,
         ),
     ] = None
     checkpoint: Annotated[
         Checkpoint | None,
-        Field(
-            "Place where the replicas keep checkpoints: a volume that all of them see, with a directory for each job."
-        ),
+        Field("Place for the replicas' checkpoints: a volume that all replicas mount, with a directory for each job."),
     ] = None
     tensor_board: Annotated[
-        TensorBoard | None, Field("TensorBoard beside the job, which stays until the job is deleted.")
+        TensorBoard | None, Field("A TensorBoard for the job. It runs until the job is deleted.")
     ] = None
     data_service: Annotated[
         DataService | None,
         Field(
-            "Data service (tf.data service) beside the job. TF_DATA_SERVICE names its address in the training replicas."
+            "A tf.data service for the job. The variable TF_DATA_SERVICE contains its address in the replicas that "
+            "train."
         ),
     ] = None
     progress: Annotated[
         ProgressReporting | None,
         Field(
-            "Reports of the training's progress: with {} the replicas get the address for them. The "
-            "operator needs --progress-bind-address; --progress-default does the same for jobs without "
-            "this field."
+            "Reports of the training's progress: with {} the replicas get the address to which they report. The "
+            "operator needs the option --progress-bind-address. The option --progress-default has the same effect "
+            "for jobs without this field."
         ),
     ] = None
 

@@ -23,17 +23,21 @@ def validate_checkpoint(checkpoint: Checkpoint | None) -> Iterator[Problem]:
 def _validate_volume(path: str, raw: msgspec.Raw) -> Iterator[Problem]:
     example = "such as persistentVolumeClaim: {claimName: checkpoints}"
     if is_absent(raw):
-        yield Problem(path, f"is required: a volume as in a pod's spec, {example}")
+        yield Problem(path, f"is required and must be a volume as in a pod's spec, {example}")
         return
     volume = msgspec.json.decode(raw)
     if not isinstance(volume, dict):
         yield Problem(path, f"must be an object, {example}")
         return
     if "name" in volume:
-        yield warning(member(path, "name"), "has no effect: the operator names the volume")
+        yield warning(member(path, "name"), "has no effect: the operator sets the name of the volume")
     kinds = volume_sources(volume)
     if len(kinds) != 1:
         found = f", but has {' and '.join(kinds)}" if kinds else ""
-        yield Problem(path, f"must have one kind of volume, {example}{found}")
+        yield Problem(path, f"must have exactly one kind of volume, {example}{found}")
     elif kinds == ["emptyDir"]:
-        yield warning(path, "an emptyDir is each pod's own and goes with it: its checkpoints will not be found again")
+        yield warning(
+            path,
+            "must not be an emptyDir: each pod has its own emptyDir, which is deleted with the pod, so a new pod "
+            "does not find the checkpoints",
+        )

@@ -39,13 +39,17 @@ def validate_data_service(spec: TFJobSpec) -> Iterator[Problem]:
 
 def _validate_template(spec: TFJobSpec, data_service: DataService) -> Iterator[Problem]:
     if not is_absent(data_service.template):
-        own_policy = "has no effect: the pods of a data service always restart their program"
+        own_policy = "has no effect: the operator always restarts the programs of a data service"
         yield from validate_template(_TEMPLATE, data_service.template, own_policy=own_policy)
     elif not any(
         replica is not None and parse_replica_type(key) is not ReplicaType.PS and not is_absent(replica.template)
         for key, replica in spec.tf_replica_specs.items()
     ):
-        yield Problem(_TEMPLATE, "is required: the pods can't be made from the template of a replica that trains")
+        yield Problem(
+            _TEMPLATE,
+            "is required, because the operator can't derive the pods of the data service from the template of a "
+            "replica that trains",
+        )
 
 
 def _validate_port(data_service: DataService) -> Iterator[Problem]:
@@ -59,10 +63,13 @@ def _validate_port(data_service: DataService) -> Iterator[Problem]:
     port = DEFAULT_DATA_SERVICE_PORT if data_service.port is None else data_service.port
     for container in template.spec.containers:
         if container.name != DEFAULT_CONTAINER_NAME and any(one.container_port == port for one in container.ports):
-            text = f"{port} is taken: container {shown(container.name)} of the template has this port"
+            text = f"port {port} is used by container {shown(container.name)} of the template: choose another port"
             yield Problem(member(_PATH, "port"), text)
     if readable_spec(data_service.template).get("hostNetwork") is True:
-        text = f"with hostNetwork, {port} must be free on every node, and no two pods of the service fit on one node"
+        text = (
+            f"with hostNetwork, port {port} must be free on every node, and each node can run only one pod of the "
+            "data service"
+        )
         yield warning(member(_PATH, "port"), text)
 
 
@@ -82,5 +89,5 @@ def _validate_work_dir(spec: TFJobSpec, data_service: DataService) -> Iterator[P
             places += [str(one.get("mountPath")) for one in mounts or () if isinstance(one, dict)]
     folder = work_dir.rstrip("/") + "/"
     if not any(folder.startswith(place.rstrip("/") + "/") for place in places if place):
-        text = f"{shown(work_dir)} is on no volume: the journal goes with the dispatcher's pod"
+        text = f"{shown(work_dir)} is not on a volume, so the journal is lost with the dispatcher's pod"
         yield warning(member(_PATH, "workDir"), text)

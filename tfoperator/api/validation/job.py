@@ -33,8 +33,7 @@ _GENERATED_SUFFIX_LENGTH = 5  # the length of an API server's suffix for generat
 _REPLICAS = "spec.tfReplicaSpecs"
 
 STOCK_PARAMETER_SERVER = (
-    "is not set: it takes an operator that was started with --default-ps-image to run the stock parameter server; any "
-    "other fails the job"
+    "is not set, so the job fails unless the operator has --default-ps-image, the image of the stock parameter server"
 )
 """The warning about a parameter server without a template. It is useless if operator and job start together."""
 
@@ -143,7 +142,7 @@ def _validate_replica_types(spec: TFJobSpec) -> Iterator[Problem]:
     if all_types_exist and not set(spelled) & {ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER}:
         yield warning(_REPLICAS, "has neither Chief nor Worker, so nothing decides when the job has succeeded")
     if all(replica is not None and replica.replicas == 0 for replica in spec.tf_replica_specs.values()):
-        yield warning(_REPLICAS, "asks for no replica at all, so there is nothing to run")
+        yield warning(_REPLICAS, "must ask for at least one replica: a job without replicas has nothing to run")
 
 
 def _validate_replicas(spec: TFJobSpec) -> Iterator[Problem]:

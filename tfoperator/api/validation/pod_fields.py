@@ -19,7 +19,7 @@ from tfoperator.api.validation.checks import warning
 from tfoperator.kube.views.pod_spec import GPU
 
 _CPU_IMAGE = re.compile(r"(?:(?:index\.)?docker\.io/)?tensorflow/tensorflow(?::(?!\S*gpu)[\w.-]+)?")
-NO_CUDA = "has no CUDA, so its GPUs stay idle: tags that end in -gpu have it"
+NO_CUDA = "has no CUDA, so the program can't use its GPUs: choose a tag that ends in -gpu"
 _MOUNTED = re.compile(r"\.volumeMounts\[\d+\]\.name")
 _OF_OPERATOR = "tfoperator-"
 
@@ -35,7 +35,9 @@ def _rule_problems(template: Mapping[str, Any], path: str) -> Iterator[Problem]:
         if fault.kind is Kind.NOT_FOUND and _MOUNTED.search(fault.field):
             # Only a warning: settings of accelerators, and webhooks, add volumes.
             if fault.value and not str(fault.value).startswith(_OF_OPERATOR):
-                yield warning(fault.field, f"{shown(fault.value)} is no volume of the template")
+                yield warning(
+                    fault.field, f"{shown(fault.value)} must be the name of a volume in the template's volumes"
+                )
         else:
             yield Problem(fault.field, _message(fault))
 
@@ -62,7 +64,7 @@ def _image_problems(template: Mapping[str, Any], path: str) -> Iterator[Problem]
         for position, container in enumerate(spec.get(group) or ()):
             image, field = str((container or {}).get("image") or ""), f"{path}.spec.{group}[{position}].image"
             if image and image == image.strip() and (problem := image_problem(image)):
-                yield Problem(field, f"{problem}; no kubelet starts {shown(image)} (InvalidImageName)")
+                yield Problem(field, f"{problem}; no kubelet can start {shown(image)} (InvalidImageName)")
             if GPU in (((container or {}).get("resources") or {}).get("limits") or {}) and is_cpu_image(image):
                 yield warning(field, f"{image} {NO_CUDA}")
 

@@ -22,7 +22,7 @@ _CONTAINER_NAME = re.compile("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 
 
 def validate_template(
-    path: str, raw: msgspec.Raw, *, own_policy: str = "has no effect: the replica's own restartPolicy holds"
+    path: str, raw: msgspec.Raw, *, own_policy: str = "has no effect: the restartPolicy of the replica type is used"
 ) -> Iterator[Problem]:
     """Yield the errors and warnings of a template at `path`, also an error if there is no template.
 

@@ -79,11 +79,19 @@ IN_PLACE_TOGETHER = Contradiction("restartMode", "restartScope", RestartScope.JO
 
 ELASTIC = "spec.elasticPolicy"
 
-ELASTIC_WITH_PS = "is for jobs without parameter servers; with them, enableDynamicWorker lets workers come and go"
-ELASTIC_WITHOUT_WORKERS = "needs workers: it limits their number"
-ELASTIC_ALONE = "Replica and elasticPolicy contradict each other: a change of the number of workers restarts all"
-ELASTIC_IN_PLACE = "InPlace and elasticPolicy contradict each other: a change of the number of workers needs new pods"
-ELASTIC_DYNAMIC = "and elasticPolicy contradict each other: all elastic workers know each other"
+ELASTIC_WITH_PS = (
+    "must not be set for a job with parameter servers; set enableDynamicWorker if the number of workers has to change"
+)
+ELASTIC_WITHOUT_WORKERS = "must not be set for a job without workers, because it limits the number of workers"
+ELASTIC_ALONE = (
+    "Replica and elasticPolicy contradict each other, because a change of the number of workers restarts all replicas"
+)
+ELASTIC_IN_PLACE = (
+    "InPlace and elasticPolicy contradict each other, because a change of the number of workers needs new pods"
+)
+ELASTIC_DYNAMIC = (
+    "and elasticPolicy contradict each other, because each elastic worker gets the addresses of all workers"
+)
 
 
 def thresholds(spec: TFJobSpec) -> Iterator[Problem]:
@@ -101,7 +109,10 @@ def thresholds(spec: TFJobSpec) -> Iterator[Problem]:
     if spec.max_failed_workers is not None:
         for worker in workers:
             if worker.restart_policy in (RestartPolicy.ALWAYS, RestartPolicy.ON_FAILURE):
-                message = f"has no effect: under {worker.restart_policy} a worker that fails is always started again"
+                message = (
+                    f"has no effect: with restartPolicy {worker.restart_policy} the operator always restarts a "
+                    "worker that fails"
+                )
                 yield warning(_MAXIMUM, message)
 
 
@@ -110,9 +121,13 @@ def _minimum(spec: TFJobSpec, minimum: IntOrPercent, workers: list[ReplicaSpec])
         yield Problem(_MINIMUM, TWO_SUCCESSES.message)
     for worker in workers:
         if isinstance(minimum, int) and minimum > worker.desired:
-            yield warning(_MINIMUM, f"is {minimum}, but there are {worker.desired} workers: it means all of them")
+            yield warning(
+                _MINIMUM, f"is {minimum}, but the job has only {worker.desired} workers: all of them have to succeed"
+            )
     if spec.policy.clean_pod_policy not in (CleanPodPolicy.ALL, CleanPodPolicy.RUNNING):
-        message = "leaves the other workers running after the job's success: cleanPodPolicy Running stops them"
+        message = (
+            "leaves the other workers running after the job has succeeded; to stop them, set cleanPodPolicy to Running"
+        )
         yield warning(_MINIMUM, message)
 
 
@@ -121,7 +136,7 @@ def ends_at_once(policy: RunPolicy) -> Iterator[Problem]:
     if policy.active_deadline_seconds == 0:
         yield warning(
             member(_POLICY, "activeDeadlineSeconds"),
-            "ends the job as soon as it starts; leave it out for no deadline",
+            "ends the job as soon as it starts; remove the field if the job has no deadline",
         )
 
 
@@ -134,13 +149,13 @@ def in_place_mode(spec: TFJobSpec) -> Iterator[Problem]:
         yield Problem(path, IN_PLACE_TOGETHER.message)
     policies = {replica.restart_policy for replica in spec.tf_replica_specs.values() if replica is not None}
     if policies.isdisjoint({RestartPolicy.EXIT_CODE, RestartPolicy.ON_FAILURE}):
-        yield warning(path, "InPlace has no effect: no replica type has restartPolicy ExitCode or OnFailure")
+        yield warning(path, "InPlace has no effect: it needs a replica type with restartPolicy ExitCode or OnFailure")
     for key, replica in spec.tf_replica_specs.items():
         if replica is not None and _restarts_itself(replica):
             yield Problem(
                 f"{_REPLICAS}[{key}].template.spec.containers",
-                "tensorflow must not have a restartPolicy or restartPolicyRules of its own: with runPolicy.restartMode "
-                "InPlace the operator sets them",
+                "the container tensorflow must not have a restartPolicy or restartPolicyRules: with "
+                "runPolicy.restartMode InPlace the operator sets them",
             )
 
 
@@ -157,7 +172,9 @@ def stalls(policy: RunPolicy) -> Iterator[Problem]:
     if policy.on_stall and deadline is None:
         yield warning(path, "has no effect without progressDeadlineSeconds")
     if policy.on_stall == OnStall.RESTART and deadline is not None and policy.backoff_limit is None:
-        yield warning(path, "starts a job that always stalls again for ever, because backoffLimit is not set")
+        yield warning(
+            path, "restarts a job that always stalls without end, because backoffLimit is not set: set backoffLimit"
+        )
 
 
 def whole_job_restarts(spec: TFJobSpec) -> Iterator[Problem]:
@@ -165,7 +182,8 @@ def whole_job_restarts(spec: TFJobSpec) -> Iterator[Problem]:
     if spec.policy.restart_scope == RestartScope.JOB and (spec.enable_dynamic_worker or spec.max_failed_workers):
         yield warning(
             member(_POLICY, "restartScope"),
-            "Job is for workers that can't go on without each other, and this job says that they can",
+            "Job restarts all replicas together, but this job has enableDynamicWorker or maxFailedWorkers, so its "
+            "workers can continue without each other",
         )
 
 
@@ -175,7 +193,7 @@ def never_scheduled(policy: SchedulingPolicy, spec: TFJobSpec) -> Iterator[Probl
     if policy.min_available is not None and total < policy.min_available <= INT32_MAX:
         yield warning(
             member(_POLICY, "schedulingPolicy.minAvailable"),
-            f"is {policy.min_available}, but the job has only {total} replicas, so it will never be scheduled",
+            f"is {policy.min_available}, but the job has only {total} replicas, so the gang will never be scheduled",
         )
 
 
@@ -211,8 +229,8 @@ def cluster_arguments(spec: TFJobSpec) -> Iterator[Problem]:
     if spec.cluster_arguments and spec.enable_dynamic_worker:
         yield warning(
             "spec.clusterArguments",
-            "names the workers that there are when a pod is made; those that enableDynamicWorker lets come later are "
-            "unknown to it",
+            "names only the workers that exist when a pod is created; programs don't get the addresses of workers "
+            "that are added later (enableDynamicWorker)",
         )
 
 
@@ -224,5 +242,5 @@ def host_names(spec: TFJobSpec) -> Iterator[Problem]:
         for name in own_host_names(replica.template) if replica is not None else ():
             yield warning(
                 f"{_REPLICAS}[{key}].template.spec.{name}",
-                f"has no effect: with spec.network {Network.PER_JOB} the operator gives each pod its host name",
+                f"has no effect: with spec.network {Network.PER_JOB} the operator sets the host name of each pod",
             )

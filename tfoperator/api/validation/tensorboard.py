@@ -52,7 +52,8 @@ def _validate_log_dir(tensorboard: TensorBoard) -> Iterator[Problem]:
     if log_dir.startswith("/") and len(log_dir) <= MAX_LOG_DIR_LENGTH and not tensorboard.volume_mounts:
         yield warning(
             member(_PATH, "logDir"),
-            f"{shown(log_dir)} is in none of its volumeMounts: nobody writes there in a cluster",
+            f"{shown(log_dir)} is in none of the TensorBoard's volumeMounts, so it can't contain the replicas' event "
+            "files in a cluster",
         )
 
 
@@ -67,9 +68,12 @@ def _validate_volumes(tensorboard: TensorBoard) -> Iterator[Problem]:
         kinds = volume_sources(volume)
         if len(kinds) != 1:
             found = f", but has {' and '.join(kinds)}" if kinds else ""
-            yield Problem(f"{path}[{position}]", f"must have one kind of volume{found}")
+            yield Problem(f"{path}[{position}]", f"must have exactly one kind of volume{found}")
         elif kinds == ["emptyDir"]:
-            yield warning(f"{path}[{position}]", "an emptyDir is its pod's own: what replicas write is not in it")
+            yield warning(
+                f"{path}[{position}]",
+                "must not be an emptyDir if replicas write the event files: each pod has its own emptyDir",
+            )
 
 
 def _validate_mounts(tensorboard: TensorBoard) -> Iterator[Problem]:
@@ -79,7 +83,7 @@ def _validate_mounts(tensorboard: TensorBoard) -> Iterator[Problem]:
         yield from _text(f"{path}[{position}]", mount, "mountPath")
         name = yield from _text(f"{path}[{position}]", mount, "name")
         if name and name not in names:
-            yield Problem(f"{path}[{position}].name", f"{shown(name)} is none of {_PATH}.volumes")
+            yield Problem(f"{path}[{position}].name", f"{shown(name)} must be the name of a volume in {_PATH}.volumes")
 
 
 def _validate_pod_parts(tensorboard: TensorBoard) -> Iterator[Problem]:
@@ -93,7 +97,7 @@ def _validate_variables(tensorboard: TensorBoard) -> Iterator[Problem]:
         path, name = f"{_PATH}.env[{position}]", variable.get("name")
         yield from _name(path, variable, MAX_PATH_LENGTH)
         if name in _RESERVED_VARIABLES:
-            yield warning(path, f"{name} is the operator's: this value is not used")
+            yield warning(path, f"has no effect: the operator sets {name}")
 
 
 def _validate_secrets(tensorboard: TensorBoard) -> Iterator[Problem]:
@@ -119,5 +123,7 @@ def _text(path: str, value: Mapping[str, Any], name: str) -> Generator[Problem, 
     found = value.get(name)
     if isinstance(found, str) and found:
         return found
-    yield Problem(member(path, name), "is required" if found in (None, "") else f"must be a string, is {shown(found)}")
+    yield Problem(
+        member(path, name), "is required" if found in (None, "") else f"must be a string, but is {shown(found)}"
+    )
     return ""

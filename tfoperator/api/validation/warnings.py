@@ -89,8 +89,8 @@ def validate_tf_config(job: TFJob) -> Iterator[Problem]:
                 if isinstance(variable, dict) and variable.get("name") == TF_CONFIG:
                     yield warning(
                         member(f"{_REPLICAS}[{key}]", f"template.spec.containers[{position}].env[{number}]"),
-                        "TF_CONFIG is overwritten: the operator's names all replicas of the job. Remove it, or give "
-                        "your own variable another name",
+                        "TF_CONFIG has no effect, because the operator sets this variable for all replicas of the "
+                        "job. Remove it, or give your own variable another name",
                     )
 
 
@@ -106,14 +106,15 @@ def validate_queue(job: TFJob) -> Iterator[Problem]:
     for key in uncounted_types(specs):
         yield warning(
             f"{_REPLICAS}[{key}]",
-            f"is not counted by queue {queue}, for Kueue knows {parse_replica_type(key)} only: these pods run without "
-            "quota",
+            f"is not counted by queue {queue}, because Kueue counts the type {parse_replica_type(key)} only: these "
+            "pods run without quota",
         )
     for key, replica in specs.items():
         if key == ReplicaType.PS and replica is not None and is_absent(replica.template):
             yield warning(
                 member(f"{_REPLICAS}[{key}]", "template"),
-                f"is not set, and Kueue can't count pods that it doesn't see: the job stays in queue {queue}",
+                f"is not set, and Kueue can't count pods without a template, so the job stays in queue {queue}: set "
+                "the template",
             )
 
 
@@ -121,8 +122,9 @@ def uncounted_board(queue: str, devices: Iterable[str]) -> str:
     """Return why a job in a queue gets no TensorBoard if the TensorBoard requests these extended resources."""
     names = ", ".join(devices)
     return (
-        f"asks for {names}, and no quota of queue {queue} counts a TensorBoard, which stays after its job: none is "
-        f"made. Take {names} out of spec.tensorBoard.resources; the job itself is not affected"
+        f"requests {names}, but the quota of queue {queue} does not count a TensorBoard, which runs longer than its "
+        f"job. So the operator creates no TensorBoard. Remove {names} from spec.tensorBoard.resources; the job "
+        "itself is not affected"
     )
 
 
@@ -130,7 +132,7 @@ def validate_multikueue(job: TFJob) -> Iterator[Problem]:
     """Yield warnings about a job's fields that MultiKueue doesn't copy; nothing for a job without MultiKueue."""
     if is_multikueue(job):
         for field in not_carried(job):
-            yield warning(field, "is not copied to the cluster where MultiKueue has the job run")
+            yield warning(field, "has no effect: MultiKueue does not copy it to the cluster in which the job runs")
 
 
 def validate_grace(job: TFJob) -> Iterator[Problem]:
@@ -152,6 +154,7 @@ def validate_grace(job: TFJob) -> Iterator[Problem]:
     if isinstance(grace, int) and grace <= float(seconds):
         yield warning(
             member(f"{_REPLICAS}[{kind}]", "template.spec.terminationGracePeriodSeconds"),
-            f"is {grace} s, and the last save took {float(seconds):.0f} s: a drain or a suspension would kill the "
-            f"program before such a save is done; {math.ceil(2 * float(seconds))} s leave time for it and a step",
+            f"is {grace} s, but the last save took {float(seconds):.0f} s: a drain or a suspension would kill the "
+            f"program before it has saved. Set at least {math.ceil(2 * float(seconds))} s, which is enough for a "
+            "save and a step",
         )

@@ -59,13 +59,13 @@ def why_it_waits(
         return Reason(
             ReasonKind.NODE_LOST,
             f"{_node(pod)} is lost",
-            "wait: its pod is deleted by force, and made again on another node",
+            "wait: the operator deletes the pod by force, and creates it again on another node",
         )
     if pod.status.phase == "Running" and node_is_silent(pod.status):
         return Reason(
             ReasonKind.NODE_SILENT,
             f"the kubelet of {_node(pod)} does not answer",
-            "wait until the node is back, or is given up and its pods move (five minutes, if nothing else is set), or "
+            "wait until the node works again, or until its pods are evicted (by default after five minutes), or "
             "delete the node",
         )
     if pod.status.phase not in ("", "Pending", "Running"):
@@ -116,7 +116,7 @@ def _of_failing(container: ContainerStatus, template: msgspec.Raw | None) -> Rea
     if waiting.reason in _CRASHES:
         return _of_crash(container.name, container.last_state.terminated if container.last_state is not None else None)
     if waiting.reason == "ErrImageNeverPull":
-        said = f"{waiting.reason}: image {image or 'of the container'} is not on its node"
+        said = f"{waiting.reason}: image {image or 'of the container'} is not on the pod's node"
         return Reason(ReasonKind.OTHER, said, "load the image onto the node, or set another imagePullPolicy")
     said = words(waiting.message) if waiting.reason in _REASONS_WITH_MESSAGE else ""
     return reason_by_name(waiting.reason, said, _remedy(waiting.reason, waiting.message))
@@ -125,12 +125,12 @@ def _of_failing(container: ContainerStatus, template: msgspec.Raw | None) -> Rea
 def _remedy(reason: str, message: str) -> str:
     """Return what helps against a kubelet's reason."""
     if reason == "CreateContainerConfigError" and "not found" in message:
-        return "create the object, or correct its name in the replica's template"
+        return "create the missing object, or correct its name in the replica's template"
     if reason == "CreateContainerConfigError":
-        return "correct what it names in the replica's template, or the object"
+        return "correct the replica's template, or the object that it names"
     if reason == "InvalidImageName":
         return "correct the image's name in the replica's template"
-    return "look with kubectl describe pod at what the kubelet reports"
+    return "to see the kubelet's report: kubectl describe pod"
 
 
 def _of_pull(message: str, image: str) -> Reason:
@@ -142,25 +142,30 @@ def _of_pull(message: str, image: str) -> Reason:
     said = f"image {image} {NOT_PULLED}" if image else f"its image {NOT_PULLED}"
     if _NO_CREDENTIALS.search(message):
         why, remedy = (
-            ": the registry denies access, so it needs credentials or does not exist",
-            "give the pod imagePullSecrets, or correct the image's name",
+            ": the registry denies access, so the pod needs credentials, or the image does not exist",
+            "add imagePullSecrets to the replica's template, or correct the image's name",
         )
     elif _NO_IMAGE.search(message):
-        why, remedy = ": its registry does not have it", "correct the image's name, or push the image"
+        why, remedy = (
+            ": the registry does not have this image",
+            "correct the image's name, or push the image to the registry",
+        )
     elif _NO_REGISTRY.search(message):
         why, remedy = (
-            ": its registry can't be reached",
-            "correct the registry's name, or have the node's way to it repaired",
+            ": the node can't reach the registry",
+            "correct the registry's name, or ask an administrator to repair the node's connection to it",
         )
     else:
-        why, remedy = "", "look with kubectl describe pod at what the kubelet reports"
+        why, remedy = "", "to see the kubelet's report: kubectl describe pod"
     return Reason(ReasonKind.IMAGE, said + why, remedy, detail=words(message))
 
 
 def _of_crash(name: str, last: ContainerStateTerminated | None) -> Reason:
     code = "" if last is None else f"exit code {last.exit_code}"
     detail = f" ({last.reason})" if last is not None and last.reason not in ("", "Error", "Completed") else ""
-    return Reason(ReasonKind.CRASHES, f"{code}{detail}", f"look into its log: kubectl logs POD -c {name} --previous")
+    return Reason(
+        ReasonKind.CRASHES, f"{code}{detail}", f"read the log of the container: kubectl logs POD -c {name} --previous"
+    )
 
 
 def _of_failed_init(container: ContainerStatus) -> Reason | None:
@@ -179,9 +184,8 @@ def _of_preparation(pod: Pod, now: datetime, template: msgspec.Raw | None) -> Re
         mounts = f", which mounts {', '.join(names)}," if names else ""
         return Reason(
             ReasonKind.PREPARED,
-            f"its node prepares the pod{mounts}",
-            "look with kubectl describe pod whether a volume can't be mounted because its object is missing, or "
-            "the network can't be set up",
+            f"the kubelet of its node prepares the pod{mounts}",
+            "to see whether a volume can't be mounted or the network can't be set up: kubectl describe pod",
             began,
         )
     began = _init_began(pod)
@@ -190,7 +194,7 @@ def _of_preparation(pod: Pod, now: datetime, template: msgspec.Raw | None) -> Re
         return Reason(
             ReasonKind.INIT_RUNS,
             f"init container {name} runs",
-            f"look into its log if it should have ended: kubectl logs POD -c {name}",
+            f"if it takes too long, read its log: kubectl logs POD -c {name}",
             began,
         )
     return None

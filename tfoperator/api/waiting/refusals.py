@@ -47,8 +47,9 @@ def refused_by(noun: str, error: KubeError) -> Reason | None:
     if found := _WEBHOOK_FAILS.search(said):
         return Reason(
             ReasonKind.WEBHOOK_FAILS,
-            f"the admission webhook {words(found['who'])}, which has to admit {what}, does not answer",
-            "have the webhook repaired, or its configuration removed",
+            f"the admission webhook {words(found['who'])} does not answer, and the API server can't create {what} "
+            "without its answer",
+            "ask an administrator to repair the webhook, or to remove its configuration",
         )
     if not isinstance(error, ForbiddenError | InvalidError | BadRequestError):
         return None
@@ -56,12 +57,13 @@ def refused_by(noun: str, error: KubeError) -> Reason | None:
         return Reason(
             ReasonKind.NO_RIGHTS,
             f"the operator has no right to create {words(found['what'])} in this namespace",
-            "have the operator's ClusterRole applied again, and look whether it serves this namespace",
+            "ask an administrator to apply the operator's ClusterRole again, and to check that the operator serves "
+            "this namespace",
         )
     return Reason(
         ReasonKind.REFUSED,
         f"the API server refuses {what}: {words(_FORBIDDEN.sub('', said))}",
-        "change what it names in the job, or have the rule changed",
+        "correct the field in the job, or ask an administrator to change the rule",
     )
 
 
@@ -72,7 +74,9 @@ def refused_because_taken(message: str, *, leaves: bool) -> Reason:
     """
     said, _, remedy = message.partition(". ")
     if leaves:
-        return Reason(ReasonKind.NAME_LEAVING, words(said), "remove its finalizer, or delete it by force")
+        return Reason(
+            ReasonKind.NAME_LEAVING, words(said), "remove the object's finalizer, or delete the object by force"
+        )
     return Reason(ReasonKind.NAME_TAKEN, words(said), words(remedy[:1].lower() + remedy[1:]))
 
 
@@ -93,21 +97,21 @@ def _by_resources(what: str, said: str) -> Reason | None:
         return Reason(
             ReasonKind.QUOTA,
             f"ResourceQuota {found['quota']} has no room for {what}: it needs {words(found['asks'])}, and the quota "
-            f"allows {words(found['has'])} in all",
-            "wait until other pods end, ask for less, or have the quota raised",
+            f"allows {words(found['has'])} in total",
+            "wait until other pods end, request less, or ask an administrator for a larger quota",
         )
     if found := _QUOTA_NEEDS.search(said):
         return Reason(
             ReasonKind.QUOTA,
-            f"ResourceQuota {found['quota']} counts what {what} does not state: {words(found['what'])}",
-            "state these resources in the replica's template, or have a LimitRange give defaults",
+            f"ResourceQuota {found['quota']} needs values that {what} does not have: {words(found['what'])}",
+            "set these resources in the replica's template, or ask an administrator for a LimitRange with defaults",
         )
     if _LIMIT.search(said):
         limits = sorted(_LIMITS.split(_FORBIDDEN.sub("", said).strip("[] .")))
         return Reason(
             ReasonKind.LIMIT_RANGE,
             f"a LimitRange of the namespace refuses {what}: {words(', '.join(limits))}",
-            "change the resources in the replica's template, or have the LimitRange changed",
+            "change the resources in the replica's template, or ask an administrator to change the LimitRange",
         )
     return None
 
@@ -117,8 +121,8 @@ def _by_policy(what: str, said: str) -> Reason | None:
         return Reason(
             ReasonKind.POD_SECURITY,
             f"the namespace's pod security level {found['level']} refuses {what}: {words(found['what'], 600)}",
-            "set in the replica's template what it names, or have the namespace's level changed (its label "
-            "pod-security.kubernetes.io/enforce)",
+            "correct these fields in the replica's template, or ask an administrator for another level of the "
+            "namespace (label pod-security.kubernetes.io/enforce)",
         )
     if found := _WEBHOOK.search(said) or _POLICY.search(said):
         why = f": {words(found['what'])}" if found["what"] else ", without a reason"
@@ -126,7 +130,7 @@ def _by_policy(what: str, said: str) -> Reason | None:
         return Reason(
             ReasonKind.DENIED,
             f"{who} {words(found['who'])} refuses {what}{why}",
-            "change the job as it asks for, or turn to those who run it",
+            "change the job as the policy demands, or ask the people who manage the policy",
         )
     return None
 
@@ -137,19 +141,19 @@ def _by_name(what: str, said: str) -> Reason | None:
         namespace, _, name = found["who"].rpartition("/")
         return Reason(
             ReasonKind.NO_SERVICE_ACCOUNT,
-            f"{what} runs under ServiceAccount {name}, which namespace {namespace} does not have",
+            f"{what} needs ServiceAccount {name}, which does not exist in namespace {namespace}",
             "create the ServiceAccount, or correct serviceAccountName in the replica's template",
         )
     if found := _PRIORITY.search(said):
         return Reason(
             ReasonKind.NO_PRIORITY_CLASS,
-            f"{what} names PriorityClass {found['who']}, which the cluster does not have",
-            "create the PriorityClass, or correct priorityClassName",
+            f"{what} needs PriorityClass {found['who']}, which does not exist",
+            "create the PriorityClass, or correct priorityClassName in the replica's template",
         )
     if found := _RUNTIME_CLASS.search(said):
         return Reason(
             ReasonKind.NO_RUNTIME_CLASS,
-            f"{what} names RuntimeClass {found['who']}, which the cluster does not have",
+            f"{what} needs RuntimeClass {found['who']}, which does not exist",
             "create the RuntimeClass, or correct runtimeClassName in the replica's template",
         )
     return None

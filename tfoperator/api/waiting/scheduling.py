@@ -39,16 +39,22 @@ _REMEDIES = (
     ),
     (
         re.compile(r"unbound immediate PersistentVolumeClaims"),
-        "look with kubectl describe pvc why no volume is bound to the claim",
+        "to see why the claim has no volume: kubectl describe pvc",
     ),
-    (re.compile(r"Insufficient |Too many pods"), "wait until other pods end, ask for less, or have nodes added"),
+    (
+        re.compile(r"Insufficient |Too many pods"),
+        "wait until other pods end, request less, or ask an administrator for more nodes",
+    ),
     (
         re.compile(r"node affinity|node selector|nodeSelector|node\(s\) didn't match"),
-        "correct nodeSelector and affinity in the replica's template, or have a node labelled",
+        "correct nodeSelector and affinity in the replica's template, or ask an administrator to label a node",
     ),
-    (re.compile(r"untolerated taint"), "add a toleration to the replica's template, or have the taint removed"),
-    (re.compile(r"unschedulable|cordoned"), "have a node uncordoned, or nodes added"),
-    (re.compile(r"no nodes available"), "have nodes added"),
+    (
+        re.compile(r"untolerated taint"),
+        "add a toleration to the replica's template, or ask an administrator to remove the taint",
+    ),
+    (re.compile(r"unschedulable|cordoned"), "ask an administrator to uncordon a node, or for more nodes"),
+    (re.compile(r"no nodes available"), "ask an administrator to add nodes"),
 )
 """The remedies, by a scheduler's words, the most important first."""
 
@@ -86,13 +92,18 @@ def _reason(condition: PodCondition) -> Reason:
     if condition.reason == "SchedulingGated":
         return Reason(
             ReasonKind.GATED,
-            "a scheduling gate keeps it from the scheduler",
-            "wait for, or look at, the controller that set spec.schedulingGates of its pod",
+            "its pod has a scheduling gate, so the scheduler skips it",
+            "wait until the controller that set spec.schedulingGates of the pod removes the gate, or read that "
+            "controller's log",
         )
     obstacles = unschedulable_reasons(condition.message)
     said = words(", ".join(obstacles))
     if condition.reason not in ("", ReasonKind.UNSCHEDULABLE):
         return reason_by_name(condition.reason, said, remedy_for(said))
     if not obstacles and condition.message:
-        return Reason(ReasonKind.UNSCHEDULABLE, "not enough of its gang has room", "look at what the others wait for")
+        return Reason(
+            ReasonKind.UNSCHEDULABLE,
+            "the scheduler can't find nodes for enough pods of its gang",
+            "read why the other replicas wait",
+        )
     return Reason(ReasonKind.UNSCHEDULABLE, said, remedy_for(said))

@@ -78,7 +78,12 @@ def read_value(data: bytes | str, source: str, *, max_bytes: int = MAX_BYTES, un
     found = read_documents(data, source, max_bytes=max_bytes, unique_keys=unique_keys)
     first = next(found, None)
     if second := next(found, None):
-        raise YamlError(source, "a second document starts here, but one is expected", second.line, second.column)
+        raise YamlError(
+            source,
+            "a second document starts here, but the file must have one document only",
+            second.line,
+            second.column,
+        )
     return first.value if first else None
 
 
@@ -186,7 +191,7 @@ class _Reader:
                 continue
             key = self._key(event, depth)
             if key in result and self._unique_keys:
-                raise self._error(event, f"key {key!r} stands here a second time")
+                raise self._error(event, f"key {key!r} is here a second time")
             result[key] = self._value(self._next(), self._note(path, key, event.start_mark.line + 1), depth + 1)
         return merged | result if merged else result
 
@@ -203,7 +208,7 @@ class _Reader:
         value = self._value(event, None, depth + 1)
         for source in value if isinstance(value, list) else [value]:
             if not isinstance(source, dict):
-                raise self._error(event, "'<<' must name a mapping or a list of mappings")
+                raise self._error(event, "'<<' must have a mapping or a list of mappings as its value")
             for key, child in source.items():
                 merged.setdefault(key, child)
 
@@ -224,14 +229,14 @@ class _Reader:
                 return "true" if value else "false"
             case int():
                 return str(value)
-        raise self._error(event, "this is no text, so it can't be a key")
+        raise self._error(event, "this is not text, so it can't be a key")
 
     def _alias(self, event: Any, depth: int) -> Any:
         try:
             anchor = self._anchors[event.anchor]
         except KeyError:
             # An anchor is recorded once its value is complete, so a value can't contain itself.
-            raise self._error(event, f"alias *{event.anchor} has no anchor before it") from None
+            raise self._error(event, f"alias *{event.anchor} has no anchor &{event.anchor} before it") from None
         self._add(event, anchor.values, anchor.size)
         self._reach(event, depth + anchor.levels)
         return _copy(anchor.value)
@@ -250,7 +255,7 @@ class _Reader:
             return convert(text)
         except (ValueError, KeyError, OverflowError):
             kind = tag.rpartition(":")[2]
-            raise self._error(event, f"{text[:40]!r} is not a value of type {kind} that JSON has") from None
+            raise self._error(event, f"{text[:40]!r} can't be a value of type {kind} in JSON") from None
 
     def _check_tag(self, event: yaml.CollectionStartEvent, expected: str) -> None:
         if event.tag not in (None, "!", expected):
@@ -260,14 +265,14 @@ class _Reader:
         self._values += values
         self._size += size
         if self._values > MAX_VALUES:
-            raise self._bounds(event, f"expands to more than {MAX_VALUES} values")
+            raise self._bounds(event, f"has aliases that expand to more than {MAX_VALUES} values")
         if self._size > self._max_bytes:
-            raise self._bounds(event, f"expands to more than {self._max_bytes // 2**20} MiB")
+            raise self._bounds(event, f"has aliases that expand to more than {self._max_bytes // 2**20} MiB")
 
     def _reach(self, event: yaml.Event, depth: int) -> None:
         self._deepest = max(self._deepest, depth)
         if depth > MAX_DEPTH:
-            raise self._bounds(event, f"is nested more than {MAX_DEPTH} levels deep")
+            raise self._bounds(event, f"has more than {MAX_DEPTH} levels of nesting")
 
     def _error(self, event: Any, message: str) -> YamlError:
         mark = event.start_mark

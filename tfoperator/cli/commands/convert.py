@@ -40,8 +40,8 @@ def convert(
     are printed unchanged. Comments are lost. A note on stderr names each field that v1 has in another form, or does not
     have.
 
-    Exit code 0: converted. 1: a TFJob is not valid (it is printed nevertheless), or, with --strict, a field could not
-    be converted. 2: a file or a TFJob can't be read; nothing is printed.
+    Exit code 0: all TFJobs were converted. 1: a TFJob is not valid (it is printed nevertheless), or, with --strict, a
+    field could not be converted. 2: a file or a TFJob can't be read; nothing is printed.
     """
     objects: list[dict[str, Any]] = []
     bad = failed = False
@@ -87,9 +87,7 @@ def converted(manifest: Manifest) -> ConvertedManifest:
     if not is_tfjob_kind(obj):
         return ConvertedManifest(obj)
     if older_version(obj) is None and obj.get("apiVersion") != TFJOBS.api_version:
-        raise ConversionError(
-            "apiVersion", f"{shown(obj.get('apiVersion'))} is not a version of TFJob that this release knows"
-        )
+        raise ConversionError("apiVersion", f"{shown(obj.get('apiVersion'))} is not a version of TFJob in this release")
     conversion = to_v1(obj)
     moved = move_policies(conversion.obj)
     plain = without_server_fields(moved.obj)

@@ -22,7 +22,11 @@ class Versions(StrEnum):
 def print_crd(
     output: ManifestOutput = ManifestFormat.YAML,
     versions: Annotated[
-        Versions, typer.Option("--versions", help="Versions to serve; all: also v1alpha2, which needs the webhook.")
+        Versions,
+        typer.Option(
+            "--versions",
+            help="Versions that the CRD serves; with all it also serves v1alpha2, which needs the webhook.",
+        ),
     ] = Versions.V1,
     webhook_url: Annotated[
         str, typer.Option("--webhook-url", help="URL of the webhook, for an operator that runs outside the cluster.")
@@ -32,8 +36,8 @@ def print_crd(
         typer.Option(
             "--open-templates",
             help=(
-                "Keep unknown fields of pod templates, for a Kubernetes whose pods have fields that "
-                "this release does not know."
+                "Keep unknown fields of pod templates. Use it if pods of your Kubernetes have fields that this "
+                "release does not know."
             ),
         ),
     ] = False,
@@ -43,9 +47,7 @@ def print_crd(
     Install it with: tfoperator crd | kubectl apply --server-side -f -
     """
     if webhook_url and versions is not Versions.ALL:
-        raise typer.BadParameter(
-            "is of no use without --versions all: v1 alone needs no webhook", param_hint="--webhook-url"
-        )
+        raise typer.BadParameter("needs --versions all: a CRD with v1 alone has no webhook", param_hint="--webhook-url")
     every = versions is Versions.ALL
     if output is ManifestFormat.YAML:
         text = crd_yaml(all_versions=every, webhook_url=webhook_url, open_templates=open_templates)

@@ -43,7 +43,12 @@ class Launching(msgspec.Struct, frozen=True):
     """The options of commands that launch components, and of those that compile such commands."""
 
     attempts: Annotated[
-        int, typer.Option("--attempts", min=1, help="Maximum number of executions of a component, if a retry can help.")
+        int,
+        typer.Option(
+            "--attempts",
+            min=1,
+            help="Maximum number of executions of the component. It is executed again only if a retry can help.",
+        ),
     ] = 3
     clean_up: Annotated[
         CleanUpPolicy, typer.Option("--clean-up", help="When to remove a container that has ended.")
@@ -107,7 +112,7 @@ def launch(
         ),
     ] = "",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be launched, without any request.")
+        bool, typer.Option("--dry-run", help="Show what would be launched, and launch nothing.")
     ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted launch.")] = False,
     cache: Annotated[
@@ -192,7 +197,8 @@ def _launcher(file: ComponentFile, wanted: str, component: Any, context: LaunchC
         by_name[wanted] = named_launcher(wanted)
     elif wanted and wanted not in by_name:
         raise ComponentError(
-            f"--launcher {wanted}: there are {', '.join(by_name)}; your own launcher class is package.module:Class"
+            f"--launcher {wanted}: the launchers are {', '.join(by_name)}; your own launcher class has the form "
+            "package.module:Class"
         )
     chosen = [by_name[wanted]] if wanted else list(by_name.values())
     # A file may have a config for each platform, so a config that is not used is no error.
@@ -229,12 +235,14 @@ def _run(launcher: BaseComponentLauncher, log: FragileStream) -> int:
     except PermanentFailure as error:
         raise CliError(str(error), "It failed, and a retry would not help.", exit_code=EXIT_FAILED) from None
     except RetryableFailure as error:
-        hint = f"A retry may help: type the same command with --resume (its record is {launcher.work.path})."
+        hint = (
+            f"A retry may help: run the same command with --resume (the record of this launch is {launcher.work.path})."
+        )
         raise CliError(str(error), hint, exit_code=EXIT_RETRYABLE) from None
     except (LaunchCancelled, KeyboardInterrupt) as error:
         code = 128 + interruptions.signals[-1] if interruptions.signals else EXIT_INTERRUPTED
         if log.error is not None:
-            hint = "To continue it, type the same command with --resume."
+            hint = "To continue it, run the same command with --resume."
             raise output_lost(
                 log.error, f": component {launcher.component.name} was cancelled", hint, exit_code=code
             ) from None

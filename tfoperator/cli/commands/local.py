@@ -50,7 +50,8 @@ def up(
     detach: Annotated[
         bool,
         typer.Option(
-            "--detach/--foreground", help="Return as soon as the control plane is ready, or stay in the foreground."
+            "--detach/--foreground",
+            help="Return when the control plane is ready (--detach), or keep running in the foreground.",
         ),
     ] = True,
     state_dir: _StateDir = None,
@@ -61,10 +62,10 @@ def up(
     state = StateDirectory(state_dir or default_state_directory())
     running = state.read()
     if running is not None and running.stopping and running.alive:
-        note("a control plane is being stopped, waiting for its end")
+        note("the control plane is being stopped; waiting until it has ended")
         _await_end(running)
     if running is not None and running.alive:
-        note(f"a control plane is running already: {running.url} (pid {running.process.pid})")
+        note(f"the control plane is already running: {running.url} (pid {running.process.pid})")
         note(_where(running))
         _show_page(state)
         typer.echo(_export(state))
@@ -128,7 +129,7 @@ def down(
     now: Annotated[bool, typer.Option("--now", help="Kill the pods at once, without their grace periods.")] = False,
     state_dir: _StateDir = None,
 ) -> None:
-    """Stop the control plane and all its jobs. Also cleans up after a control plane that has crashed."""
+    """Stop the control plane and all its jobs. After a crash of the control plane, remove its files and processes."""
     from tfoperator.local.daemon.state_directory import StateDirectory, default_state_directory
     from tfoperator.local.identity import signal_process
     from tfoperator.local.runtime.process.records import RECORDS, kill_recorded
@@ -140,18 +141,18 @@ def down(
         if now:
             signal_process(found.process, signal.SIGINT)  # another signal: the system may merge two equal signals
         if not _await_end(found):
-            note(f"it has not stopped within {_STOP_SECONDS:.0f} s, killing it")
+            note(f"the control plane has not stopped within {_STOP_SECONDS:.0f} s, so it is killed")
             signal_process(found.process, signal.SIGKILL)
         note("the control plane has stopped")
     elif found is not None:
-        note("the control plane had crashed")
+        note("the control plane had crashed; its files and processes are removed")
     else:
         note("no control plane was running")
     for name in kill_recorded(state.run / RECORDS):
-        note(f"killed {name}, which was left behind")
+        note(f"killed the process {name}, which the control plane had left running")
     if found is not None and found.runtime is RuntimeName.DOCKER:
         for name in _remove_containers():
-            note(f"removed container {name}, which was left behind")
+            note(f"removed the container {name}, which the control plane had left")
     state.clear()
 
 
@@ -203,7 +204,7 @@ def _where(state: DaemonState) -> str:
 def _show_page(state: StateDirectory) -> None:
     link = state.page_link
     if link:
-        note(f"the page, for one browser: {link}")
+        note(f"the page (the link works once, for one browser): {link}")
 
 
 def _remove_containers() -> list[str]:
@@ -217,7 +218,7 @@ def _remove_containers() -> list[str]:
 
         api = connect().api
     except RuntimeUnavailable as error:
-        raise CliError(f"containers may be left: {error}", exit_code=EXIT_FAILED) from None
+        raise CliError(f"some containers may still exist: {error}", exit_code=EXIT_FAILED) from None
     with closing(api):
         return remove_leftovers(api)
 
@@ -262,4 +263,4 @@ def _export(state: StateDirectory) -> str:
 def _tail(log: Path) -> str:
     from tfoperator.local.runtime.log_files import last_lines
 
-    return os.linesep.join(last_lines(log, 20)) or "(it has logged nothing)"
+    return os.linesep.join(last_lines(log, 20)) or "(the log is empty)"

@@ -40,14 +40,14 @@ def migrate(
     all_namespaces: AllNamespaces = False,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """List the changes for TFJobs of the Go operator if tfoperator takes over.
+    """List the changes that TFJobs of the Go operator see when tfoperator takes over.
 
     It reads a cluster or manifests, and changes nothing.
 
     Exit code 0: you have to do nothing first. 1: the list has actions for you. 2: bad input.
     """
     if files and (all_namespaces or cluster != ClusterOptions()):
-        raise CliError("give either manifests or options of a cluster")
+        raise CliError("give either manifests or the options of a cluster, not both")
     if files:
         subjects = _of_files(files)
     else:
@@ -73,7 +73,7 @@ def subjects_of_manifests(manifests: Iterable[Manifest], source: str) -> list[Su
     now = SystemClock().now()
     jobs = [manifest for manifest in manifests if is_tfjob(manifest.obj)]
     if not jobs:
-        raise CliError(f"{source}: the file has no TFJob")
+        raise CliError(f"{source}: the file contains no TFJob")
     return [_job(manifest.obj, job_findings(manifest.obj, None, now), manifest.place()) for manifest in jobs]
 
 
@@ -115,7 +115,11 @@ def _print(subjects: list[Subject]) -> None:
             say("  nothing changes")
     jobs = sum(subject.is_job for subject in subjects)
     actions = _actions(subjects)
-    need = "nothing has to be done first" if not actions else f"{actions} findings need an action of yours first"
+    need = (
+        "no action is needed before the migration"
+        if not actions
+        else f"{actions} findings need your action before the migration"
+    )
     note(f"{jobs} TFJobs were checked: {need}. docs/migrate.md explains each step")
 
 

@@ -63,14 +63,18 @@ def run(
     pods: LocalPodOptions = LocalPodOptions(),
     logs_dir: Annotated[
         Path | None,
-        typer.Option("--logs-dir", help="Folder for logs and events, instead of .tfoperator/runs/...", metavar="DIR"),
+        typer.Option(
+            "--logs-dir",
+            help="Folder for the run's logs and events; by default a new folder in .tfoperator/runs.",
+            metavar="DIR",
+        ),
     ] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Also keep the pods' emptyDir volumes.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the pods' emptyDir volumes after the run.")] = False,
     timeout: Annotated[
         str | None, typer.Option("--timeout", help="Stop after this time, e.g. 90s or 1h30m (exit code 124).")
     ] = None,
     namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Namespace of objects that don't name a namespace.")
+        str, typer.Option("--namespace", "-n", help="Namespace of objects that have no namespace.")
     ] = "default",
     ui: Annotated[bool, typer.Option("--ui", help="Serve a page that shows the jobs while they run.")] = False,
     verbose: Annotated[
@@ -78,7 +82,9 @@ def run(
     ] = False,
     output: Annotated[
         ReportFormat,
-        typer.Option("--output", "-o", help="json: print the result on stdout, and everything else on stderr."),
+        typer.Option(
+            "--output", "-o", help="With json, the command prints the result on stdout, and everything else on stderr."
+        ),
     ] = ReportFormat.TEXT,
     work_dir: Annotated[
         Path | None,
@@ -88,14 +94,16 @@ def run(
     ] = None,
     track: Annotated[
         Tracker | None,
-        typer.Option("--track", help="At the end, also record parameters, metrics and the result there."),
+        typer.Option(
+            "--track", help="Place (mlflow) where parameters, metrics and the result are also recorded at the end."
+        ),
     ] = None,
     program: ProgramOptions = ProgramOptions(),
 ) -> None:
     """Run TFJobs on this machine, without a cluster: from manifests, or from a program (run train.py --workers 2).
 
-    Each container runs as a process, or as a Docker container with --runtime docker. The first Ctrl-C stops the jobs in
-    order, the second stops them at once.
+    Each container runs as a process, or as a Docker container with --runtime docker. The first Ctrl-C stops the jobs
+    gracefully, the second stops them at once.
 
     Exit code 0: all jobs succeeded. 1: a job failed. 2: bad input. 124: the time limit is over. 130: interrupted.
     """
@@ -152,16 +160,18 @@ def _track(tracking: MlflowTracking, result: RunResult, records: RunRecords) -> 
         tracking.write(result, records)
         note(f"recorded in MLflow: {tracking.place}, experiment {tracking.experiment}")
     except TrackingError as error:  # the job has ended, and its result matters more
-        note(f"warning: a part of the run could not be recorded: {error}")
+        note(f"warning: a part of the run could not be recorded in MLflow: {error}")
 
 
 def _check_work_dir(pods: RuntimeOptions) -> None:
     if pods.work_dir is None:
         return
     if pods.in_containers:
-        raise CliError("--workdir is for processes", "A container starts in the workingDir of its manifest or image.")
+        raise CliError(
+            "--workdir can't be used with containers", "Set workingDir in the manifest or in the image instead."
+        )
     if not pods.work_dir.is_dir():
-        raise CliError(f"--workdir: {pods.work_dir}: is no directory")
+        raise CliError(f"--workdir: {pods.work_dir}: is not a directory")
 
 
 def _say_where_processes_start(files: list[str], pods: RuntimeOptions) -> None:
@@ -173,7 +183,10 @@ def _say_where_processes_start(files: list[str], pods: RuntimeOptions) -> None:
     elsewhere = {Path(file).resolve().parent for file in files if file != "-" and Path(file).is_file()} - {here}
     for folder in sorted(elsewhere):
         there = shlex.quote(str(folder))
-        note(f"note: processes start here, in {here}; --workdir {there} starts them beside the manifest")
+        note(
+            f"note: processes start in the current directory, {here}; to start them in the folder of the manifest, "
+            f"use --workdir {there}"
+        )
 
 
 def _of_program(job: ProgramJob, file: str) -> list[Manifest]:
@@ -193,7 +206,7 @@ def _load(files: list[str]) -> list[Manifest]:
             continue
         kinds = ", ".join(sorted(kind for _, kind in KNOWN))
         what = f"{manifest.obj.get('kind')} ({manifest.obj.get('apiVersion')})"
-        note(f"{manifest.place()}: warning: {what} is left out: a local run has {kinds} only")
+        note(f"{manifest.place()}: warning: {what} is skipped: a local run uses {kinds} only")
     return usable
 
 
@@ -213,8 +226,8 @@ def _print_json(result: RunResult, run_dir: Path) -> CliError | None:
         return None
     kept = run_dir / "result.json"
     return CliError(
-        f"can't write the result to standard output ({stream.error.strerror}): the run ended as {result.outcome}",
-        f"The result is in {kept}." if kept.exists() else f"A part of it is in {run_dir}.",
+        f"can't write the result to standard output ({stream.error.strerror}), but the run ended: {result.outcome}",
+        f"The result is in {kept}." if kept.exists() else f"The part of the result that was written is in {run_dir}.",
         exit_code=EXIT_FAILED,
     )
 
@@ -224,7 +237,7 @@ def _stay(page: LastingPage, run_dir: Path) -> None:
     until = threading.Event()
     try:
         with page.ended(run_dir), Interruptions(until.set):
-            note("This run has ended. Its page stays until Ctrl-C.")
+            note("This run has ended. Its page is served until you press Ctrl-C.")
             until.wait()
     except (OSError, ValueError) as error:
         note(f"warning: the page can no longer show the run: {error}")

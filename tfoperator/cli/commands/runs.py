@@ -37,9 +37,9 @@ def runs(
         now = SystemClock().now()
         table(RUNS_HEADER, [run_row(run, now) for run in found], state_column=1)
         if count > limit:
-            note(f"and {count - limit} older ones: --limit {count}")
+            note(f"and {count - limit} older runs; to list them: --limit {count}")
     else:
-        note("No runs in this folder yet. To run a job: tfoperator run FILE")
+        note("No run has been started in this folder yet. To run a job: tfoperator run FILE")
 
 
 def compare(

@@ -30,24 +30,24 @@ def explained(error: Exception) -> CliError | None:
         case ManifestError():
             return CliError(str(error))
         case ConfigError():
-            here = 'tfoperator run FILE, or eval "$(tfoperator local up)" first'
+            here = 'tfoperator run FILE, or eval "$(tfoperator local up)" before this command'
             runs = "To list the runs of this folder: tfoperator runs"
-            hint = f"Set KUBECONFIG or --kubeconfig, or try it here without a cluster: {here}. {runs}"
+            hint = f"Set KUBECONFIG or --kubeconfig. To try the command here without a cluster: {here}. {runs}"
             return CliError(str(error), hint)
         case TransportError():
-            return CliError(str(error), "Is the API server up? Try: kubectl version", exit_code=EXIT_FAILED)
+            return CliError(str(error), "Is the API server running? To check: kubectl version", exit_code=EXIT_FAILED)
         case UnauthorizedError() | ForbiddenError():
-            return CliError(str(error), "Ask the administrators of the cluster for access.", exit_code=EXIT_FAILED)
+            return CliError(
+                str(error), "Ask the administrators of the cluster for this permission.", exit_code=EXIT_FAILED
+            )
         case KubeError():
             return CliError(str(error), exit_code=EXIT_FAILED)
         case FileNotFoundError() if not _is_somewhere():
-            return CliError(
-                "the current directory does not exist any more", 'Change to a folder that exists: cd "$HOME"'
-            )
+            return CliError("the current directory has been deleted", 'Change to a folder that exists: cd "$HOME"')
         case OSError() if error.filename is not None:
             return CliError(f"{os.fsdecode(error.filename)}: {error.strerror}", exit_code=EXIT_FAILED)
         case OSError() if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return CliError(f"can't write any more: {error.strerror}", exit_code=EXIT_FAILED)
+            return CliError(f"a file can't be written: {error.strerror}", exit_code=EXIT_FAILED)
     return _about_a_job(error)
 
 
@@ -72,16 +72,16 @@ def _about_a_job(error: Exception) -> CliError | None:
         case sdk.JobFailed():
             hint = f"See why: {_command('describe', error)}, {_command('logs', error)} --all-replicas"
         case sdk.JobElsewhere():
-            hint = "Type the same command with --kubeconfig or --context for that cluster."
+            hint = "Run the same command with --kubeconfig or --context of that cluster."
         case sdk.JobQueued():
             return CliError(str(error), _queue_hint(error), exit_code=EXIT_FAILED)
         case sdk.JobNotFound() if error.archived:
             logs = _command("logs", error)
-            hint = f"Read them: {logs} --replica {error.archived[0]}, or {logs} --all-replicas"
+            hint = f"To read the logs: {logs} --replica {error.archived[0]}, or {logs} --all-replicas"
         case sdk.JobNotFound():
             hint = f"To list the jobs: tfoperator get -n {error.namespace}"
         case sdk.JobAlreadyExists():
-            hint = f"Choose another name, or delete it first: {_command('delete', error)}"
+            hint = f"Choose another name, or delete the existing object first: {_command('delete', error)}"
         case sdk.TFJobError():
             hint = ""
         case _:
@@ -97,14 +97,14 @@ def _queue_hint(error: JobQueued) -> str:
     """Return how to get the requested effect through Kueue."""
     queue, in_namespace = error.queue, f"-n {error.namespace}"
     if error.active and queue.state is not QueueState.INACTIVE and queue.workload:
-        return f"Kueue runs it when there is room. To see why it waits: {_command('describe', error)}"
+        return f"Kueue starts it when the queue has enough quota. To see why it waits: {_command('describe', error)}"
     label = f"{JOB_UID_LABEL}={error.job.metadata.uid}"
     # Kubernetes has another Workload kind, in another group.
     kind = "workloads.kueue.x-k8s.io"
     found = f"$(kubectl get {kind} {in_namespace} -l {label} -o name)"
     workload = f"{kind} {queue.workload}" if queue.workload else found
     change = '{"spec":{"active":true}}' if error.active else '{"spec":{"active":false}}'
-    return f"Kueue's way: kubectl patch {workload} {in_namespace} --type merge -p '{change}'"
+    return f"Suspend or resume it through Kueue: kubectl patch {workload} {in_namespace} --type merge -p '{change}'"
 
 
 def complain(error: Exception, *, debug: bool = False) -> int:
@@ -130,5 +130,5 @@ def _keep_traceback(error: Exception) -> str:
         ) as file:
             traceback.print_exception(error, file=file)
     except OSError:
-        return "Run it again with --debug to see where."
-    return f"The details are in {file.name}"
+        return "For Python's traceback, run the command again with --debug."
+    return f"Python's traceback is in {file.name}"

@@ -88,14 +88,16 @@ def _elsewhere(job: TFJob, queue: JobQueue) -> str:
         f"{kind}: {counts.active} active, {counts.succeeded} succeeded, {counts.failed} failed"
         for kind, counts in job.status.replica_statuses.items()
     ]
-    where = f"on cluster {queue.cluster}" if queue.cluster else "on another cluster, or on none yet"
+    where = (
+        f"on cluster {queue.cluster}" if queue.cluster else "on another cluster; MultiKueue may not have chosen it yet"
+    )
     return f"{where}, from MultiKueue: {'; '.join(counts) or 'nothing yet'}"
 
 
 def _no_conditions(queue: JobQueue | None) -> str:
     if queue is None or not queue.multikueue:
-        return "none: is the operator running?"
-    return "none: MultiKueue manages the job, and copies its state from the cluster that it has chosen"
+        return "none: perhaps the operator is not running"
+    return "none: MultiKueue manages the job, and copies its state from the cluster on which the job runs"
 
 
 def _facts(job: TFJob, pods: Sequence[Pod], now: datetime, queue: JobQueue | None) -> Iterator[tuple[str, str]]:
@@ -119,7 +121,7 @@ def _facts(job: TFJob, pods: Sequence[Pod], now: datetime, queue: JobQueue | Non
     if policy := _policy(job):
         yield "Policy", policy
     if is_multikueue(job) and (lost := not_carried(job)):
-        yield "Left behind", f"{', '.join(lost)}: MultiKueue doesn't copy this to the other cluster"
+        yield "Left behind", f"{', '.join(lost)}: MultiKueue does not copy these fields to the other cluster"
     yield from _beside(status)
     if status.progress is not None:
         yield from _progress(status.progress, now)

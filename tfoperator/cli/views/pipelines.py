@@ -21,7 +21,12 @@ Executions = Mapping[str, "ExecutionRecord"]
 
 Launches = Mapping[str, "LaunchRecord"]
 
-_KINDS = {"docker": "container", "kubernetes": "pod", "tfjob": "TFJob", "in-process": "a class in its process"}
+_KINDS = {
+    "docker": "container",
+    "kubernetes": "pod",
+    "tfjob": "TFJob",
+    "in-process": "a class that runs inside the launcher's process",
+}
 
 RUNS_HEADER = ("RUN", "PIPELINE", "STATE", "STEPS", "AGE", "TOOK", "OWNER")
 
@@ -86,11 +91,14 @@ def _begun(execution: ExecutionRecord | None, now: datetime) -> str:
 
 def _lease_words(owner: Lease) -> str:
     """Return the state of a run's lease; earlier runners died, or were stopped."""
-    number = f"; runner {owner.term} of this run" if owner.term > 1 else ""
+    number = f"; this is runner number {owner.term} of this run" if owner.term > 1 else ""
     if owner.overdue:
         late = human_duration(-owner.left)
-        return f", has not renewed its lease, which ran out {late} ago: it hangs, is gone, or can't reach it{number}"
-    return f", until {owner.end:%Y-%m-%d %H:%M:%S} UTC unless renewed{number}"
+        return (
+            f", did not renew its lease, which expired {late} ago: it hangs, has ended, or can't reach the "
+            f"store{number}"
+        )
+    return f", until {owner.end:%Y-%m-%d %H:%M:%S} UTC, unless it renews its lease{number}"
 
 
 def _launch_words(launch: LaunchRecord) -> str:
@@ -149,7 +157,7 @@ def lineage_lines(tree: Lineage, depth: int = 0) -> Iterator[str]:
     )
     for execution in tree.executions:
         parameters = ", ".join(f"{name}={_in_short(value)}" for name, value in execution.exec_properties.items())
-        run = f"run {execution.run_id}" if execution.run_id else "a run that was removed"
+        run = f"run {execution.run_id}" if execution.run_id else "a run whose records were removed"
         yield f"{indent}  by {execution.step} ({run}, execution {execution.id}" + (
             f"; {parameters})" if parameters else ")"
         )

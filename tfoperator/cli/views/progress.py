@@ -56,7 +56,7 @@ def behind_text(progress: TrainingProgress, now: datetime) -> str:
 def slow_text(progress: TrainingProgress) -> str:
     """Return `worker-3 (2.1 times the usual duration of a step)` for slow replicas; empty if none is slow."""
     return ", ".join(
-        f"{replica.name} ({replica.factor} times the usual duration of a step)" for replica in progress.slow
+        f"{replica.name} (each step takes {replica.factor} times the usual duration)" for replica in progress.slow
     )
 
 

@@ -87,7 +87,7 @@ def found_instead(
         if matching and _stands_for_the_same(meta.labels, labels):
             return Applied(wanted, Result.OURS)
         if matching:
-            return _in_the_way(wanted, resource, meta, "is labelled as something else")
+            return _in_the_way(wanted, resource, meta, "has the labels of another replica")
         if wanted.kind == "podgroups":
             claims.label(job, resource, meta)
             return Applied(wanted, Result.OURS)
@@ -109,7 +109,7 @@ def found_instead(
         if claims.can_adopt(job):
             claims.adopt(job, resource, meta, decode_partial)
             return Applied(wanted, Result.OURS)
-    return _in_the_way(wanted, resource, meta, "was not made by this job")
+    return _in_the_way(wanted, resource, meta, "does not belong to this job")
 
 
 def _stands_for_the_same(one: dict[str, str], other: dict[str, str]) -> bool:
@@ -125,14 +125,16 @@ def _late(resource: Resource, meta: ObjectMeta, due: datetime, now: datetime) ->
     """Return the message about an object that should have gone when it was `due`; empty if that is not long ago."""
     if seconds_between(due, now) < _LATE_SECONDS:
         return ""
-    why = "a finalizer keeps it" if meta.finalizers else "its node may be lost"
+    why = "it has a finalizer" if meta.finalizers else "its node may be lost"
     return (
-        f"{resource.kind} {meta.key} is in the way: it is being deleted and should have gone at {timestamp(due)}, but "
-        f"{why}. The job's own object is created when it is gone"
+        f"{resource.kind} {meta.key} has a name that this job needs: it is being deleted and should have been gone "
+        f"at {timestamp(due)}, but {why}. The operator creates the job's own object when the name is free"
     )
 
 
 def _in_the_way(wanted: Create, resource: Resource, meta: ObjectMeta, why: str) -> Applied:
-    step = "Delete it; the job's own object is created when the name is free"
-    message = f"{resource.kind} {meta.key} is in the way: it {why}. {step}"
+    step = (
+        "Delete it, or choose another name for the job; the operator creates the job's own object when the name is free"
+    )
+    message = f"{resource.kind} {meta.key} has a name that this job needs: it {why}. {step}"
     return Applied(wanted, Result.FOREIGN, message=message)

@@ -41,11 +41,11 @@ class NameTaken(AlreadyReported):
 class Result(Enum):
     """The result of an action."""
 
-    DONE = "it was carried out"
-    FAILED = "the API server refused it, or did not answer"
-    OURS = "the object of that name is controlled by this job, or is now"
-    LEAVING = "the object of that name is being deleted, or gone by now, or about to be, or has changed"
-    FOREIGN = "the object of that name is not the job's"
+    DONE = "the action was carried out"
+    FAILED = "the API server refused the action, or did not answer"
+    OURS = "the existing object with this name is controlled by this job"
+    LEAVING = "the existing object with this name is being deleted, is already gone, or has changed"
+    FOREIGN = "the existing object with this name does not belong to the job"
 
 
 class Applied(msgspec.Struct, frozen=True):

@@ -48,7 +48,7 @@ _COUNTED_KINDS: tuple[OwnedKind, ...] = ("services", "pods", "podgroups")
 
 _STOPPED_BECAUSE = {
     False: "the job has ended",
-    True: "its replica has ended, and other containers than tensorflow ran on",
+    True: "the container tensorflow has ended, but other containers of the pod were still running",
 }
 """By whether the rest of a pod is stopped."""
 
@@ -174,8 +174,8 @@ class OutcomeReporter:
             return
         action, named = next(iter(dropped.values())), ", ".join(dropped)
         message = (
-            f"The API server does not know these fields, and made pod {action.name} without them: {named}. Correct "
-            f"their names in {action.spec_field}; `tfoperator validate` finds them."
+            f"The API server does not know these fields, and created pod {action.name} without them: {named}. "
+            f"Correct their names in {action.spec_field}; `tfoperator validate` finds them."
         )
         self._events.warn_once(job, JobReason.FIELDS_IGNORED, message, about=f"{JobReason.FIELDS_IGNORED} {named}")
 
@@ -225,7 +225,9 @@ class OutcomeReporter:
         for with_replica, why in _STOPPED_BECAUSE.items():
             chosen = [one for one in applied if _stops_rest(one.action) is with_replica]
             if stopped := _done(chosen, Patch).get("pods"):
-                message = f"Stopped {_listed('pod', stopped)}, because {why}; the logs stay with the pods"
+                message = (
+                    f"Stopped {_listed('pod', stopped)}, because {why}; the pods stay, so that their logs can be read"
+                )
                 self._events.emit(job, (PlannedEvent.of(JobReason.SUCCESSFUL_STOP_POD, message),))
         # A probe that is refused is tried again without a message: the job has all that it needs.
         refused = [one.error for one in applied if one.error is not None and isinstance(one.action, Create)]

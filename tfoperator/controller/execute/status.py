@@ -40,13 +40,13 @@ class StatusWriter:
         try:
             answer = self._client.make(status_write(TFJOBS, meta, plan.status), decode_tfjob)
         except NotFoundError as error:
-            logger.info("the status is not written, the job is gone: %s", error, extra={"job": meta.key})
+            logger.info("the status is not written, because the job is gone: %s", error, extra={"job": meta.key})
             self._cache_lag.doubt(meta.uid)
             outcome.gone = True
             return False
         except ConflictError:
             # The cache will receive the change.
-            logger.debug("the status is not written yet, the job has changed", extra={"job": meta.key})
+            logger.debug("the status is not written yet, because the job has changed", extra={"job": meta.key})
             outcome.waiting = True
             try:
                 self._cache_lag.changed(job)
@@ -57,7 +57,7 @@ class StatusWriter:
             if isinstance(error, InvalidError):
                 # The job violates rules that are newer than the job. The status can't report that.
                 said = error.status.message
-                message = f"The API server refuses each status of this job until its spec is corrected: {said}"
+                message = f"The API server refuses the job's status until the job's spec is corrected: {said}"
                 self._events.warn_once(job, JobReason.STATUS_REFUSED, message, about="status")
             outcome.errors.append(error)
             return False

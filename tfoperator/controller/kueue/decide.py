@@ -148,7 +148,7 @@ def _with_workload(facts: Facts, workload: Workload, now: datetime, *, occupied:
     try:
         sets = pod_sets(job, facts.default_ps_image)
     except _UNREADABLE as error:
-        return Decision(closed_gate("Unusable", f"the operator can't ask for quota: {error}"), gone)
+        return Decision(closed_gate("Unusable", f"the operator can't request quota: {error}"), gone)
     return _with_pod_sets(facts, workload, sets, now, occupied=occupied, gone=gone)
 
 
@@ -164,7 +164,7 @@ def _with_pod_sets(
     """Return what to do about a job that needs these pod sets; `gone` are the writes by which its Workload goes."""
     asks = _asks_for(facts, workload, sets)
     if isinstance(asks, str):
-        return Decision(closed_gate(_FLAVOR_UNKNOWN, f"ResourceFlavor {asks} is not known"))
+        return Decision(closed_gate(_FLAVOR_UNKNOWN, f"ResourceFlavor {asks} does not exist"))
     if not asks:
         if workload.is_true("QuotaReserved") or workload.is_true("Finished"):
             return Decision(
@@ -181,7 +181,7 @@ def _with_pod_sets(
         return Decision(closed_gate("WorkloadFinished", workload.condition("Finished").message), writes)
     if workload.is_true("QuotaReserved") and _run_again(facts, workload):
         again = "the job's pods are deleted, and it waits in the queue again"
-        why = f"replicas start again whose quota was given back; {again}"
+        why = f"a replica starts again after its quota was given back; {again}"
         return Decision(closed_gate("QuotaGivenBack", why), gone)
     driven = _driven(facts, workload, occupied=occupied, now=now)
     if is_to_be_compared(workload):
@@ -194,15 +194,15 @@ def _asked(facts: Facts, occupied: bool) -> Decision:
     """Return what to do about a job without a Workload."""
     if occupied:
         return Decision(
-            closed_gate("NoWorkload", "the operator asks for quota when the pods that ran without quota are gone")
+            closed_gate("NoWorkload", "the operator requests quota when the pods that ran without quota are gone")
         )
     try:
         sets = pod_sets(facts.job, facts.default_ps_image)
     except _UNREADABLE as error:
-        return Decision(closed_gate("Unusable", f"the operator can't ask for quota: {error}"))
+        return Decision(closed_gate("Unusable", f"the operator can't request quota: {error}"))
     body = workload_body(facts.job, sets)
     create = Write(Verb.CREATE, body["metadata"]["name"], body, prices=True)
-    return Decision(closed_gate("NoWorkload", "the operator asks for quota"), (create,))
+    return Decision(closed_gate("NoWorkload", "the operator requests quota"), (create,))
 
 
 def occupies(pod: Pod) -> bool:
@@ -213,7 +213,7 @@ def occupies(pod: Pod) -> bool:
 def closed_gate(reason: str, message: str) -> QueueGate:
     """Return a gate that lets no pod be made, with Kueue's reason and message, or the operator's own."""
     text = " ".join(message.split())
-    return QueueGate(reason or "Pending", text[:MAX_MESSAGE] or "Kueue has not looked at it yet")
+    return QueueGate(reason or "Pending", text[:MAX_MESSAGE] or "Kueue has not processed its Workload yet")
 
 
 def _asks_for(facts: Facts, workload: Workload, sets: list[dict[str, Any]]) -> bool | str:
@@ -286,7 +286,7 @@ def _driven(facts: Facts, workload: Workload, *, occupied: bool, now: datetime) 
     try:
         found = placements(workload, facts.flavors)
         if isinstance(found, str):
-            return Decision(closed_gate(_FLAVOR_UNKNOWN, f"ResourceFlavor {found} is not known"), status.writes())
+            return Decision(closed_gate(_FLAVOR_UNKNOWN, f"ResourceFlavor {found} does not exist"), status.writes())
         copy = admitted_job(job, found, facts.default_ps_image)
     except PlacementError as error:
         if not occupied:
@@ -308,7 +308,7 @@ def _why_closed(workload: Workload) -> QueueGate:
         waits = ", ".join(f"admission check {one.name} is {one.state} {one.message}".rstrip() for one in checks)
         return closed_gate("Checking", waits or quota.message)
     before = f"; evicted before ({evicted.reason})" if evicted.status == "True" else ""
-    return closed_gate(quota.reason, (quota.message or "Kueue has not looked at it yet") + before)
+    return closed_gate(quota.reason, (quota.message or "Kueue has not processed its Workload yet") + before)
 
 
 def _reprice(job: TFJob, workload: Workload) -> tuple[Write, ...]:

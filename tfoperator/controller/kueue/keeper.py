@@ -83,7 +83,9 @@ class KueueInformers(msgspec.Struct, frozen=True):
     def wait_for_sync(self, seconds: float) -> None:
         """Wait until both caches are complete, so many seconds at most."""
         if not self.workloads.wait_for_sync(seconds) or not self.flavors.wait_for_sync(seconds):
-            logger.warning("Kueue's objects can't be listed: jobs in queues wait, and all others are worked on")
+            logger.warning(
+                "Kueue's objects can't be listed: jobs in queues wait, and the operator works on all other jobs"
+            )
 
     def queue_jobs(self, enqueue: Callable[[str], None]) -> None:
         """Call `enqueue` with the key of the job of each Workload that changes."""
@@ -98,7 +100,7 @@ class KueueInformers(msgspec.Struct, frozen=True):
 _UNTIL_COMPLETE = 5.0
 """Seconds until a job is looked at again while the caches of Kueue's objects are not complete."""
 
-_NO_ANSWER = QueueGate("NoAnswer", "Kueue does not answer; the operator asks for quota when it answers")
+_NO_ANSWER = QueueGate("NoAnswer", "Kueue does not answer; the operator requests quota when Kueue answers")
 
 
 class _NoSuchClass(Exception):
@@ -200,7 +202,7 @@ class QueueKeeper:
         if facts.workload is not None or not decision.writes:
             return None
         if error is not None and not is_outage(error):
-            return closed_gate("Refused", f"the operator can't ask for quota: {error}")
+            return closed_gate("Refused", f"the operator can't request quota: {error}")
         return _NO_ANSWER if self._outage.is_shown(facts.job) else None
 
     def _note(self, job: TFJob, error: KubeError) -> None:
@@ -269,7 +271,10 @@ class QueueKeeper:
         """Log once that Kueue's own framework drives Workloads, too."""
         if not self._told and (is_driven_by_kueue(workload) or is_reported_by_kueue(workload)):
             self._told = True
-            said = "Kueue's own framework kubeflow.org/tfjob drives Workload %s, and perhaps others: use it or --kueue"
+            said = (
+                "Kueue's own integration kubeflow.org/tfjob manages Workload %s, and perhaps others: use either this "
+                "integration or --kueue"
+            )
             logger.warning(said, workload.metadata.name, extra={"job": job.metadata.key})
 
     def _flavors(self, job: TFJob, found: Sequence[Workload]) -> dict[str, Flavor]:

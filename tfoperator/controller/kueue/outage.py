@@ -110,7 +110,10 @@ class Outage:
             else:
                 turn, pause = key, _pause(self._failed[key])
         if begins:
-            logger.warning("Kueue does not answer (%s): jobs go on without it, and it is asked again and again", error)
+            logger.warning(
+                "Kueue does not answer (%s): jobs that are admitted continue, and the operator tries again and again",
+                error,
+            )
         self._enqueue_after(turn, pause)
 
     def answered(self, job: TFJob) -> None:
@@ -128,7 +131,7 @@ class Outage:
             self._waiting.clear()
             self._turn = ""
         if over:
-            logger.info("Kueue answers again: %d jobs that waited for it are looked at", len(waits))
+            logger.info("Kueue answers again: the operator syncs the %d jobs that waited for it", len(waits))
             for key, seconds in waits.items():
                 self._enqueue_after(key, seconds)
 

@@ -187,7 +187,7 @@ class Placement(msgspec.Struct):
         """Add members to one of the mappings. Raises PlacementError if a member already has another value."""
         for key, value in more.items():
             if has.setdefault(key, value) != value:
-                raise PlacementError(f"{what} {key} would be both {has[key]} and {value}")
+                raise PlacementError(f"{what} {key} would need both the value {has[key]} and the value {value}")
 
 
 def admitted_count(asked: PodSet, given: int | None) -> int:

@@ -22,7 +22,7 @@ def why_not_adopted(job: TFJob, orphan: HasMetadata) -> str:
         return ""
     born, made = job.metadata.creation_timestamp, orphan.metadata.creation_timestamp
     if born is not None and made is not None and seconds_between(made, born) > 0:
-        return "is older than this job, which does not take it over"
+        return "is older than this job, so this job does not adopt it"
     if replica_phase(orphan) in ENDED_PHASES:
-        return "has ended before this job could take it over"
+        return "ended before this job could adopt it"
     return ""

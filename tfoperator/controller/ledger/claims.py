@@ -71,7 +71,7 @@ class Claims:
     def release(self, job: TFJob, resource: Resource, owned: ObjectMeta, decode: Decoder[Any]) -> None:
         """Give up control of an object whose labels are no longer the job's."""
         logger.info(
-            "releasing %s %s: its labels are no longer this job's",
+            "releasing %s %s, because its labels no longer belong to this job",
             resource.kind.lower(),
             owned.key,
             extra={"job": job.metadata.key},

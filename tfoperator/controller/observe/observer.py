@@ -136,7 +136,12 @@ class Observer:
             if names.has_job_labels(owned.metadata.labels, meta.name):
                 claimed.append(owned)
             else:
-                with _noting(refused, resource, owned.metadata, "lacks labels of its job: not released"):
+                with _noting(
+                    refused,
+                    resource,
+                    owned.metadata,
+                    "does not have the labels of its job, so the operator does not release it",
+                ):
                     self._ledger.claims.release(job, resource, owned.metadata, decode)
         orphans = [
             orphan
@@ -148,7 +153,9 @@ class Observer:
         ]
         if orphans and self._ledger.claims.can_adopt(job):
             for orphan in orphans:
-                with _noting(refused, resource, orphan.metadata, "is labelled as one of this job: not adopted"):
+                with _noting(
+                    refused, resource, orphan.metadata, "has the labels of this job, but the operator does not adopt it"
+                ):
                     adopted = self._ledger.claims.adopt(job, resource, orphan.metadata, decode)
                     claimed += [] if adopted is None else [adopted]
         return tuple(claimed)
@@ -163,4 +170,4 @@ def _noting(refused: dict[str, str], resource: Resource, meta: ObjectMeta, what:
         if not is_refused(error):
             raise
         name = f"{resource.kind} {meta.key}"
-        refused[name] = f"{name} {what}, and the job goes on without it: {error}"
+        refused[name] = f"{name} {what}, so the job continues without it: {error}"

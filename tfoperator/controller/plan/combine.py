@@ -138,27 +138,29 @@ PRECEDENCE = (
     Row(
         "the deletion of the job",
         _end_of_the_job_object,
-        "All that the job owns goes with it, so whatever else is wanted of that is in vain.",
+        "When the job is deleted, its objects are deleted with it, so no other action is useful.",
     ),
     Row(
         "a pod that no cache shows yet",
         _awaited_pods_stop_all,
-        "It must not be counted as lost: everything is delayed until the cache shows it.",
+        "Such a pod must not count as lost, so all other actions wait until the cache shows it.",
     ),
     Row(
         "a request whose result no cache shows yet",
         _awaited_requests_first,
-        "A second one of its kind would repeat it; and no pod comes before what it needs.",
+        "A second request of the same kind would repeat it, and a pod must not be created before the objects that it "
+        "needs.",
     ),
     Row(
         "a log that is not kept yet",
         _logs_before_deletions,
-        "The log goes with the pod. A lost node can't send it, so a pod of such a node is deleted nevertheless.",
+        "The log is deleted with the pod. A lost node can't send the log, so a pod on such a node is deleted "
+        "nevertheless.",
     ),
     Row(
         "the deletion of a pod",
         _deletion_over_stop,
-        "A pod that is deleted is stopped, too; a stop before that would only be reported once more.",
+        "Deleting a pod also stops it; a stop before the deletion would only produce another event.",
     ),
 )
 """The rules of precedence, in the order in which they are applied."""

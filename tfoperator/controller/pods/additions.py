@@ -177,7 +177,9 @@ def _mount(
     mounts = template.list_of_objects("volumeMounts")
     for other in mounts:
         if _place(other.get("mountPath")) == _place(place):
-            raise PodTemplateError(f"{field}: {place} is where {template.path} mounts volume {other.get('name')}")
+            raise PodTemplateError(
+                f"{field}: {place} is already the mount path of volume {other.get('name')} in {template.path}"
+            )
     template.spec = template.spec | {"volumes": [*volumes, source | {"name": name}]}
     template.change_container(volumeMounts=[*mounts, {"name": name, **mount}])
 

@@ -320,8 +320,8 @@ class ReplicaManifests:
         image = self._options.default_ps_image
         if not image:
             raise PodTemplateError(
-                f"spec.tfReplicaSpecs[{replica_type}].template: is required, because this operator has no image for a "
-                "stock parameter server (--default-ps-image)"
+                f"spec.tfReplicaSpecs[{replica_type}].template: is required, because this operator has no image for "
+                "the stock parameter server (--default-ps-image)"
             )
         return msgspec.structs.replace(spec, template=_stock_template(image))
 

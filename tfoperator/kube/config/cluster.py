@@ -30,13 +30,15 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
         check_server(self.server, self.source or "ClusterConfig")
         if self.tls.ca and not self.tls.verify:
             raise ConfigError(
-                f"{self.source}: a certificate authority and insecure-skip-tls-verify exclude each other: remove one"
+                f"{self.source}: a certificate authority and insecure-skip-tls-verify can't be used together: remove "
+                "one of them"
             )
         anonymous = isinstance(self.credentials, StaticCredentials) and not self.credentials.current().authorization
         if not anonymous and is_plain(self.server) and not is_loopback(urlsplit(self.server).hostname or ""):
             raise ConfigError(
-                f"{self.source or 'ClusterConfig'}: credentials are sent to an https:// server only, and this one is "
-                f"{self.server}: whoever is on the way could read them. Use https://, or a user without credentials"
+                f"{self.source or 'ClusterConfig'}: credentials are sent only to an https:// server, but the server "
+                f"is {self.server}: without TLS, others on the network could read the credentials. Use https://, or "
+                "a user without credentials"
             )
 
     def __repr__(self) -> str:
@@ -70,9 +72,16 @@ def check_server(server: str, source: str) -> None:
         url = urlsplit(server)
         valid = url.scheme in ("http", "https") and bool(url.hostname) and (url.port is None or url.port > 0)
     except ValueError:
-        raise ConfigError(f"{source}: the server is no URL: its host or port is malformed") from None
+        raise ConfigError(
+            f"{source}: server must be a URL such as https://host:6443: its host or port is malformed"
+        ) from None
     if url.username is not None or url.password is not None:
-        raise ConfigError(f"{source}: the server's URL holds a user name or password: move them to the user's entry")
+        raise ConfigError(
+            f"{source}: the server's URL contains a user name or password: move them to the kubeconfig's entry of "
+            "the user"
+        )
     if not valid:
         # Before an @ there may be a password.
-        raise ConfigError(f"{source}: server must be a URL such as https://host:6443, is {server.rpartition('@')[2]!r}")
+        raise ConfigError(
+            f"{source}: server must be a URL such as https://host:6443, but is {server.rpartition('@')[2]!r}"
+        )

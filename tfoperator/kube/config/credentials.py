@@ -33,10 +33,11 @@ def bearer(token: str, source: str) -> str:
     """Return the Authorization header for a token. Raises ConfigError, naming `source`, if a header can't hold it."""
     token = token.strip()
     if not token:
-        raise ConfigError(f"{source} is empty: it must hold a bearer token")
+        raise ConfigError(f"{source} is empty, but must contain a bearer token")
     if not (token.isascii() and token.isprintable()) or " " in token:
         raise ConfigError(
-            f"{source} holds no bearer token: there are blanks, line breaks or other odd characters in it"
+            f"{source} must contain a bearer token only, but it has blanks, line breaks or other characters that a "
+            "token can't have"
         )
     return f"Bearer {token}"
 
@@ -174,7 +175,7 @@ class IssuedCredentials(Credentials):
         if failure is not None:
             if current is None:
                 raise failure
-            logger.warning("going on with the credentials so far: %s", failure)
+            logger.warning("continuing with the old credentials: %s", failure)
         assert current is not None
         return current
 
@@ -203,4 +204,4 @@ class TokenFile(IssuedCredentials):
         except OSError as error:
             raise ConfigError(f"cannot read the token file {self._path}: {error.strerror}") from error
         except UnicodeDecodeError:
-            raise ConfigError(f"token file {self._path} holds no text") from None
+            raise ConfigError(f"token file {self._path} is empty") from None

@@ -92,9 +92,7 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def _no_kubeconfig(path: Path) -> ConfigError:
-    return ConfigError(
-        f"kubeconfig {path} is no kubeconfig: clusters, contexts and users must be lists of entries with a name"
-    )
+    return ConfigError(f"{path} is not a kubeconfig: clusters, contexts and users must be lists of entries with a name")
 
 
 def _known(merged: _Sections, section: str) -> str:
@@ -118,7 +116,7 @@ class _Entry:
                 if not isinstance(fields, dict):
                     raise ConfigError(f"kubeconfig {path}: {kind} {name!r} has no field `{kind}` with its settings")
                 return cls(kind, name, fields, path)
-        raise ConfigError(f"{asked_by} asks for {kind} {name!r}, which does not exist: {_known(merged, section)}")
+        raise ConfigError(f"{asked_by} needs {kind} {name!r}, which does not exist: {_known(merged, section)}")
 
     @property
     def where(self) -> str:
@@ -130,7 +128,7 @@ class _Entry:
         if value is None:
             return ""
         if not isinstance(value, str):
-            raise ConfigError(f"{self.where}: {field} must be a string (quote it)")
+            raise ConfigError(f"{self.where}: {field} must be a string: put it in quotes")
         return value
 
     def material(self, field: str) -> str | bytes:
@@ -140,7 +138,7 @@ class _Entry:
                 # Wrapped lines are fine, as for kubectl: in YAML a block of them looks natural.
                 return base64.b64decode("".join(data.split()), validate=True)
             except (binascii.Error, ValueError):
-                raise ConfigError(f"{self.where}: {field}-data is not base64") from None
+                raise ConfigError(f"{self.where}: {field}-data must be base64") from None
         return self.file(field)
 
     def file(self, field: str) -> str:
@@ -150,7 +148,7 @@ class _Entry:
             return ""
         path = self.path.parent / name
         if not path.is_file():
-            raise ConfigError(f"{self.where}: {field} names {path}, which is not there (or no file)")
+            raise ConfigError(f"{self.where}: {field} names {path}, but no such file exists")
         return str(path)
 
 
@@ -203,7 +201,7 @@ class _Loader:
         chain, key = user.material("client-certificate"), user.material("client-key")
         if bool(chain) != bool(key):
             given, missing = ("client-certificate", "client-key") if chain else ("client-key", "client-certificate")
-            raise ConfigError(f"{user.where}: there is a {given}, but no {missing}")
+            raise ConfigError(f"{user.where}: {given} is set, so {missing} must be set, too")
         return ClientCertificate(chain, key) if chain else None
 
     def _tls(self, parts: WrittenParts) -> TlsOptions:
@@ -251,5 +249,7 @@ def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
     for key, values in (user.fields.get("as-user-extra") or {}).items():
         headers += [(f"Impersonate-Extra-{key}", str(value)) for value in values]
     if any(not text.isprintable() or not text.isascii() for pair in headers for text in pair):
-        raise ConfigError(f"{user.where}: a user or group to impersonate holds characters that no header can carry")
+        raise ConfigError(
+            f"{user.where}: the user or group to impersonate contains a character that is not allowed in an HTTP header"
+        )
     return tuple(headers)

@@ -41,25 +41,25 @@ def load_config(
     if kubeconfig:
         path = Path(kubeconfig).expanduser()
         if not path.is_file():
-            raise ConfigError(f"kubeconfig {path} is not there (or no file): check --kubeconfig")
+            raise ConfigError(f"kubeconfig {path} does not exist, or is not a file: check --kubeconfig")
         return read_kubeconfig([path], context, clock)
     if listed := environ.get("KUBECONFIG", ""):
         paths = [Path(part).expanduser() for part in listed.split(os.pathsep) if part]
         present = [path for path in paths if path.is_file()]
         if not present:
-            raise ConfigError(f"KUBECONFIG names {listed}, but no such file exists: correct or unset it")
+            raise ConfigError(f"KUBECONFIG is {listed}, but no such file exists: correct or unset the variable")
         return read_kubeconfig(present, context, clock)
     default = Path(environ.get("HOME") or "~", ".kube", "config").expanduser()
     if default.is_file():
         return read_kubeconfig([default], context, clock)
     if context:
-        raise ConfigError(f"context {context!r} was asked for, but there is no kubeconfig: {default} does not exist")
+        raise ConfigError(f"context {context!r} needs a kubeconfig, but {default} does not exist")
     if environ.get("KUBERNETES_SERVICE_HOST"):
         return load_in_cluster_config(environ=environ, service_account=service_account, clock=clock)
     raise NoClusterConfigured(
-        f"no cluster is configured: set KUBECONFIG or --kubeconfig to a kubeconfig file, or create {default}; "
-        "no service account was found either, so this is no pod. For a control plane on this machine, run: "
-        'eval "$(tfoperator local up)"'
+        f"no cluster is configured: set KUBECONFIG or --kubeconfig to a kubeconfig file, or create {default}; there "
+        'is no service account of a pod either. For a control plane on this machine, run: eval "$(tfoperator local '
+        'up)"'
     )
 
 
@@ -80,8 +80,8 @@ def load_in_cluster_config(
         loader.load_and_set(found)
     except ConfigException as error:
         raise ConfigError(
-            f"in-cluster configuration: {error} KUBERNETES_SERVICE_HOST and _PORT, {token} and {ca} are needed; "
-            "is automountServiceAccountToken false?"
+            f"in-cluster configuration: {error} A pod needs KUBERNETES_SERVICE_HOST and _PORT, {token} and {ca}; "
+            "check that automountServiceAccountToken is not false"
         ) from None
     except OSError as error:
         raise ConfigError(f"in-cluster configuration: cannot read {error.filename}: {error.strerror}") from error

@@ -44,7 +44,7 @@ def exec_plugin(
     `cluster` if the settings request it. There is no time limit: it may wait for the user.
     """
     if not isinstance(settings, dict) or not settings.get("command") or not settings.get("apiVersion"):
-        raise ConfigError(f"{where}: exec needs command and apiVersion")
+        raise ConfigError(f"{where}: exec must have command and apiVersion")
     where = f"{where}: exec plugin {settings['command']}"
 
     def issue() -> IssuedCredential:
@@ -53,7 +53,7 @@ def exec_plugin(
         try:
             status = _provider(settings, directory, cluster).run()
         except FileNotFoundError:
-            hint = settings.get("installHint") or "install it, or correct `command`"
+            hint = settings.get("installHint") or "install the program, or correct `command`"
             raise ConfigError(f"{where} was not found: {str(hint).strip()}") from None
         except OSError as error:
             raise ConfigError(f"{where} can't be started: {error.strerror}") from None
@@ -61,7 +61,7 @@ def exec_plugin(
             said = str(error).removeprefix("exec: ")[:_STDERR_SHOWN]
             raise ConfigError(f"{where} failed: {said}") from None
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise ConfigError(f"{where}: its settings or its answer have another form than apiVersion says") from None
+            raise ConfigError(f"{where}: its settings or its answer do not have the form of its apiVersion") from None
         return _issued(status, where)
 
     return issue
@@ -101,16 +101,18 @@ class _ClusterInfo(dict[str, str]):
 
 def _issued(status: Any, where: str) -> IssuedCredential:
     if not isinstance(status, dict):
-        raise ConfigError(f"{where} answered without a status")
+        raise ConfigError(f"the answer of {where} has no status")
     token, chain, key = (status.get(field) for field in ("token", "clientCertificateData", "clientKeyData"))
     if not token and not (chain and key):
-        raise ConfigError(f"{where} answered with neither a token nor clientCertificateData and clientKeyData")
+        raise ConfigError(f"the answer of {where} has neither a token nor clientCertificateData and clientKeyData")
     expires = None
     if stamp := status.get("expirationTimestamp"):
         try:
             expires = datetime.fromisoformat(stamp)
         except (TypeError, ValueError):
-            raise ConfigError(f"{where} answered with an expirationTimestamp that is no RFC 3339 time") from None
+            raise ConfigError(
+                f"the answer of {where} has an expirationTimestamp that is not a time of RFC 3339"
+            ) from None
         expires = expires if expires.tzinfo else expires.replace(tzinfo=UTC)
     return IssuedCredential(
         authorization=bearer(str(token), f"{where}: the token in its answer") if token else "",
@@ -128,8 +130,8 @@ def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
     name = provider.get("name") if isinstance(provider, dict) else None
     if name != "oidc":
         raise ConfigError(
-            f"{where}: auth-provider {name!r} is gone from Kubernetes since 1.26: use an exec plugin instead, "
-            "e.g. gke-gcloud-auth-plugin or kubelogin"
+            f"{where}: Kubernetes 1.26 has removed auth-provider {name!r}: use an exec plugin instead, e.g. "
+            "gke-gcloud-auth-plugin or kubelogin"
         )
     settings = _trusting(provider.get("config"), where)
     # Kept between calls, to hold refreshed tokens; without the cluster's files, which it would copy.
@@ -152,7 +154,7 @@ def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
             raise ConfigError(f"{where}: refreshing the OpenID Connect token failed: {hint}") from None
         # This is the key's name since version 35.
         if not (token := found.api_key.get("BearerToken") or found.api_key.get("authorization")):
-            raise ConfigError(f"{where}: auth-provider oidc holds no usable id-token: log in again")
+            raise ConfigError(f"{where}: auth-provider oidc has no usable id-token: log in again")
         return IssuedCredential(authorization=token, expires=_token_expiry(token))
 
     return issue
@@ -161,10 +163,10 @@ def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
 def _trusting(settings: Any, where: str) -> dict[str, Any]:
     """Return the settings of an OpenID Connect provider, with trusted authorities. Raises ConfigError."""
     if not isinstance(settings, dict):
-        raise ConfigError(f"{where}: auth-provider oidc has no config")
+        raise ConfigError(f"{where}: auth-provider oidc must have a config")
     issuer = settings.get("idp-issuer-url") or ""
     if issuer and not str(issuer).startswith("https://"):
-        raise ConfigError(f"{where}: idp-issuer-url must be an https:// URL: secrets are sent where it says")
+        raise ConfigError(f"{where}: idp-issuer-url must be an https:// URL, because secrets are sent to it")
     own = [name for name in ("idp-certificate-authority-data", "idp-certificate-authority") if settings.get(name)]
     # The package would take an empty name as "do not check".
     trusting = {name: value for name, value in settings.items() if not name.startswith("idp-certificate-authority")}
@@ -173,15 +175,15 @@ def _trusting(settings: Any, where: str) -> dict[str, Any]:
     system = ssl.get_default_verify_paths().cafile
     if not system:
         raise ConfigError(
-            f"{where}: nothing says which authorities to trust for {issuer or 'the issuer'}: set "
-            "idp-certificate-authority, or SSL_CERT_FILE"
+            f"{where}: no authority is trusted for {issuer or 'the issuer'}: set idp-certificate-authority, or "
+            "SSL_CERT_FILE"
         )
     return trusting | {"idp-certificate-authority": system}
 
 
 _UNTRUSTED = (
     "the certificate of idp-issuer-url is not trusted ({}): set idp-certificate-authority to the issuer's authority, "
-    "or have the system trust it (SSL_CERT_FILE)"
+    "or add the authority to the system's trusted certificates (SSL_CERT_FILE)"
 )
 
 

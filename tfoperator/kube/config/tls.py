@@ -50,7 +50,7 @@ def _version_of(source: str | bytes) -> object:
         return b""
     mark = file_mark(source)
     if mark is None:
-        raise ConfigError(f"cannot read {source}: it is missing, or its folder can't be entered")
+        raise ConfigError(f"cannot read {source}: the file does not exist, or you have no permission for its folder")
     return mark
 
 
@@ -128,7 +128,7 @@ def _load_ca(context: ssl.SSLContext, ca: str | bytes) -> None:
         else:
             context.load_verify_locations(cadata=ca.decode("ascii"))
     except (ssl.SSLError, UnicodeDecodeError, ValueError) as error:
-        raise ConfigError(f"{where} holds no certificates in PEM form") from error
+        raise ConfigError(f"{where} contains no certificates in PEM form") from error
     except OSError as error:
         raise ConfigError(f"cannot read the certificate authority {where}: {error.strerror}") from error
 
@@ -149,7 +149,9 @@ def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -
             # Without a password OpenSSL would ask for one on the terminal.
             context.load_cert_chain(paths[0], paths[1], password=lambda: "")
         except (ssl.SSLError, ValueError) as error:
-            reason = getattr(error, "reason", None) or "not PEM, encrypted, or not belonging together"
+            reason = (
+                getattr(error, "reason", None) or "they must be in PEM form, without encryption, and belong together"
+            )
             where = " and ".join(s for s in (certificate.certificate, certificate.key) if isinstance(s, str))
             raise ConfigError(
                 f"client certificate and key{f' in {where}' if where else ''} can't be used: {reason}"

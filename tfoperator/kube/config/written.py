@@ -83,10 +83,10 @@ class WrittenParts:
             except ConfigError as error:
                 # The stamps stay: the file may be half written now, and complete at the next check.
                 if str(error) != self._problem:
-                    logger.warning("going on with the credentials so far: %s", error)
+                    logger.warning("continuing with the old credentials: %s", error)
                 self._problem = str(error)
             else:
-                logger.info("%s has changed: its credentials are read again", " and ".join(map(str, self._paths)))
+                logger.info("%s has changed, so its credentials are read again", " and ".join(map(str, self._paths)))
                 self._stamps, self._problem = stamps, ""
             return self._written
 

@@ -135,7 +135,7 @@ class ResponseReader:
         if self._failure is not None:
             raise self._failure
         if self.received and self._clock is not None and self._clock.monotonic() > self.late_at:
-            raise TimeoutError("the answer takes too long")
+            raise TimeoutError("the answer did not arrive in time")
         data = self._source.recv(_READ_SIZE)
         if data:
             self._take(data)
@@ -155,7 +155,7 @@ class ResponseReader:
             self._parser.feed_data(data)
             self._without_body = self._without_body + len(data) if self._size == size else 0
             if self._without_body > MAX_HEAD_BYTES:
-                raise HttpParserError(f"more than {MAX_HEAD_BYTES} bytes of headers or chunk sizes")
+                raise HttpParserError(f"there are more than {MAX_HEAD_BYTES} bytes of headers or chunk sizes")
         except (HttpParserError, HttpParserUpgrade) as error:
             self.will_close = True
             if not self.ended:
@@ -168,12 +168,12 @@ class ResponseReader:
     def on_message_begin(self) -> None:
         """Stop at bytes after the end: the client did not request them, so it does not reuse the connection."""
         if self.ended:
-            raise HttpParserError("bytes after the answer")
+            raise HttpParserError("there are bytes after the answer")
 
     def on_status(self, reason: bytes) -> None:
         """Refuse a NUL in the reason: llhttp accepts that character only here."""
         if b"\0" in reason:
-            raise HttpParserError("NUL in the status line")
+            raise HttpParserError("the status line contains NUL")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep the header, but not a header of the trailer."""
@@ -183,14 +183,14 @@ class ResponseReader:
                 self._check(int(value))
             elif len(name) == 17 and header_of(self.fields, "transfer-encoding").lower() not in ("", "chunked"):
                 # Only chunks are accepted: with any other encoding, two readers can find two different bodies.
-                raise HttpParserError("a transfer encoding other than chunked")
+                raise HttpParserError("a transfer encoding other than chunked is not supported")
 
     def on_headers_complete(self) -> None:
         """Read the status."""
         status = self._parser.get_status_code()
         switched = status == 101 and self._switches
         if status < 100 or (status == 101 and not switched) or self._parser.get_http_version() not in _VERSIONS:
-            raise HttpParserError("a status or version that was not asked for")
+            raise HttpParserError("the status or the version is not valid for this request")
         self.status, self.ended = status, switched
         self.will_close = not self._parser.should_keep_alive()
 
@@ -204,7 +204,7 @@ class ResponseReader:
         if size > self._limit:
             self._parts.clear()  # the error's traceback keeps this object
             self._whole = io.BytesIO()
-            raise AnswerTooLarge(f"the answer is larger than {self._limit} bytes, which is the limit")
+            raise AnswerTooLarge(f"the answer is larger than the limit of {self._limit} bytes")
 
     def on_message_complete(self) -> None:
         """End the response, or an interim response."""

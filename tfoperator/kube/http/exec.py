@@ -84,7 +84,7 @@ def execute(
         channel.sock, channel.connected = sock, True
         return _read(channel, end, max_bytes)
     except (websocket.WebSocketException, *BROKEN) as error:
-        raise TransportError(f"the command's connection broke: {error}") from error
+        raise TransportError(f"the command's connection has failed: {error}") from error
     finally:
         watchdog.cancel()
         watchdog.join()
@@ -101,7 +101,7 @@ def _check_upgrade(answer: ResponseReader, key: str) -> None:
         or agreed["sec-websocket-protocol"] not in PROTOCOLS
         or header_of(answer.fields, "sec-websocket-accept") != accept
     ):
-        raise TransportError(f"the server does not switch to a WebSocket: {agreed}")
+        raise TransportError(f"the server does not switch the connection to a WebSocket: {agreed}")
 
 
 def _read(channel: websocket.WebSocket, end: float, max_bytes: int) -> Executed:

@@ -151,7 +151,7 @@ class Multiplexer:
                 if going_on:
                     self._go_on()
             except Exception as error:  # the thread must survive any error, because other threads wait for it
-                logger.exception("unexpected error while requests were under way")
+                logger.exception("unexpected error while requests were running")
                 abandoned, self._exchanges = [*self._exchanges.values()], {}
                 for chain, exchange in abandoned:
                     self._guarded(chain, partial(self._fail, exchange=exchange, error=error))
@@ -239,7 +239,7 @@ class Multiplexer:
         if now < self._late_at:
             return
         for chain, exchange in [under_way for under_way in self._exchanges.values() if under_way[1].late_at <= now]:
-            late = TimeoutError("no answer in time")
+            late = TimeoutError("no answer came in time")
             self._guarded(chain, partial(self._fail, exchange=exchange, error=late))
         # Received bytes postpone it. Finding the earliest exchange each time would cost more than another check then.
         self._late_at = min((exchange.late_at for _, exchange in self._exchanges.values()), default=math.inf)

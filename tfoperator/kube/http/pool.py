@@ -151,7 +151,7 @@ class Pool:
         return ClientConnection(sock, context)
 
     def _dial(self, address: tuple[str, int]) -> socket.socket:
-        failure = OSError("its name has no address")
+        failure = OSError("its name can't be resolved to an address")
         for family, kind, protocol, _, found in socket.getaddrinfo(*address, type=socket.SOCK_STREAM):
             sock = socket.socket(family, kind, protocol)
             try:

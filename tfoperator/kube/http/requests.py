@@ -118,7 +118,7 @@ _encode_json = msgspec.json.Encoder(enc_hook=_as_dict).encode
 def object_path(resource: Resource, namespace: str, name: str, subresource: str = "") -> str:
     """Return the path of an object or of its subresource. Raises ValueError without a name, the collection's path."""
     if not name:
-        raise ValueError(f"a name is needed: without one, the path would be that of all {resource.plural}")
+        raise ValueError(f"the request needs a name: without a name, its path would mean all {resource.plural}")
     return resource.path(namespace, name, subresource)
 
 

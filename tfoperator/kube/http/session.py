@@ -164,7 +164,7 @@ class Session:
             wait = _retry_after(call, failure)
             if wait is None or retries == MAX_RETRIES:
                 raise failure
-            logger.info("the server asks to come back in %.1f s: %s", wait, failure)
+            logger.info("the server demands a pause of %.1f s: %s", wait, failure)
             self._observer.retry(call.method, self._transport.host, str(failure.code))
             self._pause(call, wait)
             retries, failure = retries + 1, None
@@ -192,12 +192,12 @@ class Session:
             self._pause(call, seconds)
         if seconds > _LOGGED_WAIT:
             level = logging.INFO if seconds > _INFO_WAIT else logging.DEBUG
-            logger.log(level, "waited %.2f s for the client's own rate limiter: %s", seconds, call.what)
+            logger.log(level, "the client's own rate limiter delayed the request for %.2f s: %s", seconds, call.what)
         self._observer.rate_limiter_wait(call.method, self._transport.host, seconds)
 
     def _pause(self, call: Call, seconds: float) -> None:
         if self._stop.wait(self._clock, seconds):
-            raise ClientClosed(f"{call.what}: the client was closed while it waited for its turn")
+            raise ClientClosed(f"{call.what}: the client was closed before the request was sent")
 
     def _timed(
         self, call: Call, send: Callable[[Call, IssuedCredential], R | Response], credential: IssuedCredential

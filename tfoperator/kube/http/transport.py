@@ -39,7 +39,7 @@ class _Lost(Exception):
         self.sent = sent
 
 
-_NOT_ASCII = "a header or target holds a line break or a character outside ASCII"
+_NOT_ASCII = "a header or the request's path contains a line break or a character outside ASCII"
 
 
 HEADER_SETS = 16
@@ -247,7 +247,7 @@ class Transport:
         return TransportError(
             f"{self.host} closed the connection without an answer"
             if lost.sent
-            else f"the connection to {self.host} broke before the request was sent: it was not processed"
+            else f"the connection to {self.host} failed before the request was sent, so the server has not processed it"
         )
 
     def _broken(self, error: Exception) -> TransportError:

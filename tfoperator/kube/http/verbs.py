@@ -87,7 +87,7 @@ class HttpVerbs(ApiClient):
         batch_period: float,
     ) -> None:
         if parallelism < 1:
-            raise ValueError(f"parallelism must be 1 or more, is {parallelism}")
+            raise ValueError(f"parallelism must be 1 or more, but is {parallelism}")
         self._connect = connect
         self._session = connect()
         self._clock = clock
@@ -224,4 +224,4 @@ def _answer(request: Request, result: Response | KubeError) -> Answer:
     try:
         return decode_partial(result.body).metadata
     except UNDECODABLE as error:
-        return MalformedResponse(f"get {request.resource.plural} {request.name}: it can't be decoded: {error}")
+        return MalformedResponse(f"get {request.resource.plural} {request.name}: the object can't be decoded: {error}")

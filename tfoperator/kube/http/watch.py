@@ -89,7 +89,7 @@ class LineSplitter:
             self._parts.append(first)
             self._size += len(first)
         if self._size > self._limit or max(map(len, lines), default=0) > self._limit:
-            raise MalformedResponse(f"a line of the watch is longer than {self._limit} bytes, which is the limit")
+            raise MalformedResponse(f"a line of the watch is longer than the limit of {self._limit} bytes")
         return [line for line in lines if line]
 
     @property
@@ -183,12 +183,12 @@ class HttpWatch(Generic[T]):
             self._stop.wait(self._clock, self._next_read - self._clock.monotonic())
         left = self._ends_at - self._clock.monotonic()
         if left <= 0:
-            raise DeadlineExceeded("the server has not ended the watch when it was due")
+            raise DeadlineExceeded("the server did not end the watch after the time that the request had set")
         timeout = left if self._read_deadline is None else min(left, self._read_deadline)
         try:
             data = self._stream.read(timeout, _BATCH_BYTES if self._batch_period else 0)
         except DeadlineExceeded as error:
-            raise SilentWatch(f"no event and no bookmark for {self._read_deadline or left:.0f} s") from error
+            raise SilentWatch(f"no event and no bookmark came for {self._read_deadline or left:.0f} s") from error
         if not self._is_initial and len(data) < _BATCH_BYTES:
             self._next_read = self._clock.monotonic() + self._batch_period
         return data

@@ -27,14 +27,14 @@ def read_error(error: Exception, host: str) -> TransportError:
     if isinstance(error, EOFError | ConnectionError | ssl.SSLEOFError):
         return TransportError(f"{host} closed the connection in the middle of an answer")
     if isinstance(error, HttpParserError):
-        return MalformedResponse(f"{host} does not answer in proper HTTP/1.1: {error}")
+        return MalformedResponse(f"{host} does not answer with valid HTTP/1.1: {error}")
     return TransportError(f"the connection to {host} failed: {error}")
 
 
 def connect_error(error: Exception, where: str) -> TransportError:
     """Return the error for a failure while connecting."""
     if isinstance(error, ConnectionRefusedError):
-        return ConnectionRefused(f"nothing listens at {where}: connection refused")
+        return ConnectionRefused(f"no server listens at {where}: connection refused")
     if isinstance(error, ssl.SSLCertVerificationError):
         return TransportError(
             f"the certificate of {where} is not trusted ({error.verify_message}): check the certificate authority "

@@ -71,14 +71,16 @@ def _retain_keys(obj: _Dict, patch: _Dict, path: str) -> None:
         return
     retained = patch.pop(_RETAIN)
     if not isinstance(retained, list):
-        raise StrategicMergeError(f"{path or 'the patch'}: {_RETAIN} is a list of field names")
+        raise StrategicMergeError(f"{path or 'the patch'}: {_RETAIN} must be a list of field names")
     stray = [
         name
         for name, value in patch.items()
         if value is not None and name not in retained and not name.startswith((_DELETE_FROM, _ORDER))
     ]
     if stray:
-        raise StrategicMergeError(f"{path or 'the patch'}: sets {', '.join(stray)}, but {_RETAIN} does not name it")
+        raise StrategicMergeError(
+            f"{path or 'the patch'}: {_RETAIN} must contain {', '.join(stray)}, which the patch sets"
+        )
     for name in [name for name in obj if name not in retained]:
         del obj[name]
 
@@ -89,7 +91,7 @@ def _merge_ordered(obj: _Dict, patch: _Dict, directive: str, keys: _Keys, path: 
     where = f"{path}.{field}" if path else field
     for what in (order, obj.get(field, []), patch.get(field, [])):
         if not isinstance(what, list):
-            raise StrategicMergeError(f"{where}: {directive} and what it orders are lists")
+            raise StrategicMergeError(f"{where}: {directive} and the list to which it belongs must be lists")
     key = keys.get(where, SCALARS)
     before = list(obj.get(field, []))
     if field in patch:
@@ -120,7 +122,9 @@ def _merge_list(current: list[Any], patch: list[Any], keys: _Keys, path: str, *,
                 merged.append(item)
         return _in_order(merged, patch, current, key, kind, path)
     if not key:
-        raise StrategicMergeError(f"{path}: objects can't be merged here, the list has no merge key")
+        raise StrategicMergeError(
+            f"{path}: the objects of this list can't be merged, because the list has no merge key"
+        )
     current, patch = _take_special(current, patch, key, path)
     before = list(current)
     for item in patch:
@@ -199,7 +203,9 @@ def _check_order(patch: list[Any], order: list[Any], key: str, path: str) -> Non
         if rest and _same(_identity(rest[0], key), _identity(item, key)):
             rest.pop(0)
     if rest:
-        raise StrategicMergeError(f"{path}: the order of the patch is not that of {_ORDER}{path.rpartition('.')[2]}")
+        raise StrategicMergeError(
+            f"{path}: the order of the patch differs from the order in {_ORDER}{path.rpartition('.')[2]}"
+        )
 
 
 def _check_keys(items: Sequence[Any], key: str, path: str) -> None:
@@ -209,9 +215,9 @@ def _check_keys(items: Sequence[Any], key: str, path: str) -> None:
 
 def _key_of(item: Any, key: str, path: str) -> Any:
     if not isinstance(item, dict):
-        raise StrategicMergeError(f"{path}: is a list of objects, but has {item!r}")
+        raise StrategicMergeError(f"{path}: must be a list of objects, but contains {item!r}")
     if key not in item:
-        raise StrategicMergeError(f"{path}: an item lacks {key!r}, by which the list is merged: {item!r}")
+        raise StrategicMergeError(f"{path}: each item must have {key!r}, the merge key of the list: {item!r}")
     return item[key]
 
 
@@ -242,7 +248,7 @@ def _among(item: Any, items: Sequence[Any]) -> bool:
 def _element_type(items: Sequence[Any], path: str) -> type:
     kinds = {_kind(item) for item in items}
     if len(kinds) != 1 or kinds & {list, type(None)}:
-        raise StrategicMergeError(f"{path}: a list that is merged has items of one type, and no lists or nulls")
+        raise StrategicMergeError(f"{path}: a list that is merged must have items of one type, without lists or nulls")
     return kinds.pop()
 
 

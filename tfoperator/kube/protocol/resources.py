@@ -36,7 +36,7 @@ class Resource(msgspec.Struct, frozen=True):
         which a proxy may resolve, raise ValueError. So a name can't lead to another path.
         """
         if namespace in _DOT_SEGMENTS or name in _DOT_SEGMENTS:
-            raise ValueError(f"{(name if name in _DOT_SEGMENTS else namespace)!r} is no name of an object")
+            raise ValueError(f"{name if name in _DOT_SEGMENTS else namespace!r} is not a valid name of an object")
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", _quoted(namespace)]

@@ -139,4 +139,4 @@ class Follower(Generic[T]):
         refused = isinstance(error, ApiError) and not passes
         if refused or not self._synced or isinstance(error, ClientClosed) or not isinstance(error, KubeError):
             raise error
-        logger.debug("following %s is interrupted for %.1f s: %s", self._what, delay, error)
+        logger.debug("the watch of %s is interrupted for %.1f s: %s", self._what, delay, error)

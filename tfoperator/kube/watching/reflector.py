@@ -173,7 +173,7 @@ class Reflector(Generic[T]):
                 return
             if ended is None:
                 if fruitless:
-                    raise _FruitlessWatch(f"watch of {self._name} ended at once without an event")
+                    raise _FruitlessWatch(f"the watch of {self._name} ended at once without an event")
                 continue
             if not isinstance(ended, _OVERLOAD_ERRORS) and (fruitless or not isinstance(ended, TransportError)):
                 # An undecodable event may break a watch at its start, and then the next watch, too.
@@ -214,7 +214,7 @@ class Reflector(Generic[T]):
                     raise
                 # "" asks for the newest state, which is always available and comes in pages. At a version the server
                 # answers in one piece, from its watch cache.
-                logger.info("%s: no list at version %s (%s), listing the newest state", self._name, version, error)
+                logger.info("%s: no list at version %s (%s), so the newest state is listed", self._name, version, error)
                 self._version_unavailable = True
         if listing.paged and version == "0":
             # Only a server without a watch cache uses pages at version 0: its lists may always have pages.
@@ -236,7 +236,9 @@ class Reflector(Generic[T]):
                     yield from self._fill(initial.objects, initial.resource_version, started)
                     yield from self._reach(initial.rest)
                     return watch
-                error: KubeError = TransportError(f"watch of {self._name} ended before its initial events did")
+                error: KubeError = TransportError(
+                    f"the watch of {self._name} ended before its initial events were complete"
+                )
             except KubeError as failure:
                 error = failure
             self._forget_watch()
@@ -251,7 +253,7 @@ class Reflector(Generic[T]):
                 self._pause(error)
             else:
                 # A list always works. The next cycle tries again: by then the server may have been upgraded.
-                logger.info("%s: no initial events by watch (%s), using LIST", self._name, error)
+                logger.info("%s: the watch sends no initial events (%s), so LIST is used", self._name, error)
                 return None
         return None
 

@@ -91,7 +91,7 @@ class LogForwarder:
             level = logging.DEBUG if self._ended.is_set() else logging.WARNING  # a log is deleted with its container
             logger.log(level, "the log of %s can't be read: %s", self._name, error)
         except Exception:
-            logger.exception("reading the log of %s failed; the component goes on", self._name)
+            logger.exception("reading the log of %s failed; the component continues", self._name)
         finally:
             self._keep(self._reader.position)
 
@@ -106,12 +106,12 @@ class LogForwarder:
                     return
                 pause = _RETRY_SECONDS[0] if heard else min(pause * 2, _RETRY_SECONDS[1])
             except LogCut as error:
-                logger.debug("the log of %s was cut, reading on: %s", self._name, error)
+                logger.debug("the log of %s was interrupted, and is read further: %s", self._name, error)
                 late += ended
                 if ended and isinstance(error, LogNotYet):
                     return
                 if late >= _FINAL_TRIES:
-                    logger.warning("the end of the log of %s can't be read: %s", self._name, error)
+                    logger.warning("the last part of the log of %s can't be read: %s", self._name, error)
                     return
                 pause = _RETRY_SECONDS[0] * 2**late if ended else min(pause * 2, _RETRY_SECONDS[1])
             (self._stop if ended else self._ended).wait(self._clock, pause)

@@ -72,9 +72,9 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         files = isinstance(spec, ExecutorContainerSpec) and spec.knows_files_only and not self.sees_files
         if url and files and any(uri.startswith(f"{url}/") for uri in outputs):
             raise ComponentError(
-                f"component {self.component.name}: its outputs go to {shown_url(url)}, and its program writes files, "
-                "which this launcher would not see: run it as a process or on Docker of this machine, give --tmp-path "
-                "of a volume that its pod mounts, too, or a pipeline_root that is a directory"
+                f"component {self.component.name}: its outputs go to {shown_url(url)}, so its program writes local "
+                "files, which this launcher can't read: run it as a process or on Docker of this machine, or give "
+                "--tmp-path on a volume that its pod mounts, too, or a pipeline_root that is a directory"
             )
 
     @property
@@ -108,7 +108,7 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         self._begin_attempt()
         try:
             if self.record.uid:
-                self.context.tell(f"going on with {self.record.name}, which was created before")
+                self.context.tell(f"continuing with {self.record.name}, which an earlier command has created")
             else:
                 self.context.still_ours()
                 self._advance("created", uid=backend.create(self.record.name))
@@ -155,8 +155,8 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         digest = pinned_digest(image) or self._resolve_digest(image)
         if not digest:
             logger.error(
-                "component %s: caching is disabled: image %s has no digest, and a tag may mean another image tomorrow; "
-                "write it as name@sha256:...",
+                "component %s: caching is disabled, because image %s has no digest, and a tag may mean another image "
+                "later: write the image as name@sha256:...",
                 self.component.name,
                 image,
             )

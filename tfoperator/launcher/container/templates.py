@@ -77,7 +77,7 @@ def render_container(
     command = tuple([rendered(f"command[{i}]", word, escape=for_kubernetes) for i, word in enumerate(spec.command)])
     args = tuple([rendered(f"args[{i}]", word, escape=for_kubernetes) for i, word in enumerate(spec.args)])
     if not problems and not image.strip():
-        problems.append("image: is empty once it is rendered")
+        problems.append("image: must not be empty after the placeholders are replaced")
     if problems:
         raise TemplateError(name, tuple(problems))
     return ExecutorContainerSpec(image, command, args)
@@ -97,8 +97,8 @@ def _value(piece: re.Match[str], bindings: Bindings) -> str:
     if piece["bad"]:
         bad = piece.string[piece.start() : piece.start() + _MAX_SHOWN]
         raise _Problem(
-            f"{bad!r} is no placeholder; there are {{{{ inputs.NAME.uri }}}}, {{{{ outputs.NAME.uri }}}} and "
-            "{{ exec_properties.NAME }}"
+            f"{bad!r} is not a placeholder; the placeholders are {{{{ inputs.NAME.uri }}}}, {{{{ outputs.NAME.uri "
+            "}} and {{ exec_properties.NAME }}"
         )
     if name := piece["parameter"]:
         properties = bindings.exec_properties
@@ -109,7 +109,7 @@ def _value(piece: re.Match[str], bindings: Bindings) -> str:
         try:
             return rendered_value(properties[name])
         except (TypeError, ValueError) as error:
-            raise _Problem(f"{piece[0]}: the parameter {name!r} is no JSON: {error}") from error
+            raise _Problem(f"{piece[0]}: the parameter {name!r} must be JSON: {error}") from error
     kind, name = piece["artifacts"], piece["artifact"]
     artifacts = bindings.inputs if kind == "inputs" else bindings.outputs
     if name not in artifacts:
@@ -120,5 +120,5 @@ def _value(piece: re.Match[str], bindings: Bindings) -> str:
 
 
 def _unknown(placeholder: str, kind: str, name: str, known: Sequence[str]) -> str:
-    there = f"there are {', '.join(sorted(known))}" if known else f"it has no {kind}s"
+    there = f"there are {', '.join(sorted(known))}" if known else f"the component has no {kind}s"
     return f"{placeholder}: the component has no {kind} {name!r}; {there}"

@@ -60,14 +60,14 @@ class ExecutorContainerSpec(ExecutorSpec, frozen=True):
     def __post_init__(self) -> None:
         if self.container_image:
             if self.image:
-                raise ComponentError("image and container_image are two names of one thing: give one of them")
+                raise ComponentError("image and container_image mean the same: give only one of them")
             msgspec.structs.force_setattr(self, "image", self.container_image)
             msgspec.structs.force_setattr(self, "container_image", "")
         if not isinstance(self.image, str) or not self.image.strip():
             raise ComponentError("a container needs an image")
         for field, words in (("command", self.command), ("args", self.args)):
             if isinstance(words, str) or not all(isinstance(word, str) for word in words):
-                raise ComponentError(f"{field} is a list of strings, but is {words!r}")
+                raise ComponentError(f"{field} must be a list of strings, but is {words!r}")
 
     def words(
         self,
@@ -109,9 +109,9 @@ def imported(path: str) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        where = "; PYTHONPATH says where to look" if isinstance(error, ModuleNotFoundError) else ""
+        where = "; Python looks in the folders of PYTHONPATH" if isinstance(error, ModuleNotFoundError) else ""
         raise ComponentError(
-            f"{path!r} is no class that can be imported (package.module:Class): {error}{where}"
+            f"{path!r} is not a class that can be imported (package.module:Class): {error}{where}"
         ) from error
     except SystemExit as error:
         raise ComponentError(f"{path!r} can't be imported: its module calls sys.exit({error.code!r})") from error
@@ -128,17 +128,20 @@ class ExecutorClassSpec(ExecutorSpec, frozen=True):
 
     def __post_init__(self) -> None:
         if isinstance(self.executor_class, str) and not _PATH.fullmatch(self.executor_class):
-            raise ComponentError(f"{self.executor_class!r} is no path of a class: write package.module:Class")
+            raise ComponentError(
+                f"{self.executor_class!r} is not the path of a class: use the form package.module:Class"
+            )
 
     def load(self) -> type[Any]:
         """Return the class, imported if necessary. Raises ComponentError if it doesn't exist or is no executor."""
         found = imported(self.executor_class) if isinstance(self.executor_class, str) else self.executor_class
         if not isinstance(found, type) or not any(callable(getattr(found, name, None)) for name in ("do", "Do")):
             raise ComponentError(
-                f"{self.path} is no executor: that is a class with a method do(inputs, outputs, properties), or Do"
+                f"{self.path} is not an executor: an executor is a class with a method do(inputs, outputs, "
+                "properties), or Do"
             )
         if inspect.isabstract(found) or not _takes_nothing(found):
-            raise ComponentError(f"{self.path} is no executor: it can't be instantiated without arguments")
+            raise ComponentError(f"{self.path} is not an executor: its class can't be instantiated without arguments")
         return found
 
     @property
@@ -238,14 +241,16 @@ class Component(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name) or len(self.name) > 200:
             raise ComponentError(
-                f"{self.name!r} is no name for a component: letters, digits, '-', '_' and '.', at most 200 of them, "
-                "a letter or digit first and last"
+                f"{self.name!r} is not a valid name for a component: use at most 200 letters, digits, '-', '_' and "
+                "'.', with a letter or digit at the beginning and at the end"
             )
         if self.name == DEFAULT:
-            raise ComponentError(f"a component can't be called {DEFAULT!r}: that is where all components' configs are")
+            raise ComponentError(
+                f"a component must not have the name {DEFAULT!r}: under this name are the configs of all components"
+            )
         if TMP_PATH in self.exec_properties:
             raise ComponentError(
-                f"component {self.name}: {TMP_PATH} is set by the launcher; call the parameter otherwise"
+                f"component {self.name}: the launcher sets {TMP_PATH}, so give the parameter another name"
             )
 
 
@@ -275,8 +280,8 @@ class PlatformConfig(abc.ABC):
         """Return this config with a newer config on top. PlatformConfigError if that is for another platform."""
         if type(platform_config) is not type(self):
             raise PlatformConfigError(
-                f"{type(platform_config).__name__} can't be merged into {type(self).__name__}: "
-                "a config only merges with one of its own type"
+                f"{type(platform_config).__name__} can't be merged into {type(self).__name__}: both configs must "
+                "have the same type"
             )
         return self._merged(platform_config)
 

@@ -75,7 +75,7 @@ class BaseComponentLauncher(abc.ABC):
         if not self.can_launch(component.executor_spec, platform_config):
             given = type(platform_config).__name__ if platform_config else "no config"
             raise NoLauncherError(
-                f"component {component.name}: {type(self).__name__} does not launch "
+                f"component {component.name}: {type(self).__name__} can't launch "
                 f"{type(component.executor_spec).__name__} with {given}"
             )
         self.component = component
@@ -133,7 +133,9 @@ class BaseComponentLauncher(abc.ABC):
                 identity = self._identity() if self.context.cache else ""
                 execution = driver.begin(self.component, identity, self.context.clock.now())
                 if execution.state == "succeeded":
-                    self.context.tell("nothing to do: an earlier execution did the same, its outputs are used")
+                    self.context.tell(
+                        "nothing to do: the outputs of an earlier execution with the same inputs are used"
+                    )
                     return self._result(execution, cached=True)
                 record = self._new_record(execution)
                 self._obey(record, publisher)
@@ -202,7 +204,9 @@ class BaseComponentLauncher(abc.ABC):
         """Run with the given arguments, and record them. Raises PermanentFailure if they can't be run."""
         what, properties = f"component {self.component.name}", dict(exec_properties)
         if properties.pop(TMP_PATH, self.tmp_path) != self.tmp_path:
-            raise PermanentFailure(f"{what}: {TMP_PATH} is the launcher's: give another one by LaunchContext.tmp_path")
+            raise PermanentFailure(
+                f"{what}: the launcher uses {TMP_PATH} itself: set another path with LaunchContext.tmp_path"
+            )
         inputs, outputs = (
             {name: tuple(artifacts) for name, artifacts in side.items()} for side in (input_dict, output_dict)
         )
@@ -214,7 +218,7 @@ class BaseComponentLauncher(abc.ABC):
             self.component = msgspec.structs.replace(self._declared, **msgspec.structs.asdict(given))
             self.check()
         except (ComponentError, TypeError, ValueError) as error:
-            raise PermanentFailure(f"{what}: what its executor is given can't be run: {error}") from error
+            raise PermanentFailure(f"{what}: the values for its executor are not valid: {error}") from error
         self._record = msgspec.structs.replace(self.record, decided=given)
 
     def _identity(self) -> str:
@@ -227,7 +231,7 @@ class BaseComponentLauncher(abc.ABC):
             return identity
         digest = source_digest(kind)
         if not digest:
-            logger.error("component %s: caching is disabled: %s has no source file", self.component.name, kind)
+            logger.error("component %s: caching is disabled, because %s has no source file", self.component.name, kind)
         return digest and f"{identity} {digest}"
 
     def _clear_output(self) -> None:
@@ -275,7 +279,7 @@ class BaseComponentLauncher(abc.ABC):
         """Run it unless it has succeeded already. Record and publish a failure before raising it."""
         try:
             if self.record.state == "succeeded":
-                self.context.tell("nothing to do: this launch has succeeded already")
+                self.context.tell("nothing to do: this launch has already succeeded")
                 self._again_succeeded()
             else:
                 output = self._run_executor(

@@ -189,7 +189,10 @@ class LaunchContext:
             return policy.delay(state.attempt_number, getattr(failure_of(state), "retry_after", None), self.random)
 
         def tell(state: RetryCallState) -> None:
-            again = f"try {state.attempt_number} of {policy.attempts} failed, again in {state.upcoming_sleep:.1f} s"
+            again = (
+                f"attempt {state.attempt_number} of {policy.attempts} failed, the next attempt begins in "
+                f"{state.upcoming_sleep:.1f} s"
+            )
             logger.warning("%s: %s: %s", what, again, failure_of(state))
 
         def pause(seconds: float) -> None:

@@ -20,7 +20,9 @@ class TemplateError(ComponentError):
 
     def __init__(self, component: str, problems: tuple[str, ...]) -> None:
         self.problems = problems
-        super().__init__("\n".join([f"component {component}: its container can't be rendered:", *problems]))
+        super().__init__(
+            "\n".join([f"component {component}: the values of its container can't be filled in:", *problems])
+        )
 
 
 class PlatformConfigError(ComponentError):

@@ -149,9 +149,9 @@ def read_output(
         if data is None and end is not None:
             if end.output_cut:
                 return MalformedOutput(
-                    f"{OUTPUT_FILE} came back as a termination message, which Kubernetes cuts: what was kept has "
-                    f"{len(end.output or b'')} bytes, and may be a part of it. Mount a volume that the launcher "
-                    "sees, too, and give its path as tmp_path (--tmp-path), or write less"
+                    f"{OUTPUT_FILE} arrived as a termination message, which Kubernetes shortens: the message has "
+                    f"{len(end.output or b'')} bytes, and may be incomplete. Mount a volume that the launcher can "
+                    "read, too, and give its path as tmp_path (--tmp-path), or write fewer bytes"
                 )
             data = end.output
         output = None if data is None else parse_output(data, frozenset(planned))
@@ -203,9 +203,13 @@ def _below(uri: str, tmp_path: str) -> Path | None:
     try:
         real = path.resolve(strict=True)
     except (OSError, RuntimeError):
-        raise MalformedOutput(f"{OUTPUT_FILE} names {uri}, which is not there for the launcher to copy") from None
+        raise MalformedOutput(
+            f"{OUTPUT_FILE} names {uri}, which does not exist on the launcher's machine, so it can't be copied"
+        ) from None
     if not real.is_relative_to(Path(tmp_path).resolve()) or not (real.is_file() or real.is_dir()):
-        raise MalformedOutput(f"{OUTPUT_FILE} names {uri}, which leads out of tmp_path, or is no file or directory")
+        raise MalformedOutput(
+            f"{OUTPUT_FILE} names {uri}, which is outside of tmp_path, or is neither a file nor a directory"
+        )
     return real
 
 
@@ -249,7 +253,7 @@ def _judged(end: ContainerEnd, output: Output | MalformedOutput | None) -> tuple
     if (end.lost or end.timed_out) and output is not None:
         return "succeeded", ""  # the component writes output.json when its work is done
     if end.lost:
-        return "retryable", end.message or "its container was taken away before it had finished"
+        return "retryable", end.message or "its container was removed before it had finished"
     if end.exit_code is None:  # e.g. of a TFJob, whose message has its replicas' codes
         return "failed", end.message or "its exit code is unknown"
     said = f"exit code {end.exit_code}"

@@ -98,7 +98,7 @@ def parse_report(document: Any) -> tuple[Json, dict[str, Json]]:
     try:
         found = msgspec.convert(document, _KfpOutput)
     except UNDECODABLE as error:
-        raise MalformedOutput(f"it can't be read: {error}") from error
+        raise MalformedOutput(f"{{OUTPUT_FILE}} can't be read: {error}") from error
     firsts = {name: these.artifacts[0] for name, these in found.artifacts.items() if these.artifacts}
     return found.parameters, {name: one.metadata for name, one in firsts.items()}
 
@@ -115,5 +115,5 @@ def parse_output(data: bytes, known_outputs: frozenset[str] | None = None) -> Ou
         raise MalformedOutput(f"{OUTPUT_FILE} can't be read: {error}") from error
     stray = sorted(output.outputs.keys() - known_outputs) if known_outputs is not None else []
     if stray:
-        raise MalformedOutput(f"{OUTPUT_FILE} has outputs that the component does not: {', '.join(stray)}")
+        raise MalformedOutput(f"{OUTPUT_FILE} has outputs that the component does not have: {', '.join(stray)}")
     return output

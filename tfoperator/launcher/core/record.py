@@ -135,7 +135,7 @@ class WorkDirectory:
             raise WorkDirectoryError(f"working directory {self.path}: {error.strerror}") from error
         if self._lock is None:
             raise LaunchInProgress(
-                f"another launcher is at work in {self.path}: wait for it, or choose another working directory"
+                f"another launcher uses {self.path}: wait until it has ended, or choose another working directory"
             )
         return self
 
@@ -158,8 +158,8 @@ class WorkDirectory:
             return None
         except (OSError, *UNDECODABLE) as error:
             raise WorkDirectoryError(
-                f"{self.path / _RECORD} can't be read: {error}. Remove the directory to begin anew; what the "
-                "launch had created may still be there"
+                f"{self.path / _RECORD} can't be read: {error}. Remove the directory to start again; a container of "
+                "the earlier launch may still exist"
             ) from error
 
     def save(self, record: LaunchRecord) -> None:
@@ -194,20 +194,21 @@ class WorkDirectory:
         if not resume:
             if record.name and record.state in ("planned", "created"):
                 raise WorkDirectoryError(
-                    f"an unfinished launch of {record.component} is recorded in {self.path}, and {record.name} may "
-                    "still run: go on with it (--resume), or choose another working directory (--work-dir)"
+                    f"{self.path} has the record of an unfinished launch of {record.component}, and {record.name} "
+                    "may still run: continue it (--resume), or choose another working directory (--work-dir)"
                 )
             self.forget()
             return None
         if (record.component, record.fingerprint) != (component, fingerprint):
             raise WorkDirectoryError(
                 f"working directory {self.path} belongs to another launch (of {record.component}, with another "
-                "container, config, input or parameter): choose another one, or remove it to begin anew"
+                "container, config, input or parameter): choose another working directory, or remove this one to "
+                "start again"
             )
         if record.state == "failed":
             raise AlreadyFailed(
-                f"component {record.component} has failed for good, and is not launched again: {record.message}. "
-                f"To try it none the less, choose another working directory or remove {self.path}"
+                f"component {record.component} has failed for good, so it is not launched again: {record.message}. "
+                f"To launch it nevertheless, choose another working directory or remove {self.path}"
             )
         if record.state == "cancelled":
             return msgspec.structs.replace(record, run=new_run(), attempt=0, name="", uid="", state="retryable")

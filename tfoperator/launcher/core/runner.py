@@ -33,7 +33,9 @@ def named_launcher(path: str) -> type[BaseComponentLauncher]:
     """Return the launcher `package.module:Class`, imported now. Raises ComponentError."""
     found = imported(path)
     if not isinstance(found, type) or not issubclass(found, BaseComponentLauncher) or inspect.isabstract(found):
-        raise ComponentError(f"{path} is no launcher: a BaseComponentLauncher with can_launch and _run_executor")
+        raise ComponentError(
+            f"{path} is not a launcher: a launcher is a BaseComponentLauncher with can_launch and _run_executor"
+        )
     return found
 
 
@@ -72,7 +74,7 @@ class BaseComponentRunner(abc.ABC):
             own: dict[type[PlatformConfig], PlatformConfig] = {}
             for config in configs:
                 if type(config) in own:
-                    raise ComponentError(f"{origin}: there are two {type(config).__name__}: merge them into one")
+                    raise ComponentError(f"{origin}: has two {type(config).__name__}: merge them into one")
                 own[type(config)] = config.named(origin)
             self._configs[name] = own
 
@@ -92,11 +94,11 @@ class BaseComponentRunner(abc.ABC):
         concerned = name in self._configs or isinstance(component.executor_spec, ExecutorContainerSpec)
         if configs and concerned:
             types = ", ".join(type(config).__name__ for config in configs)
-            raise NoLauncherError(f"component {component.name} ({spec}): no launcher here accepts its config: {types}")
+            raise NoLauncherError(f"component {component.name} ({spec}): no launcher accepts its config: {types}")
         found = next((one for one in self._launchers if one.can_launch(component.executor_spec)), None)
         if found is None:
             known = ", ".join(launcher.__name__ for launcher in self._launchers) or "none"
-            raise NoLauncherError(f"component {component.name}: no launcher here accepts its {spec}: {known}")
+            raise NoLauncherError(f"component {component.name}: no launcher accepts its {spec}: {known}")
         return ComponentLaunchInfo(component, found)
 
     def run(self, pipeline: Any) -> Any:
@@ -117,9 +119,11 @@ class BaseComponentRunner(abc.ABC):
     def check_names(self, names: Sequence[str]) -> None:
         """Raise ComponentError for duplicate names, or for a config of a component that doesn't exist."""
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ComponentError(f"components have one name each, but there is more than one {', '.join(twice)}")
+            raise ComponentError(
+                f"each component needs its own name, but several components are named {', '.join(twice)}"
+            )
         if stray := sorted(self._configs.keys() - {DEFAULT, *names}):
-            raise ComponentError(f"there are configs for {', '.join(stray)}, but no such component")
+            raise ComponentError(f"there are configs for {', '.join(stray)}, but no component with this name")
 
     @abc.abstractmethod
     def _run(self, pipeline: Any, component_launcher_infos: Mapping[str, ComponentLaunchInfo]) -> Any:

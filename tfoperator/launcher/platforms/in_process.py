@@ -267,7 +267,7 @@ class InProcessComponentLauncher(BaseComponentLauncher):
                     made[name] = now
             msgspec.json.encode(made)
         except (AttributeError, TypeError, ValueError) as error:
-            what = "what its class has set of its outputs is no artifact, or no JSON"
+            what = "the outputs that its class has set are not artifacts, or not JSON"
             raise PermanentFailure(f"component {self.component.name}: {what}: {error}") from error
         if not made:
             return output
@@ -292,7 +292,7 @@ class InProcessComponentLauncher(BaseComponentLauncher):
         """Return the digest of the class's file: other code is another executor."""
         digest = source_digest(self._spec.load())
         if not digest:
-            logger.error("component %s: caching is disabled: its class has no source file", self.component.name)
+            logger.error("component %s: caching is disabled, because its class has no source file", self.component.name)
         return digest
 
 

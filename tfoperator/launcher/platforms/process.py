@@ -131,7 +131,9 @@ class ProcessBackend:
         words = command(self._mounts, (folder, *self._needed)) if self._mounts and command is not None else None
         if self._mounts and words is None:
             paths = ", ".join(mount.path for mount in self._mounts)
-            self._launch.context.tell(f"process: can't mount {paths}: variables TFOPERATOR_MOUNT_... have the folders")
+            self._launch.context.tell(
+                f"process: can't mount {paths}: the variables TFOPERATOR_MOUNT_... contain the paths of the folders"
+            )
         return words or ()
 
     def wait(self, name: str, uid: str) -> ContainerEnd:
@@ -139,14 +141,16 @@ class ProcessBackend:
         while (end := self.ended(name, uid)) is None:
             self._launch.check_cancelled(f"process {name}")
             if not self._lives(name) and self.ended(name, uid) is None:
-                return ContainerEnd(None, f"process {name} was killed, or its machine restarted", lost=True)
+                return ContainerEnd(None, f"process {name} was killed, or its machine was restarted", lost=True)
             self._launch.cancelled.wait(self._clock, _LOOK_SECONDS)
         return end
 
     def ended(self, name: str, uid: str) -> ContainerEnd | None:
         """See `container.Backend`."""
         if uid not in ("", socket.gethostname()):
-            raise PlatformUnavailable(f"process {name} is one of the machine {uid}: go on with it there")
+            raise PlatformUnavailable(
+                f"process {name} belongs to the machine {uid}: continue the launch on that machine"
+            )
         try:
             code = int((self._folder(name) / "exit").read_text("ascii"))
         except (FileNotFoundError, ValueError):
@@ -234,7 +238,8 @@ class ProcessComponentLauncher(ContainerComponentLauncher):
         container = self.container
         if not container.command and not container.args:
             raise PlatformConfigError(
-                f"component {self.component.name}: a process needs a command; the image's own entry point is not known"
+                f"component {self.component.name}: a process needs a command, because the image's entry point is not "
+                "known"
             )
         return [*container.command, *container.args]
 

@@ -136,8 +136,8 @@ class TFJobWait(ObjectWait[TFJob]):
             return end
         if self._by_message:
             raise PermanentFailure(
-                f"TFJob {calls.namespace}/{self._name} has succeeded, but its leader's pod is gone, and with it what "
-                "output.json said: set its cleanPodPolicy to Running or None, or give a tmp_path on a shared volume"
+                f"TFJob {calls.namespace}/{self._name} has succeeded, but the pod of its chief is gone, and so is "
+                "output.json: set its cleanPodPolicy to Running or None, or give a tmp_path on a shared volume"
             )
         return ContainerEnd()
 
@@ -214,7 +214,7 @@ class TFJobPlatformConfig(KubernetesPodPlatformConfig):
         self.spec: Json = copy.deepcopy(dict(spec or {}))
         for kind, count in self.replicas.items():
             if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-                raise PlatformConfigError(f"tfjob: replicas: {kind}: {count!r} is no number of replicas")
+                raise PlatformConfigError(f"tfjob: replicas: {kind}: must be a number of replicas, but is {count!r}")
 
     def as_json(self) -> Json:
         """Return the layers, the replicas and the spec."""

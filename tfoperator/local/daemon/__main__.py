@@ -52,12 +52,12 @@ def serve(
         if not take_lock(lock.fileno()):
             if state.is_log_of(sys.stdout.fileno()):
                 return RUNS_ALREADY  # the log is the other process's, and `up` waits for that
-            logger.error("a control plane runs in %s already", state.root)
+            logger.error("a control plane already uses %s", state.root)
             return 1
         if state.is_log_of(sys.stdout.fileno()):
             os.truncate(state.log, 0)  # it is opened for appending, so all writers' positions stay right
         for name in kill_recorded(state.run / RECORDS):
-            logger.info("killed %s, left behind by a crash", name)
+            logger.info("killed %s, which a control plane had left running when it crashed", name)
         # A queue, because only its put can be called safely in a signal handler.
         messages: queue.SimpleQueue[str] = queue.SimpleQueue()
         for number in (signal.SIGTERM, signal.SIGINT):

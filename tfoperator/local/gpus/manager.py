@@ -64,7 +64,7 @@ class DeviceLocks:
             if descriptor is not None:
                 os.close(descriptor)
             if not self._complained:
-                logger.warning("GPUs can't be locked, other runs may use the same: %s", error)
+                logger.warning("GPUs can't be locked, so other runs may use the same GPUs: %s", error)
             self._complained = True
             return True
         if not taken:
@@ -93,7 +93,7 @@ class DeviceLocks:
             os.close(folder)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise OSError(f"{self._folder / name} is no ordinary file")
+            raise OSError(f"{self._folder / name} is not a regular file")
         return descriptor
 
 
@@ -113,7 +113,7 @@ class NotEnoughGpus(Exception):
         preemption = victims if asked <= there else "Preemption is not helpful for scheduling"
         available = "0/1 nodes are available: 1"
         super().__init__(f"{available} Insufficient {GPU}. preemption: {available} {preemption}.")
-        self.details = f"{asked} asked for, {free} of {there} free on this machine"
+        self.details = f"{asked} requested, but {free} of {there} free on this machine"
 
 
 class GpuManager:

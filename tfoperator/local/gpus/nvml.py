@@ -69,7 +69,7 @@ class Nvml:
                     )
                 )
             except nvml.NVMLError as error:  # a device may have fallen off the bus: the others are fine
-                logger.warning("GPU %d does not answer, left out: %s", index, error)
+                logger.warning("GPU %d does not answer, and is not used: %s", index, error)
         return tuple(found)
 
     def use(self, uuids: Iterable[str]) -> dict[str, Use]:
@@ -82,7 +82,7 @@ class Nvml:
                 busy = nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
                 found[uuid] = Use(busy, int(nvml.nvmlDeviceGetMemoryInfo(handle).used))
             except nvml.NVMLError as error:
-                logger.debug("GPU %s is not measured: %s", uuid, error)
+                logger.debug("the use of GPU %s can't be measured: %s", uuid, error)
         return found
 
     def close(self) -> None:

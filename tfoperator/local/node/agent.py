@@ -117,7 +117,7 @@ class NodeAgent:
         self._runtime.stop()
         for worker in late:
             if not worker.join(10.0):
-                logger.warning("the worker of pod %s does not end", worker.pod.metadata.key)
+                logger.warning("the thread of pod %s does not end", worker.pod.metadata.key)
         self._leftovers.put(None)
         if self._finaliser.ident is not None:  # else the runtime failed to start
             self._finaliser.join(10.0)
@@ -163,7 +163,7 @@ class NodeAgent:
         taken, _ = wait([pool.submit(worker.take_stacks) for worker in workers], timeout)
         pool.shutdown(wait=False, cancel_futures=True)
         for error in filter(None, (future.exception() for future in taken)):
-            logger.error("stacks can't be taken", exc_info=error)
+            logger.error("the stacks can't be read", exc_info=error)
 
     def pod_changed(self, pod: LocalPod) -> None:
         """Handle a pod that was added or modified. Does not block."""
@@ -251,15 +251,15 @@ class Notices:
         if limited and not self._enforces_limits:
             yield (
                 "LimitsNotEnforced",
-                f"limits of {limited} are not enforced for processes: --enforce-limits does it where control groups "
-                "allow, --runtime docker everywhere",
+                f"limits of {limited} are not enforced for processes: use --enforce-limits, if this machine allows "
+                "control groups, or --runtime docker, which always enforces limits",
             )
         crowd = 0 if _CROWDED_REASON in self._said or not is_replica(pod) else replicas()
         if crowd > self._cpus:
             cpus = "1 CPU" if self._cpus == 1 else f"{self._cpus} CPUs"
-            yield _CROWDED_REASON, f"there are more replicas than the {cpus} of this machine: they slow each other down"
+            yield _CROWDED_REASON, f"this machine has {cpus}, but the job has more replicas: they slow each other down"
         if self._gpu_problem and any(_names_gpus(container) for container in containers):
-            yield "NoGPU", f"{self._gpu_problem}; what asks for {GPU} runs without a GPU of its own"
+            yield "NoGPU", f"{self._gpu_problem}; containers that request {GPU} run without a GPU of their own"
 
 
 def is_replica(pod: LocalPod) -> bool:

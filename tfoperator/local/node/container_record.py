@@ -188,7 +188,7 @@ class ContainerRecord:
 
     def run(self, process: ContainerProcess, now: datetime, monotonic: float) -> None:
         """Record that it has started."""
-        assert self.log is not None, "an attempt has begun before it runs"
+        assert self.log is not None, "an attempt must have begun before it can run"
         self.running = RunningContainer(process, self.log)
         self.identity = process.identity
         self.state = ContainerStateRunning(now)

@@ -55,7 +55,7 @@ def expand_known(text: str, variables: Mapping[str, str]) -> str:
     """Do the same as `expand`, but raise ContainerConfigError for a variable that is missing, as a kubelet does."""
     missing = [name for _, name in _REFERENCE_PATTERN.findall(text) if name and name not in variables]
     if missing:
-        raise ContainerConfigError(f"{text!r} names the variable {missing[0]}, which the container does not have")
+        raise ContainerConfigError(f"{text!r} uses the variable {missing[0]}, which the container does not have")
     return expand(text, variables)
 
 
@@ -81,7 +81,7 @@ def field_value(pod: LocalPod, reference: FieldRef, pod_ip: str = LOOPBACK) -> s
     if path in ("metadata.labels", "metadata.annotations"):
         pairs = meta.labels if path.endswith("labels") else meta.annotations
         return "\n".join(f'{key}="{value}"' for key, value in sorted(pairs.items()))
-    raise LaunchError(f"fieldRef {path!r} names no field that a pod offers", NO_VALUE)
+    raise LaunchError(f"fieldRef {path!r} must name a field that a pod can have in a variable", NO_VALUE)
 
 
 def environment(
@@ -140,7 +140,7 @@ def _value(
             return _key(kind, reference, sources)
     where = f"env {variable.name} of container {container.name!r}"
     if source.resource_field_ref is None:
-        raise LaunchError(f"{where}: this kind of valueFrom is not available locally", NO_VALUE)
+        raise LaunchError(f"{where}: this kind of valueFrom is not supported locally", NO_VALUE)
     try:
         return resource_value(pod, container, source.resource_field_ref, machine or Machine.this())
     except ValueError as error:

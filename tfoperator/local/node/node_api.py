@@ -113,7 +113,7 @@ class NodeApi:
             self._client.create(NODES, "", node, _decode_metadata)
             self._client.patch(NODES, "", self._node_name, {"status": status}, _decode_metadata, subresource="status")
         except KubeError as error:
-            logger.debug("node %s not registered: %s", self._node_name, error)
+            logger.debug("node %s can't be registered: %s", self._node_name, error)
 
     def bind(self, pod: LocalPod) -> bool:
         """Bind a pod without a node to this node, as a scheduler does."""
@@ -194,7 +194,7 @@ class NodeApi:
             try:
                 return self._client.create(requests, meta.namespace, body, _decode_token).status.token
             except KubeError as error:
-                raise ContainerConfigError(f"no token of service account {account!r}: {error}") from None
+                raise ContainerConfigError(f"no token for service account {account!r}: {error}") from None
 
         return get
 
@@ -203,7 +203,7 @@ class NodeApi:
         try:
             page = self._client.list(SERVICES, "", _decode_metadata)
         except KubeError as error:
-            logger.warning("can't list services, short service names are not resolved: %s", error)
+            logger.warning("can't list services, so short service names are not resolved: %s", error)
             return frozenset()
         return frozenset((item.metadata.namespace, item.metadata.name) for item in page.items)
 
@@ -245,7 +245,7 @@ class NodeApi:
         try:
             self._retrying(write)
         except (NotFoundError, ConflictError) as error:
-            logger.debug("pod %s: not there any more to %s: %s", pod.metadata.key, what, error)
+            logger.debug("pod %s: has been deleted, so the node agent can't %s it: %s", pod.metadata.key, what, error)
             return False
         except (TransportError, ApiError) as error:
             logger.warning("can't %s pod %s: %s", what, pod.metadata.key, error)
@@ -254,7 +254,7 @@ class NodeApi:
 
     def _pause(self, seconds: float) -> None:
         if self._closed.wait(self._clock, seconds):
-            raise ClientClosed("the node is shutting down")
+            raise ClientClosed("the node agent is stopping")
 
 
 def _may_succeed_later(error: BaseException) -> bool:

@@ -85,7 +85,7 @@ class PodWorker:
         try:
             self._live()
         except Exception as error:
-            logger.exception("pod %s: its worker failed", self.pod.metadata.key)
+            logger.exception("pod %s: its thread has failed", self.pod.metadata.key)
             self._give_up(error)
         finally:
             self._clean_up()

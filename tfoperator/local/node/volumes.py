@@ -142,7 +142,7 @@ class VolumeManager:
         if volume.persistent_volume_claim is not None:
             claim = volume.persistent_volume_claim.claim_name
             if not _CLAIM_NAME.fullmatch(claim):
-                raise LaunchError(f"volume {volume.name!r}: there can't be a claim by the name {claim!r}")
+                raise LaunchError(f"volume {volume.name!r}: {claim!r} is not a valid name of a claim")
             directory = self.claims(pod.metadata.namespace) / claim
             self._make(directory)
             return directory
@@ -153,8 +153,8 @@ class VolumeManager:
             return directory
         if (volume.config_map, volume.secret, volume.downward_api, volume.projected) == (None, None, None, None):
             raise LaunchError(
-                f"volume {volume.name!r} is of a kind that does not exist locally; there are emptyDir, ephemeral, "
-                "hostPath, configMap, secret, downwardAPI, projected and persistentVolumeClaim"
+                f"volume {volume.name!r} has a kind that is not supported locally; the supported kinds are emptyDir, "
+                "ephemeral, hostPath, configMap, secret, downwardAPI, projected and persistentVolumeClaim"
             )
         files = list(_files(pod, volume, sources, tokens))
 
@@ -263,7 +263,7 @@ def _files(pod: LocalPod, volume: Volume, sources: Sources, tokens: Tokens | Non
         if isinstance(part, PartialSource) and part.service_account_token is not None:
             wanted = part.service_account_token
             if tokens is None:
-                raise LaunchError(f"volume {volume.name!r}: there are no tokens of service accounts here")
+                raise LaunchError(f"volume {volume.name!r}: this node has no tokens of service accounts")
             # Readable for any user in the container; the folder of all volumes keeps other users out.
             yield wanted.path, tokens(wanted.audience, wanted.expiration_seconds).encode(), 0o644
 
@@ -283,7 +283,7 @@ def _object_files(kind: str, source: ObjectSource, sources: Sources) -> Iterator
 def _downward_files(pod: LocalPod, source: DownwardSource) -> Iterator[_File]:
     for item in source.items or ():
         if item.field_ref is None:
-            raise LaunchError(f"downwardAPI file {item.path!r}: only fieldRef is available locally")
+            raise LaunchError(f"downwardAPI file {item.path!r}: only fieldRef is supported locally")
         yield item.path, field_value(pod, item.field_ref).encode(), 0o644 if item.mode is None else item.mode
 
 

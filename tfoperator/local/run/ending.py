@@ -39,7 +39,7 @@ PodPlace = tuple[str, str]
 JobPlace = tuple[str, str]
 """Namespace and name of a job."""
 
-FINISHED_MESSAGE = "It was asked to end, and had finished within its grace period."
+FINISHED_MESSAGE = "The run was interrupted, but the job finished within its grace period."
 """Message of the success of a job that trained to its end after the run was interrupted."""
 
 
@@ -68,9 +68,9 @@ class RunEnd(msgspec.Struct, frozen=True):
         """Return the message of that condition, for a job by `namespace/name`."""
         if self.state == DIED:
             seen = f"{utc(self.at):%Y-%m-%d %H:%M:%S} UTC"
-            why = f"its run was killed, or the machine went down. The last sign of life of the run was at {seen}."
+            why = f"its run was killed, or the machine stopped. The run last wrote its records at {seen}."
             if self.left:
-                why += f" Programs of it still run. End them: kill {' '.join(map(str, self.left))}"
+                why += f" Programs of the run are still running. To end them: kill {' '.join(map(str, self.left))}"
         elif self.state == RUN_ENDS[JobReason.RUN_TIMED_OUT]:
             why = "the time limit of its run was over."
         elif self.state == RUN_ENDS[JobReason.RUN_INTERRUPTED]:

@@ -71,10 +71,10 @@ def read_records(run_dir: Path) -> RunRecords:
 def _check(obj: Mapping[str, Any]) -> None:
     """Raise ValueError if this can't be an object of a run, because somebody may have edited the file."""
     if (obj.get("apiVersion"), obj.get("kind")) not in _KINDS or not isinstance(obj.get("metadata"), dict):
-        raise ValueError("something in it is no object of a run")
+        raise ValueError("an entry is not an object of a run")
     names = [obj["metadata"].get(member) for member in ("namespace", "name", "uid")]
     if not all(isinstance(name, str) and name for name in names):
-        raise ValueError("an object in it has no name")
+        raise ValueError("an object has no name")
     PODS.path(names[0], names[1])  # raises ValueError for a word that can be no name
 
 

@@ -27,7 +27,7 @@ def parts_beneath(relative: str) -> tuple[str, ...]:
     """Return the components of a path below a volume. Raises UnsafePath if it is absolute or contains `..`."""
     path = PurePosixPath(relative)
     if path.is_absolute() or ".." in path.parts or "\0" in relative:
-        raise UnsafePath(f"{relative!r} leads out of its volume")
+        raise UnsafePath(f"{relative!r} is outside of its volume")
     return path.parts
 
 
@@ -58,7 +58,7 @@ def make_beneath(root: Path, relative: str, *, folder: bool = True) -> None:
             os.close(_open(root, parts, relative) if folder else _new_file(above, last, relative))
             return
         if stat.S_ISLNK(found.st_mode):
-            raise UnsafePath(f"{relative!r} leads through a link")
+            raise UnsafePath(f"{relative!r} contains a symbolic link")
         if not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
             raise UnsafePath(f"{relative!r} is neither a file nor a folder")
 
@@ -95,7 +95,7 @@ def _step(folder: int, name: str, mode: int, shown: str) -> int:
         below = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
     except OSError as error:
         if error.errno in _LINK_ERRORS and _exists(folder, name, link=True):
-            raise UnsafePath(f"{shown!r} leads through a link") from None
+            raise UnsafePath(f"{shown!r} contains a symbolic link") from None
         raise UnsafePath(f"{shown!r}: {name}: {error.strerror}") from None
     if made:
         os.fchmod(below, mode)  # whatever the umask: the container may run as any user

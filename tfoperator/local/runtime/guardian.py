@@ -60,7 +60,10 @@ class Guardian:
                 self._process.stdin.write(message)
                 self._process.stdin.flush()
             except OSError as error:
-                logger.warning("the guardian is gone (%s): containers may outlive a crash of this process", error)
+                logger.warning(
+                    "the guardian process has ended (%s): containers may keep running after a crash of this process",
+                    error,
+                )
 
     def stop(self, last_message: bytes = b"", timeout: float = 10.0) -> None:
         """Send a last message, end its input and wait for its end; kill it after `timeout` seconds. Idempotent."""

@@ -80,7 +80,7 @@ class LogFile:
             with open(file, "a", encoding="utf-8", opener=private_opener) as stream:
                 stream.write(f"Stacks at {when}\n{text}\n")
         except OSError as error:
-            logger.warning("can't keep stacks beside %s: %s", self.path, error)
+            logger.warning("can't keep the stacks in the folder of %s: %s", self.path, error)
             return
         if text.startswith(_NO_STACKS_PREFIX):
             self.no_stacks = "" if self.stacks else text.removeprefix(_NO_STACKS_PREFIX).strip()

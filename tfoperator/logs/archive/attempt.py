@@ -94,9 +94,14 @@ class Attempt:
         except KubeError as error:
             return self._not_fetched(run, path, error)
         self.kept |= {run.key}
-        problem = "" if saved.complete else f"cut off after {self.timeout:.0f} s"
+        problem = (
+            "" if saved.complete else f"the time limit of {self.timeout:.0f} s was over before the whole log was copied"
+        )
         if saved.full:
-            problem = "the archive has no room for it; others' logs are not removed for a namespace that has more"
+            problem = (
+                "the archive is full; the namespace already uses more space than others, so no logs of other "
+                "namespaces are removed for it"
+            )
         if problem:
             self.problems.append(f"{run.container}: {problem}")
         return self._stored(run, path, saved.size, problem, saved.dropped)
@@ -110,8 +115,8 @@ class Attempt:
     def _not_fetched(self, run: Run, path: Path, error: KubeError) -> ArchivedContainer:
         problem = str(error)
         if gone := _has_gone(error, self.pod):  # no failure, but in the record
-            logger.info("%s has gone, and a log with it: %s", self.pod.metadata.name, error)
-            problem = "the pod was gone before the rest could be fetched"
+            logger.info("%s is gone, and with it a log that was not copied: %s", self.pod.metadata.name, error)
+            problem = "the pod was gone before the whole log was copied"
         else:
             self.worth_another = self.worth_another or not isinstance(error, BadRequestError)
             self.problems.append(f"{run.container}: {problem}")

@@ -64,7 +64,7 @@ class Bucket(Place):
     def check(self) -> None:
         """See `Place`. Of a store that does not answer it only warns: the operator has other work."""
         if error := self._objects.check_writable():
-            logger.warning("the log archive does not answer; logs are kept once it does: %s", error)
+            logger.warning("the log archive does not answer; logs are kept when it answers again: %s", error)
 
     def children(self, under: PurePath) -> list[str]:
         """See `Place`."""
@@ -112,7 +112,7 @@ class Bucket(Place):
         present = self._objects.get(_key(target / RECORD), limit=_MAX_RECORD_BYTES)
         known = decode_record(present[0], f"{self}/{_key(target)}") if present is not None else None
         if known is not None and known != old:
-            raise ObjectChanged(f"{self}/{_key(target)} was written by somebody else", passing=True)
+            raise ObjectChanged(f"another process has written {self}/{_key(target)}", passing=True)
         self._objects.put(_key(target / RECORD), data, present[1] if present is not None else "create")
         # If another process has written more logs meanwhile, its record is refused, so its logs are not needed.
         self._objects.delete([_key(target / name) for name in sizes.keys() - new - {RECORD}])

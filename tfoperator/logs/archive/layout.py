@@ -163,7 +163,7 @@ def decode_record(data: bytes, folder: str = "") -> ArchivedPod | None:
     try:
         return msgspec.structs.replace(_decode_record(data), folder=folder)
     except UNDECODABLE as error:
-        logger.debug("%s is not an archived pod: %s", folder, error)
+        logger.debug("%s is not the record of an archived pod: %s", folder, error)
         return None
 
 
@@ -172,7 +172,7 @@ def read_record(folder: Path) -> ArchivedPod | None:
     try:
         return decode_record((folder / RECORD).read_bytes(), str(folder))
     except OSError as error:
-        logger.debug("%s is not an archived pod: %s", folder, error)
+        logger.debug("%s is not the record of an archived pod: %s", folder, error)
         return None
 
 

@@ -88,7 +88,7 @@ class _Turns:
         with self._changed:
             while folder in self._taken:
                 if self._closed or not self._clock.wait_until(self._changed, deadline):
-                    raise OSError(f"{folder.name} is being written by somebody else")
+                    raise OSError(f"another process is writing {folder.name}")
             self._taken.add(folder)
         try:
             yield
@@ -172,7 +172,7 @@ class PodLogs:
             folder = self._retention.new_folder(target)
             try:
                 if not self._retention.claim(folder, min(len(text), MAX_STACKS_BYTES)):
-                    raise OSError("the archive has no room for it")
+                    raise OSError("the archive is full")
                 record = with_stacks(self._place, target, folder, record, container, now, text)
                 (folder / RECORD).write_bytes(encode_record(record))
                 self._retention.add(folder, target, now, old)
@@ -187,7 +187,7 @@ class PodLogs:
             return self._clock.monotonic() < deadline
 
         if not in_time():
-            raise KubeError(f"no time was left after {self.bounds.timeout:.0f} s")
+            raise KubeError(f"the time limit of {self.bounds.timeout:.0f} s was over")
         meta = pod.metadata
         with self._client.pod_log(meta.namespace, meta.name, run.container, previous=run.previous) as stream:
             # The API selects logs by the pod's name. A replacement pod is created after its predecessor's end was
@@ -196,7 +196,7 @@ class PodLogs:
             if now is None:
                 raise PodGone(f"pod {meta.name} has gone")
             if run.end is not None and all(one.key != run.key for one in runs_of(now)):
-                raise KubeError("the container was started again meanwhile")
+                raise KubeError("the container was restarted at the same time")
             self._streams.add(stream)
             try:
                 room = partial(self._retention.claim, path.parent)

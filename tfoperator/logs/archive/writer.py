@@ -223,7 +223,7 @@ class LogArchive:
             changed = self._away != bool(problem) and not self._closed
             self._away = bool(problem)
         if changed and problem:
-            logger.warning("%s; logs are kept once it can, of the pods that are there then", problem)
+            logger.warning("%s; logs are kept again when it can be written, for the pods that exist then", problem)
         elif changed:
             logger.info("the log archive can be written again")
 

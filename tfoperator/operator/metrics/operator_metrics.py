@@ -29,9 +29,9 @@ class PrometheusArchiveMetrics(ArchiveMetrics):
 
     def __init__(self, registry: CollectorRegistry) -> None:
         make = Makers(registry)
-        self._pods = make.counter("tfoperator_archived_pods", "Pods whose logs were kept.")
-        self._bytes = make.counter("tfoperator_archived_bytes", "Bytes of logs that were kept.")
-        self._failures = make.counter("tfoperator_archive_failures", "Pods of which a log was lost.")
+        self._pods = make.counter("tfoperator_archived_pods", "Pods whose logs were copied to the archive.")
+        self._bytes = make.counter("tfoperator_archived_bytes", "Bytes of logs that were copied to the archive.")
+        self._failures = make.counter("tfoperator_archive_failures", "Pods whose log could not be kept.")
 
     def archived(self, size: int, *, new: bool) -> None:
         self._pods.inc(int(new))

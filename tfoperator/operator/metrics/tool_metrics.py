@@ -65,7 +65,7 @@ class ClientMetrics(RequestObserver, Collector):
         self._seconds = _Durations("rest_client_request_duration_seconds", "Seconds until the answer.", _BUCKETS)
         self._waits = _Durations(
             "rest_client_rate_limiter_duration_seconds",
-            "Seconds that the client's own rate limit held a request back.",
+            "Seconds for which the client's own rate limit delayed a request.",
             _WAIT_BUCKETS,
         )
         self._retries = Counter(
@@ -104,7 +104,7 @@ class PrometheusInformerMetrics(informers.InformerMetrics):
         make = Makers(registry)
         label = ("informer",)
         self._lists = make.counter(
-            "tfoperator_informer_lists", "Times the cache was filled anew; the first is the start.", label
+            "tfoperator_informer_lists", "Number of times the cache was filled; the first time is at the start.", label
         )
         self._list_seconds = make.histogram(
             "tfoperator_informer_list_duration_seconds", "Seconds to fill the cache.", label
@@ -115,14 +115,14 @@ class PrometheusInformerMetrics(informers.InformerMetrics):
         self._watches = make.counter("tfoperator_informer_watches", "Watches accepted.", label)
         self._watch_seconds = make.histogram(
             "tfoperator_informer_watch_duration_seconds",
-            "How long watches lasted.",
+            "Duration of watches.",
             label,
             buckets=(1, 10, 60, 300, 600, 1200),
         )
         self._events = make.counter("tfoperator_informer_events", "Watch events.", ("informer", "type"))
         self._lag = make.gauge(
             "tfoperator_informer_last_event_age_seconds",
-            "Seconds since the server was last heard of (a bookmark comes about every minute).",
+            "Seconds since the last event or bookmark from the server (a bookmark comes about every minute).",
             label,
         )
         self._objects = make.gauge("tfoperator_informer_objects", "Objects in the cache.", label)

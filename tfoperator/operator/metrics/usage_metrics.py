@@ -27,8 +27,11 @@ Read = Callable[[], Iterable[tuple[TFJob, JobUsage]] | None]
 
 _FAMILIES = {
     "tfoperator_usage_seconds": ("Seconds of jobs in each phase.", "phase"),
-    "tfoperator_requested_resource_seconds": ("Amounts that pods requested, times seconds on nodes.", "resource"),
-    "tfoperator_trained_resource_seconds": ("Those of them that trained.", "resource"),
+    "tfoperator_requested_resource_seconds": (
+        "Amounts that pods requested, multiplied by their seconds on nodes.",
+        "resource",
+    ),
+    "tfoperator_trained_resource_seconds": ("The part of these amounts during which the job trained.", "resource"),
 }
 
 
@@ -84,7 +87,7 @@ def _by_namespace(going: Iterable[tuple[ObjectMeta, JobUsage]], now: datetime) -
     """Return the share of the time of each namespace's jobs that trained."""
     gauge = GaugeMetricFamily(
         "tfoperator_namespace_goodput_ratio",
-        "The share of the time of the jobs that have not ended in which they trained.",
+        "Share of their time in which the jobs that have not ended trained.",
         labels=["job_namespace"],
     )
     trained: Counter[str] = Counter()
@@ -100,7 +103,9 @@ def _by_namespace(going: Iterable[tuple[ObjectMeta, JobUsage]], now: datetime) -
 
 def _by_job(going: Iterable[tuple[ObjectMeta, JobUsage]], now: datetime) -> GaugeMetricFamily:
     gauge = GaugeMetricFamily(
-        "tfoperator_job_goodput_ratio", "The share that trained.", labels=["job_namespace", "job_name"]
+        "tfoperator_job_goodput_ratio",
+        "Share of the job's time in which it trained.",
+        labels=["job_namespace", "job_name"],
     )
     for meta, usage in going:
         gauge.add_metric([meta.namespace, meta.name], (usage.goodput_at(now) or 0) / 100)

@@ -13,7 +13,7 @@ def check_together(options: Options) -> None:
             f"--resync-period ({options.resync_period:g}s)"
         )
     if options.stall_stacks and not options.archive_dir:
-        raise OptionsError("--stall-stacks needs --archive-dir: that is where stacks are kept")
+        raise OptionsError("--stall-stacks needs --archive-dir, where the stacks are kept")
     if options.leader_elect:
         _check_election(options)
     _check_webhook(options)
@@ -23,11 +23,11 @@ def check_together(options: Options) -> None:
 
 def _check_metrics(options: Options) -> None:
     if options.metrics_cert_dir and not options.metrics_secure:
-        raise OptionsError("--metrics-cert-dir is of no use without --metrics-secure")
+        raise OptionsError("--metrics-cert-dir has no effect without --metrics-secure")
     address = options.metrics_bind_address
     if options.metrics_secure and address is not None and address == options.health_probe_bind_address and address.port:
         raise OptionsError(
-            "--metrics-secure needs a --metrics-bind-address of its own: a kubelet that probes "
+            "--metrics-secure needs its own --metrics-bind-address, because a kubelet that probes "
             "--health-probe-bind-address has no token"
         )
 
@@ -37,11 +37,11 @@ def _check_webhook(options: Options) -> None:
     if options.webhook_bind_address is None:
         for name, value in given.items():
             if value:
-                raise OptionsError(f"{name} is of no use without --webhook-bind-address, for example :9443")
+                raise OptionsError(f"{name} has no effect without --webhook-bind-address, for example :9443")
     elif all(given.values()):
         raise OptionsError(
-            "--webhook-url is written into the CRD with the authority of our own certificate, so with "
-            "--webhook-cert-dir it is of no use: put both into the CRD yourself"
+            "--webhook-url can't be used with --webhook-cert-dir: the operator writes the URL into the CRD with the "
+            "authority of its own certificate only. Write your URL and your authority into the CRD yourself"
         )
 
 
@@ -49,7 +49,7 @@ def _check_progress(options: Options) -> None:
     if options.progress_bind_address is None:
         for name, given in (("--progress-default", options.progress_default), ("--progress-url", options.progress_url)):
             if given:
-                raise OptionsError(f"{name} is of no use without --progress-bind-address, for example :9444")
+                raise OptionsError(f"{name} has no effect without --progress-bind-address, for example :9444")
 
 
 def _check_election(options: Options) -> None:
@@ -63,7 +63,9 @@ def _check_election(options: Options) -> None:
             f"--leader-elect-lease-duration ({lease:g}s) must be more than --leader-elect-renew-deadline ({renew:g}s)"
         )
     if lease < 1:
-        raise OptionsError(f"--leader-elect-lease-duration ({lease:g}s) must be 1s or more: Leases know whole seconds")
+        raise OptionsError(
+            f"--leader-elect-lease-duration ({lease:g}s) must be 1s or more, because Leases have whole seconds"
+        )
     if not renew > 1.2 * retry:
         raise OptionsError(
             f"--leader-elect-renew-deadline ({renew:g}s) must be more than 1.2 times "

@@ -55,7 +55,7 @@ class ConfigWatcher(Repetition):
         try:
             read = read_config(self._path)
         except OptionsError as error:
-            logger.error("the changed configuration is not used: %s", error)
+            logger.error("the changed configuration is not valid, so the old configuration is used: %s", error)
             return
         before_change, default = self._options, Options()
         options = msgspec.structs.replace(
@@ -67,10 +67,10 @@ class ConfigWatcher(Repetition):
             self._options = options
             self._on_change(options)
         if options.accelerators != before_change.accelerators:
-            logger.info("new pods are made with the accelerators: %s", ", ".join(options.accelerators) or "none")
+            logger.info("new pods get these accelerators: %s", ", ".join(options.accelerators) or "none")
         if options.scheduling != before_change.scheduling:
-            logger.info("new PodGroups may name the priority classes and queues that the changed file allows")
+            logger.info("new PodGroups may use the priority classes and queues of the changed file")
         before, self._others = self._others, read
         if before is not None and before != read:
             changed = sorted(dict(before.items() ^ read.items()))
-            logger.warning("changed in %s, but used from the next start on: %s", self._path, ", ".join(changed))
+            logger.warning("changed in %s, but used only after the next start: %s", self._path, ", ".join(changed))

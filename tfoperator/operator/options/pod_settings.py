@@ -32,7 +32,7 @@ def parse_accelerators(value: object) -> dict[str, Accelerator]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ValueError(f"must be a mapping of resource names such as nvidia.com/gpu, is {value!r}")
+        raise ValueError(f"must be a mapping of resource names such as nvidia.com/gpu, but is {value!r}")
     refuse(
         problem
         for name, setting in value.items()
@@ -43,16 +43,16 @@ def parse_accelerators(value: object) -> dict[str, Accelerator]:
 
 def _accelerator_problems(path: str, name: object, value: object) -> Iterator[Problem]:
     if not isinstance(name, str) or not _RESOURCE.fullmatch(name):
-        yield Problem(path, "is no name of an extended resource, such as nvidia.com/gpu")
+        yield Problem(path, "is not a name of an extended resource, such as nvidia.com/gpu")
     wrong = type_problems(value, Accelerator, path)
     if wrong or not isinstance(value, dict):
         yield from wrong
         return
     for unknown in unknown_members(value, Accelerator, path):
-        yield Problem(member(path, unknown.name), f"is unknown; there are {', '.join(unknown.members)}")
+        yield Problem(member(path, unknown.name), f"is not a valid key; the keys are {', '.join(unknown.members)}")
     volumes, mounts, env = (value.get(field) or [] for field in ("volumes", "volumeMounts", "env"))
     if None in (*volumes, *mounts, *env):
-        yield Problem(path, "must not have an empty entry in a list")
+        yield Problem(path, "must not have an empty entry in the list")
         return
     names = [volume.get("name") for volume in volumes]
     for position, volume in enumerate(volumes):
@@ -72,22 +72,24 @@ def _accelerator_problems(path: str, name: object, value: object) -> Iterator[Pr
 def _volume_problems(path: str, volume: dict[str, Any]) -> Iterator[Problem]:
     yield from _text_problems(member(path, "name"), volume.get("name"), _VOLUME_NAME.fullmatch, "a volume's name")
     if volume.get("name") == CHECKPOINT_VOLUME:
-        yield Problem(member(path, "name"), "is the name of the volume that spec.checkpoint adds")
+        yield Problem(member(path, "name"), "must not be the name of the volume that spec.checkpoint adds")
     kinds = [kind for kind, source in volume.items() if kind != "name" and isinstance(source, dict)]
     if len(kinds) != 1 or len(volume) != 2:
-        yield Problem(path, "must have a name and one kind of volume, such as hostPath: {path: /usr/local/nvidia}")
+        yield Problem(
+            path, "must have a name and exactly one kind of volume, such as hostPath: {path: /usr/local/nvidia}"
+        )
 
 
 def _mount_problems(path: str, mount: dict[str, Any], volumes: list[Any]) -> Iterator[Problem]:
     name, place = mount.get("name"), mount.get("mountPath")
     if name not in volumes:
-        yield Problem(member(path, "name"), f"must be the name of one of the volumes, is {shown(name)}")
+        yield Problem(member(path, "name"), f"must be the name of one of the volumes, but is {shown(name)}")
     yield from _text_problems(member(path, "mountPath"), place, lambda text: text.startswith("/"), "an absolute path")
     if not isinstance(mount.get("readOnly", False), bool):
         yield Problem(member(path, "readOnly"), "must be true or false")
     for field in _MOUNT_TEXTS:
         if not isinstance(mount.get(field, ""), str):
-            yield Problem(member(path, field), f"must be text, is {mount[field]!r}")
+            yield Problem(member(path, field), f"must be text, but is {mount[field]!r}")
     yield from _unknown(path, mount, _MOUNT_MEMBERS)
 
 
@@ -95,10 +97,10 @@ def _variable_problems(path: str, variable: dict[str, Any]) -> Iterator[Problem]
     name, value, source = variable.get("name"), variable.get("value"), variable.get("valueFrom")
     yield from _text_problems(member(path, "name"), name, _VARIABLE_NAME.fullmatch, "a variable's name")
     if name in _RESERVED_VARIABLES:
-        yield Problem(member(path, "name"), f"must not be {name}: the operator sets it itself")
+        yield Problem(member(path, "name"), f"must not be {name}, because the operator sets this variable itself")
     if value is not None and not isinstance(value, str):
         # YAML's 1 and true are not text; Kubernetes requires text.
-        yield Problem(member(path, "value"), f"must be text, is {value!r}: put it in quotes")
+        yield Problem(member(path, "value"), f"must be text, but is {value!r}: put it in quotes")
     if source is not None and (value is not None or not isinstance(source, dict)):
         yield Problem(member(path, "valueFrom"), "must be an object, and must not be set together with value")
     yield from _unknown(path, variable, _VARIABLE_MEMBERS)
@@ -114,7 +116,7 @@ def _text_problems(path: str, value: object, fits: Callable[[str], object], what
 def _unknown(path: str, value: dict[str, Any], members: frozenset[str]) -> Iterator[Problem]:
     for name in value:
         if name not in members:
-            yield Problem(member(path, str(name)), f"is unknown; there are {', '.join(sorted(members))}")
+            yield Problem(member(path, str(name)), f"is not a valid key; the keys are {', '.join(sorted(members))}")
 
 
 def _doubles(path: str, items: list[dict[str, Any]], key: str) -> Iterator[Problem]:
@@ -142,7 +144,9 @@ def parse_scheduling(value: object) -> SchedulingRules:
 def _problems(value: object) -> Iterator[Problem]:
     """Yield the problems beyond types. A null would silently be the default, which allows something."""
     for unknown in unknown_members(value, SchedulingRules, _PATH):
-        yield Problem(member(unknown.path, unknown.name), f"is unknown; there are {', '.join(unknown.members)}")
+        yield Problem(
+            member(unknown.path, unknown.name), f"is not a valid key; the keys are {', '.join(unknown.members)}"
+        )
     for kind, lists in value.items() if isinstance(value, dict) else ():
         path = member(_PATH, str(kind))
         if not isinstance(lists, dict):
@@ -150,24 +154,24 @@ def _problems(value: object) -> Iterator[Problem]:
             continue
         namespaces = lists.get("namespaces", {})
         if namespaces is None:
-            yield Problem(member(path, "namespaces"), "must be an object of lists by namespace")
+            yield Problem(member(path, "namespaces"), "must be an object with a list for each namespace")
             continue
         pattern = _ANNOTATION if kind == "annotations" else _NAME
         yield from _list_problems(member(path, "default"), lists.get("default"), pattern)
         for namespace, names in namespaces.items():
             at = f"{path}.namespaces[{namespace}]"
             if not isinstance(namespace, str) or not NAMESPACE.fullmatch(namespace):
-                yield Problem(at, "is no name of a namespace")
+                yield Problem(at, "is not a valid name of a namespace")
             yield from _list_problems(at, names, pattern)
 
 
 def _list_problems(path: str, names: object, pattern: re.Pattern[str]) -> Iterator[Problem]:
     if not isinstance(names, list):
-        yield Problem(path, "must be a list; [] allows none")
+        yield Problem(path, "must be a list; an empty list [] allows nothing")
         return
     for position, name in enumerate(names):
         if name != ANY and not (isinstance(name, str) and pattern.fullmatch(name)):
-            yield Problem(f"{path}[{position}]", f'must be a name, or "{ANY}" for any, is {shown(name)}')
+            yield Problem(f"{path}[{position}]", f'must be a name, or "{ANY}" for any name, but is {shown(name)}')
 
 
 ACCELERATORS = ValueKind("", parse_accelerators, "an object")

@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="tfoperator operator",
         description="Runs TFJobs: the controller, in a cluster or against a kubeconfig.",
         epilog="Each option can also be a variable (TFOPERATOR_RESYNC_PERIOD=15s) or a key of the YAML file that "
-        "--config names (resync-period: 15s). A flag wins over a variable, a variable over the file.",
+        "--config names (resync-period: 15s). A flag has priority over a variable, and a variable over the file.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"tfoperator {tfoperator.__version__}")
@@ -92,7 +92,7 @@ def _read_file(path: str) -> dict[str, object]:
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise OptionsError(f"--config {path}: must be a mapping of options, is a {type(content).__name__}")
+        raise OptionsError(f"--config {path}: must be a mapping of options, but is a {type(content).__name__}")
     found: dict[str, object] = {}
     for key, value in content.items():
         name = re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", str(key)).replace("_", "-").lower()

@@ -67,148 +67,214 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     ] = ""
     context: Annotated[str, Option("context of the kubeconfig", texts("NAME"))] = ""
     namespace: Annotated[
-        tuple[str, ...], Option("look after these namespaces only (default: all)", NAMESPACES, chart_value="namespaces")
+        tuple[str, ...], Option("work on these namespaces only (default: all)", NAMESPACES, chart_value="namespaces")
     ] = ()
-    threadiness: Annotated[int, Option("jobs synced at a time", integers(1, 256))] = 8
+    threadiness: Annotated[int, Option("number of jobs that are synced at the same time", integers(1, 256))] = 8
     create_parallelism: Annotated[
-        int, Option("creates, deletes and patches in flight, of all jobs", integers(1, 256))
+        int, Option("number of requests that change objects at the same time, for all jobs", integers(1, 256))
     ] = 16
     metrics_bind_address: Annotated[
-        Address | None, Option("/metrics; :8080 for every interface, 0 for none", ADDRESSES)
+        Address | None, Option("address of /metrics; :8080 for all interfaces, 0 for none", ADDRESSES)
     ] = Address("127.0.0.1", 8080)
     metrics_secure: Annotated[
-        bool, Option("/metrics over HTTPS, for whom the API server lets get it", BOOLEANS, chart_value="metrics.secure")
+        bool,
+        Option("serve /metrics over HTTPS, only to clients that RBAC allows", BOOLEANS, chart_value="metrics.secure"),
     ] = False
     metrics_cert_dir: Annotated[
-        str, Option("its tls.crt and tls.key (default: one of its own making)", texts("DIR"))
+        str,
+        Option(
+            "folder with tls.crt and tls.key for /metrics (default: the operator creates a certificate)", texts("DIR")
+        ),
     ] = ""
     metrics_per_job: Annotated[
-        bool, Option("show the goodput of each job, a series per job", BOOLEANS, chart_value="metrics.perJob")
+        bool, Option("export the goodput of each job as a separate series", BOOLEANS, chart_value="metrics.perJob")
     ] = False
-    health_probe_bind_address: Annotated[Address | None, Option("/healthz and /readyz; as above", ADDRESSES)] = Address(
-        "127.0.0.1", 8081
+    health_probe_bind_address: Annotated[
+        Address | None, Option("address of /healthz and /readyz; :8081 for all interfaces, 0 for none", ADDRESSES)
+    ] = Address("127.0.0.1", 8081)
+    leader_elect: Annotated[bool, Option("use leader election, so that one of several replicas leads", BOOLEANS)] = (
+        False
     )
-    leader_elect: Annotated[bool, Option("run several replicas, of which one leads", BOOLEANS)] = False
-    leader_elect_namespace: Annotated[str, Option("namespace of the lease (default: our own)", texts("NS"))] = ""
+    leader_elect_namespace: Annotated[
+        str, Option("namespace of the lease (default: the operator's own namespace)", texts("NS"))
+    ] = ""
     leader_elect_id: Annotated[str, Option("name of the lease", texts("NAME"))] = "tfoperator"
-    leader_elect_lease_duration: Annotated[float, Option("when a silent leader may be replaced", DURATIONS)] = 15.0
-    leader_elect_renew_deadline: Annotated[float, Option("when a leader that can't renew gives up", DURATIONS)] = 10.0
+    leader_elect_lease_duration: Annotated[
+        float, Option("time after which another replica may replace a leader that does not renew the lease", DURATIONS)
+    ] = 15.0
+    leader_elect_renew_deadline: Annotated[
+        float, Option("time after which a leader that can't renew the lease gives up", DURATIONS)
+    ] = 10.0
     # Twice as often as Go controllers do, so that a standby notices in time that the leader has stepped down: with its
     # jitter, after 2.2 s at the latest.
-    leader_elect_retry_period: Annotated[float, Option("between two tries to get or renew the lease", DURATIONS)] = 1.0
+    leader_elect_retry_period: Annotated[
+        float, Option("time between two attempts to get or renew the lease", DURATIONS)
+    ] = 1.0
     kube_api_qps: Annotated[
-        float, Option("at most so many requests per second to the API server; 0 or less for no limit", NUMBERS)
+        float, Option("maximum number of requests per second to the API server; 0 or less for no limit", NUMBERS)
     ] = 0.0
-    kube_api_burst: Annotated[int, Option("requests at once before that limit holds", integers(1, 100_000))] = 100
-    resync_period: Annotated[float, Option("shortest interval of the comparison with the live state", DURATIONS)] = 15.0
-    reconcile_max_period: Annotated[float, Option("longest interval of that comparison", DURATIONS)] = 300.0
+    kube_api_burst: Annotated[
+        int, Option("number of requests that may exceed --kube-api-qps at once", integers(1, 100_000))
+    ] = 100
+    resync_period: Annotated[
+        float, Option("shortest interval between two comparisons with the live state", DURATIONS)
+    ] = 15.0
+    reconcile_max_period: Annotated[
+        float, Option("longest interval between two comparisons with the live state", DURATIONS)
+    ] = 300.0
     gang_scheduler_name: Annotated[
         str,
         Option(
-            "volcano, kubernetes, or one with the coscheduling plugin", texts("NAME"), chart_value="gangSchedulerName"
+            "gang scheduler: volcano, kubernetes, or one with the coscheduling plugin",
+            texts("NAME"),
+            chart_value="gangSchedulerName",
         ),
     ] = ""
     kueue: Annotated[
         bool,
         Option(
-            "drive jobs in queues of Kueue whose own framework for TFJobs is off", BOOLEANS, chart_value="kueue.enabled"
+            "manage jobs in queues of Kueue; Kueue's own integration for TFJobs must be off",
+            BOOLEANS,
+            chart_value="kueue.enabled",
         ),
     ] = False
     cluster_domain: Annotated[
-        str, Option("appended to host names in TF_CONFIG, e.g. cluster.local", texts("DOMAIN"))
+        str, Option("domain that is appended to host names in TF_CONFIG, e.g. cluster.local", texts("DOMAIN"))
     ] = ""
-    evaluator_in_cluster: Annotated[bool, Option("list evaluators in TF_CONFIG's cluster", BOOLEANS)] = True
+    evaluator_in_cluster: Annotated[bool, Option("include evaluators in the cluster in TF_CONFIG", BOOLEANS)] = True
     default_clean_pod_policy: Annotated[
         str,
         Option(
-            "for jobs that leave theirs unset", choices("POLICY", *CleanPodPolicy), chart_value="defaultCleanPodPolicy"
+            "cleanPodPolicy of jobs that do not set it",
+            choices("POLICY", *CleanPodPolicy),
+            chart_value="defaultCleanPodPolicy",
         ),
     ] = ""
     default_network: Annotated[
-        str, Option("of new jobs that leave theirs unset", choices("NETWORK", *Network), chart_value="defaultNetwork")
+        str,
+        Option("network of new jobs that do not set it", choices("NETWORK", *Network), chart_value="defaultNetwork"),
     ] = Network.PER_REPLICA.value
     default_ps_image: Annotated[
-        str, Option("image with TensorFlow for parameter servers without a template", texts("IMAGE"))
+        str, Option("image with TensorFlow, for parameter servers without a template", texts("IMAGE"))
     ] = ""
     # From TensorFlow 2.21 on, TensorBoard is a package of its own, which is not in that image.
     default_tensorboard_image: Annotated[
-        str, Option("image for TensorBoards that name none of their own", texts("IMAGE", required=True))
+        str, Option("image for TensorBoards that do not set an image", texts("IMAGE", required=True))
     ] = "tensorflow/tensorflow:2.19.0"
     exposed_tensorboards: Annotated[
-        bool, Option("their serviceType may be NodePort or LoadBalancer", BOOLEANS, chart_value="exposedTensorboards")
+        bool,
+        Option(
+            "allow the serviceTypes NodePort and LoadBalancer for TensorBoards",
+            BOOLEANS,
+            chart_value="exposedTensorboards",
+        ),
     ] = False
-    unique_names: Annotated[
-        bool, Option("end the names of pods and services in a piece of the job's UID", BOOLEANS)
-    ] = False
+    unique_names: Annotated[bool, Option("add a part of the job's UID to the names of pods and services", BOOLEANS)] = (
+        False
+    )
     archive_dir: Annotated[
-        str, Option("keep logs of ended containers there, a directory or s3://, gs://, az://", texts("DIR"))
+        str, Option("place for the logs of ended containers: a directory or s3://, gs://, az://", texts("DIR"))
     ] = ""
     archive_max_bytes: Annotated[
         int,
-        Option("of the whole archive; the namespace with most loses first", SIZES, chart_value="logArchive.maxBytes"),
+        Option(
+            "maximum size of the archive; if it is full, logs of the namespace with most logs are removed first",
+            SIZES,
+            chart_value="logArchive.maxBytes",
+        ),
     ] = 10 << 30
-    archive_max_log_bytes: Annotated[int, Option("of one container's log; its end is kept", SIZES)] = 64 << 20
-    archive_timeout: Annotated[float, Option("how long a pod's logs may take, and its deletion waits", DURATIONS)] = (
-        30.0
-    )
+    archive_max_log_bytes: Annotated[
+        int, Option("maximum size of one container's log; the end of the log is kept", SIZES)
+    ] = 64 << 20
+    archive_timeout: Annotated[
+        float, Option("maximum time for copying a pod's logs; its deletion waits for this time", DURATIONS)
+    ] = 30.0
     stall_stacks: Annotated[
         bool,
         Option(
-            "keep stacks of stalled jobs there, by a command in their pods", BOOLEANS, chart_value="stallStacks.enabled"
+            "keep the stacks of stalled jobs in --archive-dir, by running a command in their pods",
+            BOOLEANS,
+            chart_value="stallStacks.enabled",
         ),
     ] = False
-    restart_delay_base: Annotated[float, Option("from a program's start to its first restart; it doubles", DELAYS)] = (
-        1.0
-    )
-    restart_delay_cap: Annotated[float, Option("longest delay of a restart", DELAYS)] = 300.0
-    shutdown_grace_period: Annotated[float, Option("for running syncs to finish after SIGTERM", DURATIONS)] = 25.0
+    restart_delay_base: Annotated[
+        float, Option("least time from a program's start to its first restart; it doubles with each restart", DELAYS)
+    ] = 1.0
+    restart_delay_cap: Annotated[float, Option("longest delay before a restart", DELAYS)] = 300.0
+    shutdown_grace_period: Annotated[float, Option("time for running syncs to finish after SIGTERM", DURATIONS)] = 25.0
     webhook_bind_address: Annotated[
-        Address | None, Option("conversion webhook for v1alpha2; :9443, 0 for none", ADDRESSES)
+        Address | None,
+        Option("address of the conversion webhook for v1alpha2; :9443 for all interfaces, 0 for none", ADDRESSES),
     ] = None
-    webhook_namespace: Annotated[str, Option("namespace of its Service and Secret (default: our own)", texts("NS"))] = (
-        ""
+    webhook_namespace: Annotated[
+        str,
+        Option("namespace of the webhook's Service and Secret (default: the operator's own namespace)", texts("NS")),
+    ] = ""
+    webhook_service: Annotated[str, Option("Service through which API servers reach the webhook", texts("NAME"))] = (
+        WEBHOOK_SERVICE
     )
-    webhook_service: Annotated[str, Option("Service by which API servers reach it", texts("NAME"))] = WEBHOOK_SERVICE
-    webhook_secret: Annotated[str, Option("Secret in which replicas keep its certificate", texts("NAME"))] = (
-        WEBHOOK_SECRET
-    )
-    webhook_url: Annotated[str, Option("address of the webhook, instead of a Service", HTTPS_URLS)] = ""
-    webhook_cert_dir: Annotated[str, Option("read tls.crt and tls.key here instead of making them", texts("DIR"))] = ""
+    webhook_secret: Annotated[
+        str, Option("Secret for the webhook's certificate, which all replicas of the operator share", texts("NAME"))
+    ] = WEBHOOK_SECRET
+    webhook_url: Annotated[str, Option("URL of the webhook, instead of a Service", HTTPS_URLS)] = ""
+    webhook_cert_dir: Annotated[
+        str,
+        Option(
+            "folder with the webhook's tls.crt and tls.key (default: the operator creates a certificate)", texts("DIR")
+        ),
+    ] = ""
     webhook_certificate_validity: Annotated[
-        float, Option("life of a certificate; it is renewed after 2/3", DURATIONS)
+        float, Option("lifetime of a certificate; it is renewed after 2/3 of this time", DURATIONS)
     ] = 90 * 86400.0
-    webhook_shutdown_delay: Annotated[float, Option("after SIGTERM the webhook answers at least so long", DELAYS)] = 0.0
+    webhook_shutdown_delay: Annotated[
+        float, Option("minimum time for which the webhook still answers after SIGTERM", DELAYS)
+    ] = 0.0
     progress_bind_address: Annotated[
-        Address | None, Option("take reports of training programs; :9444, 0 for none", ADDRESSES)
+        Address | None,
+        Option("address for reports of training programs; :9444 for all interfaces, 0 for none", ADDRESSES),
     ] = None
     progress_default: Annotated[
         bool,
-        Option("tell jobs where to report that leave spec.progress unset", BOOLEANS, chart_value="progress.forAllJobs"),
+        Option(
+            "let jobs report their progress also if they do not set spec.progress",
+            BOOLEANS,
+            chart_value="progress.forAllJobs",
+        ),
     ] = False
     progress_namespace: Annotated[
-        str, Option("namespace of its Service and Secret (default: our own)", texts("NS"))
+        str,
+        Option(
+            "namespace of the progress server's Service and Secret (default: the operator's own namespace)", texts("NS")
+        ),
     ] = ""
-    progress_service: Annotated[str, Option("Service by which pods reach it", texts("NAME"))] = PROGRESS_SERVICE
-    progress_secret: Annotated[str, Option("Secret in which replicas keep its certificate", texts("NAME"))] = (
-        PROGRESS_SECRET
+    progress_service: Annotated[str, Option("Service through which pods reach the progress server", texts("NAME"))] = (
+        PROGRESS_SERVICE
     )
-    progress_url: Annotated[str, Option("its address for pods, instead of a Service", HTTPS_URLS)] = ""
+    progress_secret: Annotated[
+        str,
+        Option("Secret for the progress server's certificate, which all replicas of the operator share", texts("NAME")),
+    ] = PROGRESS_SECRET
+    progress_url: Annotated[str, Option("URL of the progress server for pods, instead of a Service", HTTPS_URLS)] = ""
     progress_writes_per_second: Annotated[
-        float, Option("statuses that this replica writes because of reports, at most", POSITIVE_NUMBERS)
+        float,
+        Option("maximum number of statuses per second that this replica writes because of reports", POSITIVE_NUMBERS),
     ] = 25.0
     log_format: Annotated[str, Option("text or json", choices("FORMAT", "text", "json"), chart_value="logFormat")] = (
         "text"
     )
     log_level: Annotated[
-        str, Option("debug, info, warning or error", choices("LEVEL", "debug", "info", "warning", "error"))
+        str,
+        Option(
+            "level of the log: debug, info, warning or error", choices("LEVEL", "debug", "info", "warning", "error")
+        ),
     ] = "info"
     accelerators: Annotated[
         Mapping[str, Accelerator],
-        Option("what containers that ask for an accelerator get", ACCELERATORS, on_command_line=False),
+        Option("settings of containers that request an accelerator", ACCELERATORS, on_command_line=False),
     ] = {}
     scheduling: Annotated[
         SchedulingRules,
-        Option("priority classes and queues that jobs' PodGroups may name", SCHEDULING, on_command_line=False),
+        Option("priority classes and queues that PodGroups of jobs may use", SCHEDULING, on_command_line=False),
     ] = SchedulingRules()
 
 
@@ -251,7 +317,7 @@ def _declaration(field: msgspec.structs.FieldInfo) -> Option:
         if isinstance(declared, Option) and declared.meaning:
             return declared
     raise TypeError(
-        f"the option {field.name} has no meaning: declare it in tfoperator/operator/options/settings.py as "
+        f"the option {field.name} has no description: declare it in tfoperator/operator/options/settings.py as "
         f'{field.name}: Annotated[TYPE, Option("MEANING", KIND)] = DEFAULT'
     )
 

@@ -32,7 +32,7 @@ _MAX_SHOWN_PROBLEMS = 5  # maximum number of problems in one message
 def text(value: object) -> str:
     """Return any string."""
     if not isinstance(value, str):
-        raise ValueError(f"must be text, is {value!r}")
+        raise ValueError(f"must be text, but is {value!r}")
     return value
 
 
@@ -53,7 +53,7 @@ def boolean(value: object) -> bool:
         return True
     if lowered in ("false", "0", "no"):
         return False
-    raise ValueError(f"must be true or false, is {value!r}")
+    raise ValueError(f"must be true or false, but is {value!r}")
 
 
 def integer(low: int, high: int) -> Callable[[object], int]:
@@ -63,9 +63,9 @@ def integer(low: int, high: int) -> Callable[[object], int]:
         try:
             found = int(str(value))
         except ValueError:
-            raise ValueError(f"must be a whole number, is {value!r}") from None
+            raise ValueError(f"must be a whole number, but is {value!r}") from None
         if isinstance(value, bool) or not low <= found <= high:
-            raise ValueError(f"must be from {low} to {high}, is {value!r}")
+            raise ValueError(f"must be from {low} to {high}, but is {value!r}")
         return found
 
     return parse
@@ -76,9 +76,9 @@ def number(value: object) -> float:
     try:
         found = float(str(value))
     except ValueError:
-        raise ValueError(f"must be a number, is {value!r}") from None
+        raise ValueError(f"must be a number, but is {value!r}") from None
     if isinstance(value, bool) or found != found or abs(found) == float("inf"):
-        raise ValueError(f"must be a number, is {value!r}")
+        raise ValueError(f"must be a number, but is {value!r}")
     return found
 
 
@@ -86,7 +86,7 @@ def positive_number(value: object) -> float:
     """Return a finite number above 0."""
     found = number(value)
     if found <= 0:
-        raise ValueError(f"must be more than 0, is {value!r}")
+        raise ValueError(f"must be more than 0, but is {value!r}")
     return found
 
 
@@ -94,7 +94,7 @@ def duration(value: object) -> float:
     """Return the seconds of a Go duration: `15s`, `5m`, `1h30m`, `250ms`; a bare number is seconds. More than 0."""
     found = seconds(value)
     if found <= 0:
-        raise ValueError(f"must be more than 0, is {value!r}")
+        raise ValueError(f"must be more than 0, but is {value!r}")
     return found
 
 
@@ -102,7 +102,7 @@ def seconds(value: object) -> float:
     """Return the seconds as `duration` does, but also accept 0."""
     found = parse_duration(str(value))
     if found > _MAX_DURATION:
-        raise ValueError(f"must be at most {format_duration(_MAX_DURATION)}, is {value!r}")
+        raise ValueError(f"must be at most {format_duration(_MAX_DURATION)}, but is {value!r}")
     return found
 
 
@@ -112,7 +112,7 @@ def size(value: object) -> int:
     match = _SIZE.fullmatch(written)
     found = int(match[1]) * _SIZE_UNITS.get(match[2] or "", 1) if match and written.isascii() else 0
     if isinstance(value, bool) or not 0 < found < 2**63:
-        raise ValueError(f"must be a size such as 10Gi or 500M, more than 0, is {value!r}")
+        raise ValueError(f"must be a size above 0, such as 10Gi or 500M, but is {value!r}")
     return found
 
 
@@ -130,7 +130,7 @@ def choice(*options: str) -> Callable[[object], str]:
 
     def parse(value: object) -> str:
         if value not in options:
-            raise ValueError(f"must be one of {', '.join(options)}, is {value!r}")
+            raise ValueError(f"must be one of {', '.join(options)}, but is {value!r}")
         return str(value)
 
     return parse
@@ -142,7 +142,7 @@ def namespaces(value: object) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(part.strip() for item in items for part in str(item).split(",") if part.strip()))
     for namespace in found:
         if not NAMESPACE.fullmatch(namespace):
-            raise ValueError(f"must name namespaces, is {namespace!r}")
+            raise ValueError(f"must be names of namespaces, but is {namespace!r}")
     return found
 
 
@@ -153,11 +153,11 @@ def address(value: object) -> Address | None:
         return None
     host, colon, port = written.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"must be host:port, :port or 0 for none, is {value!r}")
+        raise ValueError(f"must be host:port, :port or 0 for none, but is {value!r}")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise ValueError(f"must have an IPv6 address in brackets, is {value!r}")
+        raise ValueError(f"must have the IPv6 address in brackets, but is {value!r}")
     return Address(host, int(port))
 
 
@@ -172,7 +172,7 @@ def https_url(value: object) -> str:
     except ValueError:
         plain = False
     if not plain or parts.username is not None or parts.query or parts.fragment:
-        raise ValueError(f"must be an address such as https://host:9443/convert, is {value!r}")
+        raise ValueError(f"must be a URL such as https://host:9443/convert, but is {value!r}")
     return written
 
 

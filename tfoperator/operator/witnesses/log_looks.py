@@ -50,7 +50,7 @@ deadline of ten minutes; with more the looks come later, and a stall is found la
 _REFUSED_SECONDS = 300.0
 """Seconds for which a refusal (403) holds for all jobs of a namespace: a role that is granted is noticed after that."""
 _STAMP_BYTES = 64  # a time in RFC 3339 with nanoseconds, and the space after it
-_FORBIDDEN_PROBLEM = "the operator may not read logs (its role has no pods/log; see docs/hangs.md)"
+_FORBIDDEN_PROBLEM = "the operator may not read logs (its role lacks pods/log; see docs/hangs.md)"
 
 _NOTHING_READ = LogLines()
 
@@ -163,7 +163,9 @@ class LogLooker:
                 except KubeError as error:
                     # A pod whose log can't be read is skipped, and does not end the look.
                     problem = str(error)
-                    logger.debug("no newest line of %s: %s", pod.metadata.name, error, extra={"job": job.key})
+                    logger.debug(
+                        "can't read the newest line of %s: %s", pod.metadata.name, error, extra={"job": job.key}
+                    )
                     if self._pool.closed:
                         break
                     continue
@@ -173,7 +175,7 @@ class LogLooker:
                 if newest[uid].time > look.newer_than:
                     break
         except Exception:
-            logger.exception("looking at the logs failed", extra={"job": job.key})
+            logger.exception("reading the logs failed unexpectedly", extra={"job": job.key})
         with self._lock:
             if job.uid not in self._looking:
                 return  # the job is gone: an entry made now would never be removed
@@ -198,7 +200,7 @@ class LogLooker:
         try:
             return self._newest_line(pod)
         except ForbiddenError as error:
-            logger.info("logs in namespace %s are not read for a while: %s", namespace, error)
+            logger.info("logs in namespace %s are not read for some time: %s", namespace, error)
             now = self._clock.monotonic()
             with self._lock:
                 held = {name: until for name, until in self._refused_until.items() if until > now}

@@ -42,8 +42,8 @@ _MAX_LISTED = 8
 _MAX_PROBLEMS = 3
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 _FORBIDDEN_PROBLEM = (
-    "the operator may not run commands in pods. Give it get and create of pods/exec (the component stall-stacks, "
-    "in the chart stallStacks.enabled), or start it without --stall-stacks; see docs/hangs.md"
+    "the operator may not run commands in pods. Allow get and create of pods/exec (the component stall-stacks, or "
+    "stallStacks.enabled in the chart), or start the operator without --stall-stacks; see docs/hangs.md"
 )
 
 
@@ -136,8 +136,8 @@ class StackTaker:
         try:
             problem = self._problem_of(taking, pod)
         except Exception:
-            logger.exception("taking the stacks of pod %s failed", pod.metadata.name, extra={"job": taking.job.key})
-            problem = "it failed unexpectedly; the operator's log says how"
+            logger.exception("reading the stacks of pod %s failed", pod.metadata.name, extra={"job": taking.job.key})
+            problem = "an unexpected error happened; see the operator's log"
         name = replica_name(pod)
         with self._lock:
             if problem:
@@ -160,7 +160,7 @@ class StackTaker:
             if taking.forbidden:
                 return _FORBIDDEN_PROBLEM
             if self._pool.closed or self._clock.monotonic() >= taking.deadline:
-                return "there was no time left to ask it"
+                return "the time was over before its stacks could be read"
         found = self._ask(taking, pod)
         if found.problem:
             return found.problem
@@ -195,13 +195,13 @@ def _told(taking: _Taking) -> tuple[JobReason, str]:
     """Return the event about one request."""
     name = taking.job.name
     if taking.forbidden:
-        return JobReason.STACKS_NOT_TAKEN, f"No stacks of TFJob {name} were taken: {_FORBIDDEN_PROBLEM}."
+        return JobReason.STACKS_NOT_TAKEN, f"The operator got no stacks of TFJob {name}: {_FORBIDDEN_PROBLEM}."
     problems = [f"{replica}: {why}" for replica, why in sorted(taking.problems.items())]
     more = f"; and of {len(problems) - _MAX_PROBLEMS} more" if len(problems) > _MAX_PROBLEMS else ""
     missing = f" None of {'; '.join(problems[:_MAX_PROBLEMS])}{more}." if problems else ""
-    rest = f" {taking.left_out} more were not asked." if taking.left_out else ""
+    rest = f" The operator did not ask {taking.left_out} more replicas." if taking.left_out else ""
     if not taking.kept:
-        return JobReason.STACKS_NOT_TAKEN, f"No stacks of TFJob {name} were taken.{missing}{rest}"
+        return JobReason.STACKS_NOT_TAKEN, f"The operator got no stacks of TFJob {name}.{missing}{rest}"
     return JobReason.STACKS_TAKEN, f"Stacks of {_names(taking.kept)} are in the log archive.{missing}{rest}"
 
 

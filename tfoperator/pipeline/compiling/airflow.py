@@ -123,9 +123,9 @@ def airflow_file(plan: LaunchPlan) -> str:
     """Return the file's text. Raises ComponentError for a step whose name Airflow would misinterpret."""
     for step in plan.steps:
         if step.endswith(_FILE_ENDINGS):
-            raise ComponentError(f"step {step}: Airflow would read a file of this name: call it otherwise")
+            raise ComponentError(f"step {step}: a file of this name would be read by Airflow itself: rename the step")
         if step in (_STEP, "tfoperator-finish"):
-            raise ComponentError(f"step {step}: the DAG's file needs this name itself: call it otherwise")
+            raise ComponentError(f"step {step}: the DAG's file uses this name itself: rename the step")
     metadata = {"labels": {LABEL: plan.name[:63].rstrip("-_.")}}
     spec = {"restartPolicy": "Never", **plan.pods.pod_spec()}
     spec["containers"] = [{"name": CONTAINER, **spec["containers"][0]}]

@@ -65,18 +65,20 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
         texts |= {"--claim": "".join([claim.path for claim in self.claims])}
         for option, text in texts.items():
             if sign := next((one for one in _TEMPLATE_SIGNS if one in text), ""):
-                raise ComponentError(f"{option}: {text!r} has {sign!r}, which Argo and Airflow would replace")
+                raise ComponentError(f"{option}: {text!r} contains {sign!r}, which Argo and Airflow would replace")
             if not text.isprintable():
-                raise ComponentError(f"{option}: {text!r} has a control character")
+                raise ComponentError(f"{option}: {text!r} must not contain a control character")
         if not self.image.strip():
-            raise ComponentError("--image: a launcher's pod needs an image")
+            raise ComponentError("--image: the image of the launchers' pods is missing")
         names = [("--claim", claim.name) for claim in self.claims] + [("--secret", name) for name in self.secrets]
         for option, name in [("--service-account", self.service_account), *names]:
             if not _OBJECT_NAME.fullmatch(name):
-                raise ComponentError(f"{option}: {name!r} is no name of an object: small letters, digits and '-'")
+                raise ComponentError(
+                    f"{option}: {name!r} is not a valid name of an object: use lower-case letters, digits and '-'"
+                )
         for option, path in (("--pipeline-file", self.file), *[("--claim", claim.path) for claim in self.claims]):
             if not path.startswith("/"):
-                raise ComponentError(f"{option}: {path!r} is no absolute path in the pod")
+                raise ComponentError(f"{option}: {path!r} must be an absolute path in the pod")
 
     def pod_spec(self) -> Json:
         """Return the spec of the pods: account, security, volumes, and the launcher's container without its command."""
@@ -137,14 +139,14 @@ def launch_plan(graph: Graph, parameters: Mapping[str, Any], left_out: Iterable[
     check_fixed(graph)
     if not (is_object_url(folder := logs_folder(pods.home)) or folder.startswith("/")):
         raise ComponentError(
-            f"--home {shown_url(pods.home)}: it has to end in ?folder=, for logs, with an absolute path in the "
-            "launchers' pods or a URL of objects"
+            f"--home {shown_url(pods.home)}: must end in ?folder=PLACE for the logs; PLACE is an absolute path in "
+            "the launchers' pods, or the URL of an object store"
         )
     root = local_path(graph.root)
     if root is not None and not root.is_absolute():
         raise ComponentError(
-            f"pipeline_root {graph.root} is a relative path, which is in no volume of a pod: "
-            "give an absolute one, which the steps' platform configs mount, too"
+            f"pipeline_root {graph.root} is a relative path, which is on no volume of a pod: use an absolute path on "
+            "a volume that the steps' platform configs mount, too"
         )
     values: dict[str, Any] = {}
     others: list[str] = []
@@ -158,7 +160,9 @@ def launch_plan(graph: Graph, parameters: Mapping[str, Any], left_out: Iterable[
             others.append(name)
             continue
         if not re.fullmatch(r"[A-Za-z0-9_]+", name):
-            raise ComponentError(f"parameter {name!r}: orchestrators take ASCII letters, digits and '_' in names")
+            raise ComponentError(
+                f"parameter {name!r}: must have a name of ASCII letters, digits and '_' for Argo and Airflow"
+            )
         values[name] = value
     steps = {step.name: tuple(sorted(step.after)) for step in graph.steps}
     return LaunchPlan(graph.name, steps, values, tuple(others), pods)

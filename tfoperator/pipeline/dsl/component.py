@@ -43,7 +43,7 @@ class Channel:
         Raises ComponentError unless it is the output of a component, and of a type of values (`Integer`, `String` ...).
         """
         if self.producer is None or self.type_name not in VALUES:
-            raise ComponentError(f"{self!r} holds no value: that is an output of type {', '.join(VALUES)}")
+            raise ComponentError(f"{self!r} has no value: only an output of type {', '.join(VALUES)} has a value")
         return Value(OUTPUT, (self.producer, self.output))
 
     @classmethod
@@ -63,7 +63,7 @@ class Outputs(dict[str, Channel]):
 
     def __getattr__(self, name: str) -> Channel:
         if name not in self:
-            raise AttributeError(f"there is no output {name!r}; there are: {', '.join(self) or 'none'}")
+            raise AttributeError(f"there is no output {name!r}; the outputs are: {', '.join(self) or 'none'}")
         return self[name]
 
 
@@ -114,14 +114,14 @@ class ComponentSpec:
         known: dict[str, ChannelParameter | ExecutionParameter] = {**self.INPUTS, **self.OUTPUTS, **self.PARAMETERS}
         given = {name: one for name, one in arguments.items() if one is not None}
         for name in sorted(arguments.keys() - known.keys()):
-            problems.append(f"it has no argument {name!r}; there are {', '.join(known) or 'none'}")
+            problems.append(f"it has no argument {name!r}; the arguments are {', '.join(known) or 'none'}")
         for name, wanted in known.items():
             if name in given:
                 problems += _problems(name, wanted, given[name])
             elif not wanted.optional and name not in self.OUTPUTS:
                 problems.append(f"the {'input' if name in self.INPUTS else 'parameter'} {name!r} is missing")
         if problems:
-            raise ComponentError("\n".join([f"{type(self).__name__}: its arguments are wrong:", *problems]))
+            raise ComponentError("\n".join([f"{type(self).__name__}: its arguments are not valid:", *problems]))
         self.inputs: dict[str, Channel] = {name: given[name] for name in self.INPUTS if name in given}
         self.exec_properties: dict[str, Any] = {name: given[name] for name in self.PARAMETERS if name in given}
 
@@ -136,9 +136,11 @@ def make_spec_class(
     """Return a class of specs. Raises ComponentError if one name is used twice, TypeError for an invalid type."""
     names = [*(inputs or {}), *(outputs or {}), *(parameters or {})]
     if twice := sorted({key for key in names if names.count(key) > 1}):
-        raise ComponentError(f"{', '.join(twice)}: an input, output or parameter needs a name of its own")
+        raise ComponentError(f"{', '.join(twice)}: the names of inputs, outputs and parameters must differ")
     if odd := sorted(key for key in names if not key.isidentifier()):
-        raise ComponentError(f"{', '.join(odd)}: an input, output or parameter needs the name of a Python argument")
+        raise ComponentError(
+            f"{', '.join(odd)}: the name of an input, output or parameter must be a valid name of a Python argument"
+        )
     for channel in (*(inputs or {}).values(), *(outputs or {}).values()):
         type_name(channel.type)
     members = {"INPUTS": dict(inputs or {}), "OUTPUTS": dict(outputs or {}), "PARAMETERS": dict(parameters or {})}
@@ -149,18 +151,18 @@ def _problems(name: str, wanted: ChannelParameter | ExecutionParameter, given: A
     if isinstance(wanted, ChannelParameter):
         kind = type_name(wanted.type)
         if not isinstance(given, Channel):
-            yield f"{name} is a Channel, but {given!r} is none"
+            yield f"{name} must be a Channel, but is {given!r}"
         elif given.producer is not None and given.type_name != kind:
             yield f"{name} takes {kind}, but {given.producer.id}.{given.output} is {given.type_name}"
     elif not isinstance(given, Value):
         kinds: tuple[type[Any], ...] = (float, int) if wanted.type is float else (wanted.type,)
         if not isinstance(given, kinds) or (isinstance(given, bool) and bool not in kinds):
-            yield f"the parameter {name!r} is {wanted.type.__name__}, but is given {given!r}"
+            yield f"the parameter {name!r} must be {wanted.type.__name__}, but is {given!r}"
             return
         try:
             msgspec.json.encode(given)
         except (TypeError, ValueError) as error:
-            yield f"the parameter {name!r} can't be JSON: {error}"
+            yield f"the parameter {name!r} must be a value of JSON: {error}"
 
 
 class BaseComponent:
@@ -185,10 +187,10 @@ class BaseComponent:
         """Raises ComponentError for wrong arguments, or if there is no executor."""
         kind = type(self).__name__
         if spec is not None and arguments:
-            raise ComponentError(f"{kind}: give a spec, or its arguments")
+            raise ComponentError(f"{kind}: give either a spec or its arguments")
         executor = custom_executor_spec or self.EXECUTOR_SPEC
         if executor is None:
-            raise ComponentError(f"{kind} has no EXECUTOR_SPEC: a container or a class that does its work")
+            raise ComponentError(f"{kind} must have an EXECUTOR_SPEC: a container or a class that does its work")
         self.id = f"{kind}.{instance_name}" if instance_name else kind
         self.executor_spec = executor
         self.conditions: tuple[Value, ...] = ()

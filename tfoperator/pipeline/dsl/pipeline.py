@@ -33,7 +33,7 @@ def graph_of(pipeline: Pipeline | Graph) -> Graph:
     if isinstance(pipeline, Graph):
         return pipeline
     if not pipeline.pipeline_root:
-        raise ComponentError(f"pipeline {pipeline.pipeline_name} has no pipeline_root: where do outputs go?")
+        raise ComponentError(f"pipeline {pipeline.pipeline_name} has no pipeline_root: set the place for its outputs")
     if not pipeline.components:
         raise ComponentError(f"pipeline {pipeline.pipeline_name} has no components")
     loops = _Loops(pipeline)
@@ -103,8 +103,8 @@ class _Loops:
             producer, output = one.args
             if not any(known is producer for known in self._pipeline.components):
                 raise ComponentError(
-                    f"{component.id}: what it reads comes from {producer.id}, which is not in the pipeline "
-                    f"{self._pipeline.pipeline_name}"
+                    f"{component.id}: reads an output of {producer.id}, which is not in the pipeline "
+                    f"{self._pipeline.pipeline_name}: add it"
                 )
             theirs, found = self.around(producer), Value(OUTPUT, (producer.id, output))
             shared = next((at for at, loop in enumerate(theirs) if own[at : at + 1] != [loop]), len(theirs))

@@ -99,7 +99,7 @@ def value_of(kind: str, raw: Any) -> Any:
     if not isinstance(value, VALUES[kind]) or (isinstance(value, bool) and kind in ("Integer", "Float")):
         raise ValueError(f"{str(value)[:100]!r} is {type(value).__name__}")
     if reaches(value, _MAX_DEPTH + 1):  # a later reader may be deeper in calls than this
-        raise ValueError(f"it is nested more than {_MAX_DEPTH} deep")
+        raise ValueError(f"it has more than {_MAX_DEPTH} levels of nesting")
     return value
 
 
@@ -115,5 +115,5 @@ def type_name(given: ArtifactTypeName) -> str:
     """Return the name of a type. Raises TypeError for an invalid type."""
     name = given if isinstance(given, str) else getattr(given, "TYPE_NAME", None)
     if not isinstance(name, str) or not name:
-        raise TypeError(f"{given!r} is no type of artifacts: that is a name, or a class with a TYPE_NAME")
+        raise TypeError(f"{given!r} is not a type of artifacts: a type is a name, or a class with a TYPE_NAME")
     return name

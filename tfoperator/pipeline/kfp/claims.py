@@ -56,7 +56,7 @@ def claim_folder(name: str, place: Path = CLAIMS) -> Path:
     """
     path = place.absolute() / object_name("the claim", name)
     if os.path.realpath(path) != os.path.join(os.path.realpath(path.parent), path.name):
-        raise ComponentError(f"claim {name}: {path} is a link: remove it")
+        raise ComponentError(f"claim {name}: {path} must not be a symbolic link: remove it")
     return path
 
 
@@ -97,7 +97,7 @@ class _ClaimLauncher(BaseComponentLauncher):
         """Return the name of the new claim: the given name, or a name that begins with the launch's random part."""
         what, suffix = f"component {self.component.name}", self._given("pvc_name_suffix")
         if (self._given("pvc_name") in (None, "")) == (suffix in (None, "")):
-            raise ComponentError(f"{what}: a new claim has either pvc_name or pvc_name_suffix")
+            raise ComponentError(f"{what}: a new claim must have either pvc_name or pvc_name_suffix")
         if suffix in (None, ""):
             return self._given_name()
         return object_name(what, f"{self.record.run}-{str(suffix).removeprefix('-')}")
@@ -146,7 +146,7 @@ class FolderClaimLauncher(_ClaimLauncher):
             mark.touch(0o600)
             made_folder(folder)
         except OSError as error:
-            raise PermanentFailure(f"claim {name} can't be made: {error}") from error
+            raise PermanentFailure(f"claim {name} can't be created: {error}") from error
         self.context.tell(f"claim {name} is {folder}")
 
     def _delete(self, name: str) -> None:
@@ -154,7 +154,7 @@ class FolderClaimLauncher(_ClaimLauncher):
         mark = folder.parent / _MADE / name
         if not mark.exists():
             if folder.exists():
-                raise PermanentFailure(f"claim {name} was not made by a pipeline: remove {folder} yourself")
+                raise PermanentFailure(f"claim {name} was not created by a pipeline: remove {folder} yourself")
             return
         shutil.rmtree(folder, ignore_errors=True)
         if folder.exists():
@@ -204,7 +204,7 @@ class KubernetesClaimLauncher(_ClaimLauncher):
                 )
                 if CLAIM_LABEL not in found.metadata.labels:
                     raise PermanentFailure(
-                        f"claim {calls.namespace}/{name} was not made by a pipeline (it lacks the label "
+                        f"claim {calls.namespace}/{name} was not created by a pipeline (it does not have the label "
                         f"{CLAIM_LABEL}): delete it yourself"
                     )
                 calls.patiently(
@@ -232,7 +232,9 @@ class KubernetesClaimLauncher(_ClaimLauncher):
         if source := self._given("data_source"):
             unknown = sorted(source.keys() - set(_DATA_SOURCE)) if isinstance(source, dict) else ["no structure"]
             if unknown or not all(isinstance(text, str) and len(text) <= _MAX_NAME for text in source.values()):
-                raise ComponentError(f"{where}: data_source has apiGroup, kind and name, and no {', '.join(unknown)}")
+                raise ComponentError(
+                    f"{where}: data_source may have apiGroup, kind and name, but not {', '.join(unknown)}"
+                )
             spec["dataSource"] = dict(source)
         return spec
 

@@ -140,7 +140,9 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
         command, args = ([*words([_structure(one) for one in side])] for side in (self.command, self.args))
         for word in (*command, *args):
             if len(word.encode()) >= _MAX_WORD or "\0" in word:
-                raise ComponentError(f"component {self.task}: an argument has more than {_MAX_WORD} bytes, or NUL")
+                raise ComponentError(
+                    f"component {self.task}: an argument must have at most {_MAX_WORD} bytes, without NUL"
+                )
         return command, args
 
     def _lists(self, given: ArtifactDict, remote: Mapping[str, str]) -> Json:
@@ -189,7 +191,7 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
                 found = whole[side]["artifacts"].get(name, {"artifacts": []})["artifacts"]
                 value = found[0][_FIELDS[field]] if found else None
                 return value.get(key[0]) if key and isinstance(value, dict) else value
-        raise ComponentError(f"component {self.task}: {placeholder[0]} is no placeholder that is known here")
+        raise ComponentError(f"component {self.task}: {placeholder[0]} is not a placeholder that is supported here")
 
 
 def _structure(word: str) -> str | _Structure:
@@ -199,7 +201,7 @@ def _structure(word: str) -> str | _Structure:
     try:
         return msgspec.json.decode(word, type=_Structure)
     except UNDECODABLE as error:
-        raise ComponentError(f"{word[:100]!r} is no placeholder that is known here: {error}") from None
+        raise ComponentError(f"{word[:100]!r} is not a placeholder that is supported here: {error}") from None
 
 
 def configs_of(label: str, container: Json, ours: Json) -> dict[str, PlatformConfig]:
@@ -235,7 +237,9 @@ def retry_of(where: str, given: Json | None) -> RetryPolicy | None:
     seconds = []
     for field, default in (("backoffDuration", "0s"), ("backoffMaxDuration", "3600s")):
         if (match := _SECONDS.fullmatch(given.get(field, default))) is None:
-            raise ComponentError(f"{where}.retryPolicy.{field}: {given[field]!r} is no number of seconds, such as 5s")
+            raise ComponentError(
+                f"{where}.retryPolicy.{field}: must be a number of seconds, such as 5s, but is {given[field]!r}"
+            )
         seconds.append(float(match[1]))
     attempts, factor = given.get("maxRetryCount", 0) + 1, given.get("backoffFactor") or 2.0
     return RetryPolicy(attempts, seconds[0], seconds[1], 0.0, factor=factor, any_failure=True)

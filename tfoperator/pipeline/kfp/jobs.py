@@ -69,12 +69,12 @@ def _of(document: Json, field: str) -> list[tuple[str, Any]]:
 def _old_value(where: str, given: Json) -> Any:
     """Return a constant of schema 2.0.0. JSON has its integers as text. Raises ComponentError."""
     if len(given) > 1:
-        raise ComponentError(f"{where}: it has several values: {', '.join(given)}")
+        raise ComponentError(f"{where}: must have only one value, but has {', '.join(given)}")
     value = next(iter(given.values()), None)
     if "intValue" not in given:
         return value
     if isinstance(value, bool) or not _INTEGER.fullmatch(str(value)):
-        raise ComponentError(f"{where}.intValue: {value!r:.60} is no integer")
+        raise ComponentError(f"{where}.intValue: must be an integer, but is {value!r:.60}")
     return int(str(value))
 
 
@@ -132,5 +132,5 @@ def _executor(label: str, executor: Json) -> Json:
         return executor
     uri = _constant(f"executors.{label}.importer.artifactUri", importer["artifactUri"])
     if not isinstance(uri.get("constant", ""), str):
-        raise ComponentError(f"executors.{label}.importer.artifactUri: {uri['constant']!r:.60} is no text")
+        raise ComponentError(f"executors.{label}.importer.artifactUri: must be text, but is {uri['constant']!r:.60}")
     return {**executor, "importer": {**importer, "artifactUri": uri}}

@@ -92,7 +92,9 @@ def _object(path: str, document: Any) -> tuple[str, str, dict[str, bytes]]:
     try:
         given = msgspec.convert(document, _Object)
         if given.kind not in ("Secret", "ConfigMap"):
-            raise ComponentError(f"{path}: a pipeline uses Secrets and ConfigMaps of a manifest, and no {given.kind!r}")
+            raise ComponentError(
+                f"{path}: the manifest may contain Secrets and ConfigMaps only, but has {given.kind!r}"
+            )
         where = f"{path}: {given.kind} {given.metadata.name}"
         name = object_name(where, given.metadata.name)
         plain = given.data or {}
@@ -130,8 +132,8 @@ def docker_arguments(where: str, options: Options) -> Json:
     """
     if any(item.get("subPath") for item in named(options, "pvcMount")):
         raise ComponentError(
-            f"{where}.pvcMount.subPath: Docker mounts no part of a claim here, which a program could exchange for a "
-            "link: mount the whole claim, or run it as a process or as a pod"
+            f"{where}.pvcMount.subPath: can't be used on Docker here, because a program could replace the folder by "
+            "a symbolic link: mount the whole claim, or run the step as a process or as a pod"
         )
     found: Json = {}
     if policy := options.get("imagePullPolicy"):
@@ -158,7 +160,9 @@ def _data(where: str, item: Json, kind: str, objects: ObjectData) -> Mapping[str
     """Return the data of a Secret or ConfigMap; None if it is optional and missing."""
     name = object_name(where, item["name"])
     if (found := objects.get((kind, name))) is None and not item.get("optional", False):
-        raise ComponentError(f"{where}: there is no {kind} {name} here: give a manifest that has it, --manifest FILE")
+        raise ComponentError(
+            f"{where}: {kind} {name} does not exist here: name a manifest that contains it with --manifest FILE"
+        )
     return found
 
 
@@ -191,7 +195,7 @@ def _text(where: str, data: bytes) -> str:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise ComponentError(f"{where}: its value is no text, which a variable needs")
+        raise ComponentError(f"{where}: its value must be text, because it becomes an environment variable")
     return text
 
 
@@ -221,7 +225,7 @@ def _part(where: str, claim: Path, part: str, *, make: bool) -> str:
     for name in [folder for folder in part.split("/") if folder not in ("", ".")]:
         path /= name
         if path.is_symlink() or (path.exists() and not path.is_dir()):
-            raise ComponentError(f"{where}.subPath: {path} is a link, or no folder")
+            raise ComponentError(f"{where}.subPath: {path} must be a folder, and not a symbolic link")
         if make:
             path.mkdir(mode=0o777, exist_ok=True)
     return str(path)

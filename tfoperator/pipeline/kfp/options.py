@@ -163,11 +163,11 @@ def producers(given: Json) -> set[str]:
 def check_size(where: str, value: Any, depth: int = 0) -> None:
     """Raise ComponentError for a text, list or map that is too large, or that is nested too deep."""
     if depth > _MAX_DEPTH:
-        raise ComponentError(f"{where[:200]} is nested more than {_MAX_DEPTH} levels deep")
+        raise ComponentError(f"{where[:200]} has more than {_MAX_DEPTH} levels of nesting")
     if isinstance(value, str) and len(value) > (_MAX_ANNOTATIONS if ".annotations" in where else _MAX_TEXT):
-        raise ComponentError(f"{where} has {len(value)} characters, which is too many")
+        raise ComponentError(f"{where} is too long: it has {len(value)} characters")
     if isinstance(value, list | dict) and len(value) > _MAX_ITEMS:
-        raise ComponentError(f"{where} has {len(value)} members, and at most {_MAX_ITEMS} are allowed")
+        raise ComponentError(f"{where} has {len(value)} members, but at most {_MAX_ITEMS} are allowed")
     if isinstance(value, dict):
         for key, member in value.items():
             check_size(f"{where}.{key[:_SHOWN]}", member, depth + 1)
@@ -188,21 +188,23 @@ _OURS = "tfoperator.launcher"
 def object_name(where: str, name: Any) -> str:
     """Return the name of a Secret, ConfigMap or claim. Raises ComponentError for a text that can't be such a name."""
     if not isinstance(name, str) or len(name) > 253 or not _SUBDOMAIN.fullmatch(name):
-        raise ComponentError(f"{where}: {name!r:.80} can't be the name of an object: lower-case letters, digits, -, .")
+        raise ComponentError(
+            f"{where}: {name!r:.80} is not a valid name of an object: use lower-case letters, digits, - and ."
+        )
     return name
 
 
 def data_key(where: str, key: Any) -> str:
     """Return a key of a Secret or ConfigMap. Raises ComponentError."""
     if not isinstance(key, str) or not _KEY.fullmatch(key) or key in (".", ".."):
-        raise ComponentError(f"{where}: {key!r:.80} can't be a key of a Secret or ConfigMap")
+        raise ComponentError(f"{where}: {key!r:.80} is not a valid key of a Secret or ConfigMap")
     return key
 
 
 def variable_name(where: str, name: Any) -> str:
     """Return the name of a variable. Raises ComponentError."""
     if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
-        raise ComponentError(f"{where}: {name!r:.80} can't be the name of a variable")
+        raise ComponentError(f"{where}: {name!r:.80} is not a valid name of a variable")
     return name
 
 
@@ -210,14 +212,16 @@ def mount_path(where: str, path: Any) -> str:
     """Return the path of a mount in the container. Raises ComponentError."""
     parts = path.split("/") if isinstance(path, str) else []
     if parts[:1] != [""] or ".." in parts or not any(parts) or set(path) & {":", "\0", "\n"}:
-        raise ComponentError(f"{where}.mountPath: {path!r:.80} is no absolute path below /, without .. and :")
+        raise ComponentError(
+            f"{where}.mountPath: must be an absolute path below /, without .. and :, but is {path!r:.80}"
+        )
     return str(path)
 
 
 def sub_path(where: str, path: Any) -> str:
     """Return the path of a part of a claim. Raises ComponentError."""
     if not isinstance(path, str) or path.startswith("/") or ".." in path.split("/") or "\0" in path:
-        raise ComponentError(f"{where}.subPath: {path!r:.80} is no relative path without ..")
+        raise ComponentError(f"{where}.subPath: must be a relative path without .., but is {path!r:.80}")
     return path
 
 
@@ -225,7 +229,7 @@ def labels_of(where: str, given: Mapping[str, Any]) -> dict[str, str]:
     """Return labels, or the labels of a node selector. Raises ComponentError."""
     for key, value in annotations_of(where, given).items():
         if not _LABEL_VALUE.fullmatch(value):
-            raise ComponentError(f"{where}.{key}: {value!r:.80} can't be the value of a label")
+            raise ComponentError(f"{where}.{key}: {value!r:.80} is not a valid value of a label")
     return dict(given)
 
 
@@ -235,13 +239,13 @@ def annotations_of(where: str, given: Mapping[str, Any]) -> dict[str, str]:
         match = _QUALIFIED.fullmatch(key)
         prefix = match["prefix"] if match is not None else None
         if match is None or (prefix is not None and (len(prefix) > 253 or not _SUBDOMAIN.fullmatch(prefix))):
-            raise ComponentError(f"{where}: {key!r:.80} can't be the name of a label or annotation")
+            raise ComponentError(f"{where}: {key!r:.80} is not a valid name of a label or annotation")
         if prefix == _OURS:
-            raise ComponentError(f"{where}: {key!r} is set by the launcher, and by nothing else")
+            raise ComponentError(f"{where}: {key!r} must not be set here, because the launcher sets it")
         if not isinstance(value, str):
             raise ComponentError(f"{where}.{key}: {value!r:.80} is no text")
     if sum(len(key) + len(value) for key, value in given.items()) > _MAX_ANNOTATIONS:
-        raise ComponentError(f"{where}: its names and values have more than {_MAX_ANNOTATIONS} characters together")
+        raise ComponentError(f"{where}: its names and values must have at most {_MAX_ANNOTATIONS} characters together")
     return dict(given)
 
 
@@ -249,7 +253,7 @@ def number(where: str, value: Any, least: int = 0, most: int = _MAX_NUMBER) -> i
     """Return a whole number, which protocol buffers write as a text. Raises ComponentError."""
     text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
     if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]{1,12}", text) or not least <= int(text) <= most:
-        raise ComponentError(f"{where}: {value!r:.80} is no whole number from {least} to {most}")
+        raise ComponentError(f"{where}: must be a whole number from {least} to {most}, but is {value!r:.80}")
     return int(text)
 
 

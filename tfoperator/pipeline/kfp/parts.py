@@ -72,7 +72,7 @@ def imported(where: str, importer: Json, parameters: Mapping[str, Any], output: 
     name = uri.get("runtimeParameter")
     place = with_inputs(where, uri.get("constant"), parameters) if name is None else member(where, parameters, name)
     if place is None or place == "":
-        raise ComponentError(f"{where}.importer.artifactUri: it has no value")
+        raise ComponentError(f"{where}.importer.artifactUri: must have a value")
     properties = metadata if isinstance(metadata, dict) else {}
     made = metadata if isinstance(metadata, Value) else None
     return Made(
@@ -87,9 +87,9 @@ def given_artifact(where: str, one: Json, text: str) -> FromOutside:
         try:
             uris = msgspec.json.decode(text, type=list[str])
         except UNDECODABLE:
-            raise ComponentError(f"{where} is a list of artifacts: give a list of URIs, as JSON") from None
+            raise ComponentError(f"{where} is a list of artifacts: its value must be a list of URIs, as JSON") from None
     if "" in uris:
-        raise ComponentError(f"{where}: it has no URI")
+        raise ComponentError(f"{where}: must have a URI")
     return FromOutside(kind_of(one, "artifactType"), tuple(map(Artifact, uris)))
 
 
@@ -109,7 +109,8 @@ def own_type(title: str) -> str:
     """
     if not is_name(title):
         raise ComponentError(
-            f"{title[:40]!r} is no name for a type of artifacts: it has at most 255 characters of Unicode, without NUL"
+            f"{title[:40]!r} is not a valid name of a type of artifacts: it may have at most 255 characters of "
+            "Unicode, without NUL"
         )
     return title.removeprefix("tfx.") if title.removeprefix("tfx.") in VALUES else title
 
@@ -135,7 +136,7 @@ def in_turn(scope: str, tasks: Mapping[str, Json]) -> list[str]:
             for source in ("taskOutputParameter", "taskOutputArtifact", "taskFinalStatus"):
                 before[name] |= {one[source].get("producerTask", "")} if source in one else set()
         if unknown := sorted(before[name] - tasks.keys()):
-            raise ComponentError(f"{scope or 'root'}.{name}: there is no task {unknown[0]!r}")
+            raise ComponentError(f"{scope or 'root'}.{name}: the task {unknown[0]!r} does not exist")
     return names_in_order(scope or "root", before)
 
 
@@ -160,7 +161,7 @@ def chosen_output(where: str, chosen: Json, made: Mapping[str, Made]) -> Any:
 def as_value(where: str, source: Any) -> Any:
     """Return the output of a step. Raises ComponentError for an importer's artifact."""
     if isinstance(source, FromOutside):
-        raise ComponentError(f"{where}: what an importer has can't be chosen from, and is no list, here")
+        raise ComponentError(f"{where}: the artifact of an importer can't be used in a choice or as a list here")
     return source
 
 
@@ -180,7 +181,7 @@ def definitions_of(component: Json, side: str, kind: str) -> dict[str, Json]:
 def type_of(where: str, one: Json) -> tuple[str, Any]:
     """Return our type of values for a parameter, and an example."""
     if (kind := one.get("parameterType", "STRING")) not in _TYPES:
-        raise ComponentError(f"{where}.parameterType: there is no {kind} here")
+        raise ComponentError(f"{where}.parameterType: {kind} is not supported here")
     return _TYPES[kind]
 
 
@@ -247,7 +248,7 @@ def _named(where: str, placeholder: re.Match[str], known: Mapping[str, Any], tas
     if (fact := _FACTS.get(path)) is not None:
         return Value(RUN, (fact,))
     if path.startswith((".pipeline_", ".workspace")):
-        raise ComponentError(f"{where}: {placeholder[0][:200]} is not known here")
+        raise ComponentError(f"{where}: {placeholder[0][:200]} is not supported here")
     return _TEXT
 
 
@@ -271,7 +272,7 @@ def read_condition(text: str, inputs: Named) -> Any:
 
     try:
         if len(text) > _MAX_TEXT:
-            raise ValueError(f"it has more than {_MAX_TEXT} characters")
+            raise ValueError(f"the text has more than {_MAX_TEXT} characters")
         return _value(ast.parse(_FOREIGN.sub(ours, text).strip(), mode="eval").body, inputs)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise ComponentError(f"condition {text[:200]!r} can't be read: {error}") from None
@@ -306,7 +307,7 @@ def _value(node: ast.AST, inputs: Named) -> Any:
             return Value("property", (*_artifact(artifact, inputs), key))
         case ast.BinOp(op=ast.Add(), left=left, right=right):
             return Value("text", (of(left), of(right)))
-    raise ValueError(f"there is a {type(node).__name__} in it")
+    raise ValueError(f"{type(node).__name__} is not supported in it")
 
 
 def _artifact(node: ast.AST, inputs: Named) -> tuple[Any, int]:
@@ -323,4 +324,4 @@ def _artifact(node: ast.AST, inputs: Named) -> tuple[Any, int]:
             slice=ast.Constant(value=int() as number),
         ) if number >= 0 and not isinstance(number, bool):
             return inputs.artifact(key), number
-    raise ValueError(f"there is a {type(node).__name__} in it")
+    raise ValueError(f"{type(node).__name__} is not supported in it")

@@ -104,7 +104,7 @@ def security_of(where: str, options: Options) -> Json:
 def field_of(where: str, path: str) -> re.Match[str]:
     """Return the parts of a path of a pod's field. Raises ComponentError for a field that no variable may have."""
     if (match := _FIELD.fullmatch(path)) is None:
-        raise ComponentError(f"{where}.fieldPath: {path!r:.80} is no field of a pod that a variable can have")
+        raise ComponentError(f"{where}.fieldPath: {path!r:.80} is not a field of a pod that a variable can have")
     return match
 
 
@@ -181,7 +181,7 @@ def _ephemeral(where: str, item: Json) -> Json:
 def claim_spec(where: str, modes: Any, size: Any) -> Json:
     """Return the spec of a claim without its storage class. Raises ComponentError."""
     if not isinstance(modes, list) or not modes or len(modes) > len(_MODES):
-        raise ComponentError(f"{where}.accessModes: {modes!r:.80} is no list of access modes")
+        raise ComponentError(f"{where}.accessModes: must be a list of access modes, but is {modes!r:.80}")
     return {
         "accessModes": [choice(f"{where}.accessModes", mode, *_MODES) for mode in modes],
         "resources": {"requests": {"storage": amount(f"{where}.size", size)}},
@@ -200,7 +200,7 @@ def amount(where: str, text: Any) -> str:
     except ValueError:
         found = 0.0
     if not 0 < found < _MAX_BYTES:
-        raise ComponentError(f"{where}: {text!r:.80} is no amount, such as 5Gi")
+        raise ComponentError(f"{where}: must be an amount such as 5Gi, but is {text!r:.80}")
     return str(text)
 
 
@@ -291,7 +291,7 @@ def _node_term(where: str, given: Mapping[str, Any]) -> Json:
     kinds = ("matchExpressions", "matchFields")
     found = {kind: _matches(where, given[kind], (*_OPERATORS, "Gt", "Lt")) for kind in kinds if given.get(kind)}
     if not found:
-        raise ComponentError(f"{where}: a term has matchExpressions or matchFields")
+        raise ComponentError(f"{where}: a term must have matchExpressions or matchFields")
     return found
 
 

@@ -71,7 +71,10 @@ def read_ir(path: str, given: Mapping[str, str]) -> tuple[Graph, Json, Configs]:
     try:
         documents = [one.value for one in read_documents(data, path)]
         if not documents or len(documents) > 2:
-            raise ComponentError("a pipeline has a document, and a second one for what is of a platform")
+            raise ComponentError(
+                "the file must have one document with the pipeline, and at most one more document with platform "
+                "settings"
+            )
         return _Reading(documents[0], documents[1] if len(documents) > 1 else {}).read(given)
     except YamlError as error:
         raise ComponentError(str(error)) from None
@@ -106,25 +109,26 @@ class _Reading:
         texts = {key: text for key, text in given.items() if key in wanted or key not in artifacts}
         values = parameter_values(examples, texts, problems)
         settings = self._settings.values
-        problems += [f"runtimeConfig: there is no parameter {key!r}" for key in settings.keys() - wanted.keys()]
+        problems += [f"runtimeConfig: the pipeline has no parameter {key!r}" for key in settings.keys() - wanted.keys()]
         for key, one in wanted.items():
             if key not in given:
                 values[key] = typed(one, settings.get(key, one.get("defaultValue")))
                 if key in settings and not fits(values[key], examples[key]):
                     kind = one.get("parameterType", "STRING")
-                    problems.append(f"runtimeConfig: {key!r} is {values[key]!r:.60}, and no {kind}")
+                    problems.append(f"runtimeConfig: {key!r} must be {kind}, but is {values[key]!r:.60}")
                 if values[key] is None and not one.get("isOptional"):
                     problems.append(f"parameter {key!r} is missing: --param {key}=VALUE")
         if "dag" not in root:
             problems.append("root.dag is missing")
         if problems:
-            raise ComponentError("\n".join(["its parameters are wrong:", *problems]))
+            raise ComponentError("\n".join(["its parameters are not valid:", *problems]))
         self._dag(root, Step("", "", ExecutorSpec(), inputs=artifacts, exec_properties=values))
         place = self._settings.root or self._pipeline.get("defaultPipelineRoot") or f"{name}-root"
         graph = made_graph(name, place, self._steps, enable_cache=True)
         if local_path(place) is None and not is_object_url(place):
             raise ComponentError(
-                f"defaultPipelineRoot {shown_url(place)}: outputs go to a directory, or below s3://, gs:// or az://"
+                f"defaultPipelineRoot {shown_url(place)}: must be a directory, or a URL that begins with s3://, "
+                "gs:// or az://"
             )
         return graph, {**values, **{key: given[key] for key in artifacts}}, self._configs
 
@@ -132,7 +136,7 @@ class _Reading:
         found: dict[str, Source] = {}
         for key, one in definitions_of(root, "input", "artifacts").items():
             if key in definitions_of(root, "input", "parameters"):
-                problems.append(f"root.inputDefinitions: {key!r} is the name of a parameter and of an artifact")
+                problems.append(f"root.inputDefinitions: {key!r} is the name of both a parameter and an artifact")
             elif key in given:
                 found[key] = given_artifact(f"artifact {key!r}", one, given[key])
             elif not one.get("isOptional"):
@@ -142,7 +146,7 @@ class _Reading:
     def _dag(self, component: Json, scope: Step) -> dict[str, Made]:
         """Read the tasks of a DAG, which is in the conditions and loops of `scope`, and has its inputs."""
         if scope.name.count(".") >= _MAX_DEPTH:
-            raise ComponentError(f"{scope.name[:200]}: DAGs are nested more than {_MAX_DEPTH} deep")
+            raise ComponentError(f"{scope.name[:200]}: has more than {_MAX_DEPTH} levels of nested DAGs")
         made: dict[str, Made] = {}
         tasks = {name: self._after_options(task) for name, task in component["dag"].get("tasks", {}).items()}
         for name in in_turn(scope.name, tasks):
@@ -160,7 +164,7 @@ class _Reading:
         where = f"{scope.name}{'.' * bool(scope.name)}{re.sub('[. ]', '-', name)}"
         self._tasks += 1
         if self._tasks > _MAX_TASKS:
-            raise ComponentError(f"{where[:200]}: there are more than {_MAX_TASKS} tasks")
+            raise ComponentError(f"{where[:200]}: has more than {_MAX_TASKS} tasks")
         named = task.get("componentRef", {}).get("name", "")
         component = member(where, self._pipeline.get("components", {}), named, "component ")
         trigger = task.get("triggerPolicy", {})
@@ -222,7 +226,7 @@ class _Reading:
             except UNDECODABLE as error:
                 raise ComponentError(f"{where}.parameterIterator.items.raw: {error}") from None
             if plain is None and (plain := parameters.get(items.get("inputParameter", ""))) is None:
-                raise ComponentError(f"{where}.parameterIterator.items: there are none")
+                raise ComponentError(f"{where}.parameterIterator.items: must have a value")
             parameters[iterator.get("itemInput", "")] = Value(ITEM, (where,))
         elif (iterator := task.get("artifactIterator")) is not None:
             place = f"{where}.artifactIterator.items"
@@ -242,7 +246,7 @@ class _Reading:
         if "resolver" in executor:
             return resolved(where, executor["resolver"], scope.inputs, known)
         if "container" not in executor:
-            raise ComponentError(f"executors.{label}: it has no container")
+            raise ComponentError(f"executors.{label}: must have a container")
         values = {key: type_of(where, one)[0] for key, one in definitions_of(component, "output", "parameters").items()}
         sides = (definitions_of(component, "input", "artifacts"), definitions_of(component, "output", "artifacts"))
         kinds = {key: one.get("artifactType", {}) for side in sides for key, one in side.items()}
@@ -264,7 +268,9 @@ class _Reading:
         outputs = {key: kind_of(one, "artifactType") for key, one in sides[1].items()} | values
         for key in (*outputs, *sides[0]):
             if not re.fullmatch(r"[\w.-]*\w", key):
-                raise ComponentError(f"{where}: {key!r} can't be the name of an input or output: it names files")
+                raise ComponentError(
+                    f"{where}: {key!r} can't be the name of an input or output, because files get this name"
+                )
         step = msgspec.structs.replace(
             scope,
             kind=label.removeprefix("exec-").removesuffix("_executor") or where,
@@ -327,7 +333,7 @@ class _Reading:
         if selector is None:
             return value
         if (match := _MEMBER.fullmatch(selector)) is None:
-            raise ComponentError(f"{where}.parameterExpressionSelector: {selector[:100]!r} can't be computed here")
+            raise ComponentError(f"{where}.parameterExpressionSelector: {selector[:100]!r} is not supported here")
         for key in re.findall(r'\["([^"\]]+)"\]', match[1]):
             value = Value("get", (value, key))
         return value

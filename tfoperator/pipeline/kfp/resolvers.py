@@ -34,7 +34,7 @@ def resolved(where: str, resolver: Json, inputs: Mapping[str, Source], parameter
     for key, query in resolver.get("outputArtifactQueries", {}).items():
         place = f"{where}.resolver.outputArtifactQueries.{key}"
         if query.get("limit", 1) not in (0, 1):
-            raise ComponentError(f"{place}.limit: a resolver here finds one artifact, and not {query['limit']}")
+            raise ComponentError(f"{place}.limit: must be 1 here, but is {query['limit']}")
         artifacts[key] = _newest(f"{place}.filter", query.get("filter", ""), inputs, parameters)
     return Made((), {}, artifacts)
 
@@ -52,9 +52,9 @@ def _newest(where: str, text: str, inputs: Mapping[str, Source], parameters: Map
         elif (match := _PROPERTY.fullmatch(name)) is not None and isinstance(given, _KINDS[match[2]]):
             fields += [f"properties.{match[1]}", given]
         else:
-            raise ComponentError(f"{where}: a resolver here has no condition {name}={str(value)[:100]!r}")
+            raise ComponentError(f"{where}: the condition {name}={str(value)[:100]!r} is not supported here")
     if not kind:
-        raise ComponentError(f"{where}: it names no schema_title")
+        raise ComponentError(f"{where}: must have a condition for schema_title")
     return Value(NEWEST, (kind, *fields))
 
 
@@ -67,7 +67,7 @@ def _conditions(where: str, text: str) -> list[tuple[str, str | float | bool]]:
         found.append((name, value == "true" if value in ("true", "false") and quoted is None else value))
         at = match.end()
     if at < len(text) or not text or text.rstrip().endswith("AND"):
-        raise ComponentError(f"{where}: {text[at : at + 100]!r} is no condition that can be computed here")
+        raise ComponentError(f"{where}: the condition {text[at : at + 100]!r} is not supported here")
     return found
 
 
@@ -78,5 +78,5 @@ def _value_of(where: str, text: str, inputs: Mapping[str, Source], parameters: M
     if (match := _PARAMETER_PLACEHOLDER.fullmatch(text)) is not None:
         return member(where, parameters, match[1])
     if "{{$" in text:
-        raise ComponentError(f"{where}: {text[:100]!r} is no placeholder that is known here")
+        raise ComponentError(f"{where}: the placeholder {text[:100]!r} is not supported here")
     return text

@@ -87,5 +87,5 @@ def _number(where: str, amount: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number < 1e18:
-        raise ComponentError(f"{where}: {amount[:100]!r} is no amount") from None
+        raise ComponentError(f"{where}: {amount[:100]!r} must be an amount, such as 5Gi") from None
     return number

@@ -128,7 +128,7 @@ def check(where: str, value: Any, form: Any) -> None:
     if isinstance(form, dict):
         for name, member in value.items():
             if (known := form.get(name, form.get(_EACH))) is None:
-                raise ComponentError(f"{where}.{name}: pipelines here have no such thing; {member!r:.60}")
+                raise ComponentError(f"{where}.{name}: is not supported in pipelines here; {member!r:.60}")
             check(f"{where}.{name}", member, known)
     elif isinstance(form, list):
         for number, member in enumerate(value):

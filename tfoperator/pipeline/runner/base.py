@@ -50,8 +50,8 @@ class TfxRunner(BaseComponentRunner):
         check_fixed(graph)
         if step := next((one.name for one in graph.steps if any(map(_is_late, one.exec_properties.values()))), ""):
             raise ComponentError(
-                f"pipeline {graph.name}: a parameter of step {step} is the value of another step's output: that needs "
-                "a runner with records, such as PipelineRunner"
+                f"pipeline {graph.name}: a parameter of step {step} is the output of another step: use a runner that "
+                "keeps records, such as PipelineRunner"
             )
         run_id = new_run_id(SystemClock(), Random())
         infos = {

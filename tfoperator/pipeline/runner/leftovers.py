@@ -23,7 +23,7 @@ from tfoperator.pipeline.lease import RunInProgress
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import ExecutionRecord, RunRecord, RunState
 
-_STOP_REASON = "its runner died, and it was stopped by a later command"
+_STOP_REASON = "its runner has died, and a later command has stopped the step"
 
 
 class CannotStop(LauncherError):
@@ -72,7 +72,7 @@ def stop_run(
                 stopped = msgspec.structs.replace(execution, state="CANCELED", message=_STOP_REASON)
                 store.publish(run, stopped, now)
         if failures:
-            raise CannotStop("\n".join([f"run {run.id}: what it has left can't be stopped:", *failures]))
+            raise CannotStop("\n".join([f"run {run.id}: the steps that it has left can't be stopped:", *failures]))
         run = msgspec.structs.replace(run, state="cancelled", ended=now, message=_STOP_REASON)
         store.put_run(run)
         return run
@@ -112,7 +112,7 @@ def stop_dead_runs(home: Home, store: MetadataStore, context: LaunchContext, *, 
             continue
         try:
             stop_run(home, store, run, context)
-            context.tell(f"run {run.id} of {run.pipeline} had lost its runner: what it had left is stopped")
+            context.tell(f"run {run.id} of {run.pipeline} had lost its runner: the steps that it had left are stopped")
         except RunInProgress:
             unclear = True
         except CannotStop as error:

@@ -88,9 +88,10 @@ def check_records_are_hidden(step: str, launcher: BaseComponentLauncher, place: 
             if not mount or mount.get("subPathExpr") or len(_parts(mount.get("subPath"))) > 1:
                 continue
             raise ComponentError(
-                f"step {step}: its container {container.get('name')} could write to the records of all runs in "
-                f"{records}, for it mounts the whole volume {mount.get('name')} at {mount.get('mountPath')}: mount a "
-                "part of it (subPath), such as the folder of pipeline_root, or keep the records elsewhere (--home)"
+                f"step {step}: its container {container.get('name')} mounts the whole volume {mount.get('name')} at "
+                f"{mount.get('mountPath')}, so it could change the records of all runs in {records}: mount a part of "
+                "the volume (subPath), such as the folder of pipeline_root, or keep the records in another place "
+                "(--home)"
             )
 
 
@@ -109,9 +110,9 @@ def check_report_is_new(step: Step, launcher: BaseComponentLauncher, root: str) 
     containers = [one for pod in _pod_specs(launcher.manifest) for one in _objects(pod.get("containers"))]
     if any(str(one.get("terminationMessagePath")).endswith(f"/{OUTPUT_FILE}") for one in containers):
         raise ComponentError(
-            f"step {step.name}: TFX's program reads the file of its results if the file exists, and Kubernetes makes "
-            "the file of a termination message before the program starts: give --tmp-path, a directory that the "
-            "step's pod mounts, too, or the URL of objects"
+            f"step {step.name}: a file for the results exists before TFX's program starts, because Kubernetes "
+            "creates the file of the termination message, and TFX's program would read this empty file: give "
+            "--tmp-path, a directory that the step's pod mounts, too, or the URL of an object store"
         )
 
 

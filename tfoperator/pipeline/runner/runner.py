@@ -242,7 +242,7 @@ class PipelineRunner(TfxRunner):
         new = _new_run(graph, run_id, self._context, origin)
         check_fixed(graph)
         if step not in (steps := {one.name: one for one in graph.steps}):
-            raise ComponentError(f"pipeline {graph.name} has no step {step!r}; there are {', '.join(steps)}")
+            raise ComponentError(f"pipeline {graph.name} has no step {step!r}; its steps are {', '.join(steps)}")
         with closing(Home(self._place)) as home, ExitStack() as stack:
             home.check_sharing()
             home.logs.check()
@@ -317,7 +317,9 @@ def _new_run(graph: Graph, run_id: str | None, context: LaunchContext, origin: R
     """Return the record of a new run, without `run_id` with an id of its own."""
     now = context.clock.now()
     if run_id is not None and not is_run_id(run_id):
-        raise ComponentError(f"{run_id!r} is no id of a run: letters, digits, '-', '_' and '.', at most 100 of them")
+        raise ComponentError(
+            f"{run_id!r} is not a valid id of a run: use at most 100 letters, digits, '-', '_' and '.'"
+        )
     return RunRecord(
         run_id or new_run_id(context.clock, context.random),
         graph.name,
@@ -334,10 +336,10 @@ def _resumed_run(home: Home, store: MetadataStore, wanted: str, new: RunRecord) 
     """Return the record of the run `wanted`, to resume it. Raises ComponentError if `new` would be another run."""
     run = home.find(store, wanted, new.pipeline)
     if run.place.get(ORCHESTRATOR) != new.place.get(ORCHESTRATOR):
-        raise ComponentError(f"run {run.id} is {run.place.get(ORCHESTRATOR) or 'a runner'}'s, which goes on with it")
+        raise ComponentError(f"run {run.id} belongs to {run.place.get(ORCHESTRATOR) or 'a runner'}, which continues it")
     if (run.pipeline, run.fingerprint) != (new.pipeline, new.fingerprint):
         raise ComponentError(
-            f"run {run.id} was of another pipeline, or of other parameters: go on with what it was begun with, or "
-            "start a new run, which uses again what is the same"
+            f"run {run.id} had another pipeline or other parameters: continue it with its own pipeline and "
+            "parameters, or start a new run, which reuses the outputs of equal steps"
         )
     return run

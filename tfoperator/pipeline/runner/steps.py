@@ -201,7 +201,7 @@ class Progress:
         settings: dict[str, Any] = {}
         try:
             if not all(evaluate(one, self._lookup) for one in step.when):
-                raise LeftOut("its condition does not hold")
+                raise LeftOut("its condition is not true")
             for source in step.inputs.values():
                 evaluate(source, partial(self._lookup, content=False))
             for value in step.exec_properties.values():
@@ -230,9 +230,9 @@ class Progress:
             if state in _OPEN:
                 raise NotYet(name)
             if value.op == OUTPUT and state is StepState.LEFT_OUT:
-                raise LeftOut(f"{name}, which it reads from, was left out")
+                raise LeftOut(f"this step reads the output of step {name}, which was skipped")
             if value.op == OUTPUT and not state.done:
-                raise NotPutOut(f"{name}, which it reads from, has not succeeded")
+                raise NotPutOut(f"this step reads the output of step {name}, which has not succeeded")
             known = self._known.get(name)
             if state is not StepState.LEFT_OUT and (known is None or known.state not in ("COMPLETE", "CACHED")):
                 unknown.append(name)

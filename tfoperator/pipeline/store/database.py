@@ -48,7 +48,7 @@ class UnusablePlace(StoreError, ComponentError):
 def named(name: str) -> str:
     """Return a name, if both engines take it. Raises StoreError."""
     if not is_name(name):
-        raise StoreError(f"{name[:40]!r}: a name has at most {_MAX_NAME} characters of Unicode, and no NUL")
+        raise StoreError(f"{name[:40]!r}: a name may have at most {_MAX_NAME} characters of Unicode, without NUL")
     return name
 
 
@@ -85,7 +85,9 @@ def make_tables(db: Connection) -> None:
     if found is None:
         db.execute(insert(mlmd_env).values(schema_version=MLMD_SCHEMA))
     elif found != MLMD_SCHEMA:
-        raise StoreError(f"its tables are of ML Metadata's schema {found}; this tfoperator knows {MLMD_SCHEMA}")
+        raise StoreError(
+            f"its tables have ML Metadata's schema {found}, but this tfoperator needs schema {MLMD_SCHEMA}"
+        )
 
 
 class Database(abc.ABC):
@@ -117,8 +119,8 @@ class Database(abc.ABC):
             version = self._version(db)
         if version not in (0, VERSION):
             raise StoreError(
-                f"{self.place} has format {version}, and this tfoperator reads format {VERSION} only: use the "
-                "tfoperator that wrote it, or another place for the records (--home)"
+                f"{self.place} has format {version}, but this tfoperator reads format {VERSION} only: use the "
+                "version of tfoperator that wrote it, or another place for the records (--home)"
             )
         if version == 0 and self._read_only:
             raise StoreError(f"{self.place} has no tables of tfoperator yet: run a pipeline first")

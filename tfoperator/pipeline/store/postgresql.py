@@ -97,20 +97,20 @@ def database_url(place: str) -> tuple[str, str] | None:
     Raises ComponentError for other URLs, and for an empty text.
     """
     if not place:
-        raise ComponentError("the place of pipelines' records is empty: name a directory, such as .")
+        raise ComponentError("the place of the pipelines' records must not be empty: name a directory, such as .")
     if "://" not in place:
         return None
     if not place.startswith(("postgresql://", "postgres://")):
         raise ComponentError(
-            f"{shown_url(place)}: there are no records there any more: give a directory, or postgresql://HOST/DB?folder="
-            "DIRECTORY, where runs begin anew"
+            f"{shown_url(place)}: records can't be kept in this kind of place any more: give a directory, or "
+            "postgresql://HOST/DB?folder=DIRECTORY, and start with new runs there"
         )
     parts = urlsplit(place)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     folder = query.pop("folder", "")
     if parts.password is not None or any("password" in name.lower() for name in query):
         raise ComponentError(
-            "a URL of records can't have a password in it, for URLs are shown and logged: set PGPASSFILE, or name a "
-            "service (PGSERVICE) that has it"
+            "a URL of records must not have a password, because URLs are shown and logged: set PGPASSFILE, or name a "
+            "service (PGSERVICE) that has the password"
         )
     return parts._replace(query=urlencode(query)).geturl(), folder

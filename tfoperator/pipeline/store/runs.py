@@ -189,7 +189,7 @@ def fence(db: Connection, run: RunRecord) -> None:
     query = select(leases.c.name, leases.c.term).where(leases.c.name.in_(list(wanted))).order_by(leases.c.name)
     for row in db.execute(query.with_for_update()):
         if row.term > wanted[row.name]:
-            raise OwnershipLost(f"run {run.id}: another runner has taken it over, and goes on with it")
+            raise OwnershipLost(f"run {run.id}: another runner has taken over this run, and continues it")
 
 
 # Types and contexts.

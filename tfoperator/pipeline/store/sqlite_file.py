@@ -81,7 +81,7 @@ class SQLiteFile(Database):
     def _turn(self) -> BinaryIO:
         """Wait for the lock of writers; return the file that holds it until it is closed."""
         if (held := hold_lock(self._path.with_suffix(".turn"), _BUSY_SECONDS)) is None:
-            raise StoreError(f"{self._path}: other writers hold it for {_BUSY_SECONDS:.0f} s")
+            raise StoreError(f"{self._path}: other writers have locked it for {_BUSY_SECONDS:.0f} s")
         return held
 
     def changes(self) -> str:

@@ -149,7 +149,7 @@ class RunLogReader:
         except LogCut as error:
             if not self._opened and isinstance(error.__cause__, KubeError):
                 raise error.__cause__ from None
-            logger.warning("the log of %s was cut off, reading on: %s", name, error)
+            logger.warning("the log of %s was interrupted, and is read further: %s", name, error)
         self._stop.wait(self._clock, _RETRY_SECONDS)
         return False
 
@@ -162,7 +162,7 @@ class RunLogReader:
             except (TransportError, ServerError) as error:
                 if isinstance(error, ClientClosed):
                     raise
-                logger.debug("whether %s still runs can't be asked: %s", self._pod.metadata.name, error)
+                logger.debug("can't find out whether %s still runs: %s", self._pod.metadata.name, error)
                 self._stop.wait(self._clock, _RETRY_SECONDS)
                 break
             self._state = _state(pod, self._run)

@@ -53,14 +53,15 @@ class Folder:
         self._requirements, self.program = (file and os.path.relpath(file, path) for file in (requirements, program))
         for needed in {self._requirements, self.program} - {"", *self.package.names}:
             raise WorkdirError(
-                f"{needed} does not travel from {path}: it is not in there, or git or {IGNORE_FILE} says so"
+                f"{needed} is not copied from {path}: it is not in this folder, or git or {IGNORE_FILE} ignores it"
             )
         is_large = len(self.package.content) > _IN_CONFIG_MAP
         self._store = os.environ.get(STORE_VARIABLE, "") if is_large else ""
         if is_large and not self._store:
             raise WorkdirError(
-                f"{path} has {mebibytes(len(self.package.content))} when packed, and a ConfigMap takes 1 MiB: name an "
-                f"object store (export {STORE_VARIABLE}=s3://BUCKET/PATH), or in {IGNORE_FILE} what can stay here"
+                f"{path} has {mebibytes(len(self.package.content))} when packed, but a ConfigMap can have at most 1 "
+                f"MiB: name an object store (export {STORE_VARIABLE}=s3://BUCKET/PATH), or name files that the job "
+                f"does not need in {IGNORE_FILE}"
             )
 
     def mounted(self, manifest: dict[str, Any]) -> dict[str, Any]:
@@ -74,7 +75,9 @@ class Folder:
             for container in pod.get("containers") or ():
                 if container.get("name") == DEFAULT_CONTAINER_NAME:
                     if not container.get("command"):
-                        raise WorkdirError(f"{kind}: the container tensorflow needs a command, to run it there")
+                        raise WorkdirError(
+                            f"{kind}: the container tensorflow must have a command, which is run in the folder"
+                        )
                     container["command"] = [*start, *container["command"]]
                     container["volumeMounts"] = [
                         *(container.get("volumeMounts") or ()),
@@ -93,7 +96,9 @@ class Folder:
                 with suppress(ConflictError, NotFoundError):  # somebody changed or removed it in between
                     self._carry(client, job)
                     return
-            raise WorkdirError(f"{self.name} in namespace {job.namespace} is changed by others all the time: try again")
+            raise WorkdirError(
+                f"{self.name} in namespace {job.namespace} is changed by others again and again: try again"
+            )
         except BaseException:
             with suppress(KubeError):
                 client.delete(TFJOBS, job.namespace, job.name, uid=job.uid, propagation_policy="Background")

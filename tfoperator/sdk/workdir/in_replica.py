@@ -53,12 +53,12 @@ def unpack(digest: str, size: int) -> str:
     until = time.monotonic() + PATIENCE
     while (copied := copy(archive, size, until)) != digest:
         if copied:
-            fail("what is there is not the folder that was sent: its hash is another one")
+            fail("the hash of the received folder differs from the hash of the folder that was sent")
         time.sleep(PAUSE)
     with tarfile.open(archive, "r:gz", encoding="utf-8", errors="surrogateescape") as tar:
         for name in tar.getnames():  # Python's filter would rename some of them without a word
             if os.path.isabs(name) or ".." in name.split("/"):
-                fail(f"the folder has a file {name!r}, which leads out of it")
+                fail(f"the folder contains a file {name!r}, whose path is outside of the folder")
         if hasattr(tarfile, "data_filter"):  # else the hash, which is in the job, vouches for who made it
             tar.extraction_filter = tarfile.data_filter
         tar.extractall(fresh)
@@ -79,7 +79,7 @@ def copy(archive: str, size: int, until: float) -> str:
                 target.write(block)
     except (OSError, http.client.HTTPException) as error:
         if getattr(error, "code", 0) in (400, 401, 403, 404):
-            fail(f"the store refuses the folder ({error}): its link is no longer good. Submit the job again")
+            fail(f"the object store refuses the folder ({error}): its link has expired. Submit the job again")
         if time.monotonic() > until:
             raise
         sys.stderr.write(f"tfoperator: waiting for the folder: {error}\n")
@@ -101,7 +101,7 @@ def install(requirements: str) -> None:
     pip = [os.path.join(path, "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
     code = subprocess.call([*pip, "-r", requirements], stdout=sys.stderr)
     if code:
-        fail(f"pip can't install {requirements} (exit code {code}); its words are above")
+        fail(f"pip can't install {requirements} (exit code {code}); see the output of pip above")
 
 
 def fail(text: str) -> NoReturn:

@@ -80,8 +80,8 @@ def pack(folder: Path, max_bytes: int = MAX_BYTES) -> Package:
             secrets = tuple(filter(_SECRET.fullmatch, before))
             return Package(content, hashlib.sha256(content).hexdigest(), frozenset(before), secrets)
     raise WorkdirError(
-        f"{', '.join(map(repr, changed[:5]))} changed while {folder} was packed, and again when it was packed anew: "
-        f"wait until nothing writes there, or name it in {IGNORE_FILE}"
+        f"{', '.join(map(repr, changed[:5]))} changed twice while {folder} was packed: wait until no program writes "
+        f"there, or name it in {IGNORE_FILE}"
     )
 
 
@@ -153,13 +153,15 @@ def _of_git(folder: Path, ignored: Callable[[str], bool]) -> set[str] | None:
         done = subprocess.run(command, cwd=folder, env=own, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     except FileNotFoundError:
         if any((parent / ".git").exists() for parent in (folder, *folder.parents)):
-            raise WorkdirError(f"{folder} is git's: install git, for what it ignores must not travel") from None
+            raise WorkdirError(
+                f"{folder} is a git repository: install git, because files that git ignores must not be copied"
+            ) from None
         return None
     if done.returncode and b"not a git repository" in done.stderr:
         return None
     # Git also goes on after an error, without the files that it could not look up.
     if done.returncode or _GIT_ERROR.search(done.stderr):
-        raise WorkdirError(f"{folder}: git does not list its files: {os.fsdecode(done.stderr).strip()}")
+        raise WorkdirError(f"{folder}: git can't list its files: {os.fsdecode(done.stderr).strip()}")
     found: set[str] = set()
     for name in (os.fsdecode(word).rstrip("/") for word in done.stdout.split(b"\0") if word):
         found |= _in_folder(folder, name, ignored)
@@ -175,7 +177,7 @@ def _in_folder(folder: Path, name: str, ignored: Callable[[str], bool]) -> set[s
     try:
         components(name)
     except LeadsOut as error:
-        raise WorkdirError(f"{folder}: git lists a file outside of it: {error}") from None
+        raise WorkdirError(f"{folder}: git lists a file that is outside of the folder: {error}") from None
     path = folder / name
     if path.is_symlink() or not path.is_dir():
         return {name}
@@ -186,10 +188,10 @@ def _in_folder(folder: Path, name: str, ignored: Callable[[str], bool]) -> set[s
     if (path / ".git").exists():
         inside = _of_git(path, lambda inner: ignored(f"{name}/{inner}"))
         if inside is None:
-            raise WorkdirError(f"{path} is no git repository, but has a .git: name it in {IGNORE_FILE}")
+            raise WorkdirError(f"{path} has a .git, but is not a git repository: name it in {IGNORE_FILE}")
         return {f"{name}/{inner}" for inner in inside}
     if any(path.iterdir()):
-        raise WorkdirError(f"{path}: git does not list the files of this folder: name it in {IGNORE_FILE}")
+        raise WorkdirError(f"{path}: git can't list the files of this folder: name the folder in {IGNORE_FILE}")
     return set()
 
 
@@ -206,21 +208,27 @@ def _all(folder: Path, ignored: Callable[[str], bool]) -> Iterator[str]:
 
 def _check(folder: Path, files: Mapping[str, _Entry], max_bytes: int) -> None:
     if not files:
-        raise WorkdirError(f"{folder}: no file travels: there is none, or git or {IGNORE_FILE} ignores them all")
+        raise WorkdirError(
+            f"{folder}: there is no file to copy: the folder is empty, or git or {IGNORE_FILE} ignores all its files"
+        )
     top = os.path.realpath(folder)
     for name, entry in files.items():
         target = os.path.realpath(folder / name) if entry.link else top
         if os.path.isabs(entry.link) or os.path.commonpath((top, target)) != top:
-            raise WorkdirError(f"{name!r} is a link to {entry.link!r}, out of {folder}: name it in {IGNORE_FILE}")
+            raise WorkdirError(
+                f"{name!r} is a symbolic link to {entry.link!r}, which is outside of {folder}: name it in {IGNORE_FILE}"
+            )
         if not entry.link and not stat.S_ISREG(entry.mode):
-            raise WorkdirError(f"{name!r} is no file, folder or link, and can't travel: name it in {IGNORE_FILE}")
+            raise WorkdirError(
+                f"{name!r} is not a file, folder or link, so it can't be copied: name it in {IGNORE_FILE}"
+            )
     total = sum(_HEADER + entry.size for entry in files.values())
     if total > max_bytes:
         largest = sorted(files, key=lambda name: -files[name].size)[:5]
         sizes = ", ".join(f"{name!r} ({mebibytes(files[name].size)})" for name in largest)
         raise WorkdirError(
             f"{folder} has {mebibytes(total)} in {len(files)} files, more than {mebibytes(max_bytes)}. The largest: "
-            f"{sizes}. Name in {IGNORE_FILE} what replicas don't need, or allow more"
+            f"{sizes}. Name files that replicas don't need in {IGNORE_FILE}, or allow a larger size"
         )
 
 

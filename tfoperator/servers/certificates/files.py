@@ -62,9 +62,11 @@ class CertificateFiles(Repetition):
         self._on_expiry(about.ends)
         self._shown = pair
         if about.ends > self._clock.now():
-            logger.info("showing the certificate of %s, valid until %s", self._folder, about.ends)
+            logger.info("using the certificate of %s, valid until %s", self._folder, about.ends)
         else:
-            logger.error("the certificate of %s expired at %s: clients refuse it, renew it", self._folder, about.ends)
+            logger.error(
+                "the certificate of %s expired at %s, so clients refuse it: renew it", self._folder, about.ends
+            )
 
     def _read(self, name: str) -> bytes:
         with (self._folder / name).open("rb") as file:
@@ -74,7 +76,7 @@ class CertificateFiles(Repetition):
         message = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else f"{self._folder}: {error}"
         if message != self._complaint:
             logger.error(
-                "the certificate of the %s can't be used: %s; looking again every %g s",
+                "the certificate of the %s can't be used: %s; trying again every %g s",
                 self._owner,
                 message,
                 _LOOK_SECONDS,

@@ -107,7 +107,7 @@ def check_key(pair: KeyPair) -> None:
     except (ValueError, UnsupportedAlgorithm):
         raise CertificateError("the public key of the certificate can't be read") from None
     if _key(pair.key).public_key() != public_key:
-        raise CertificateError("the private key is not that of the certificate")
+        raise CertificateError("the private key does not belong to the certificate")
 
 
 def split(bundle: bytes) -> tuple[bytes, ...]:
@@ -170,14 +170,14 @@ def _certificate(pem: bytes) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(pem)
     except (ValueError, x509.InvalidVersion):
-        raise CertificateError("there is no certificate in PEM form") from None
+        raise CertificateError("it has no certificate in PEM form") from None
 
 
 def _key(pem: bytes) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(pem, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise CertificateError("there is no unencrypted private key in PEM form") from None
+        raise CertificateError("it has no unencrypted private key in PEM form") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise CertificateError("the private key is not of an elliptic curve")
+        raise CertificateError("the private key must be a key of an elliptic curve")
     return key

@@ -42,7 +42,7 @@ def server_context(certificate: KeyPair) -> ssl.SSLContext:
             # Without a password OpenSSL would ask for one on the terminal.
             context.load_cert_chain(path, password=lambda: "")
     except (ssl.SSLError, ValueError) as error:
-        reason = getattr(error, "reason", None) or "not PEM, or encrypted"
+        reason = getattr(error, "reason", None) or "it must be in PEM form, without encryption"
         raise CertificateError(f"certificate and key can't be used together: {reason}") from None
     return context
 

@@ -145,7 +145,7 @@ class AccessReviews:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await asyncio.shield(asked)
         except TimeoutError:
-            self._report("no answer in time")
+            self._report("no answer came in time")
             return _UNAVAILABLE
 
     def close(self) -> None:
@@ -178,7 +178,7 @@ class AccessReviews:
         now = self._clock.monotonic()
         if now >= self._next_report:
             self._next_report = now + _REPORT_SECONDS
-            logger.error("metrics are refused: the API server can't be asked who may read them: %s", problem)
+            logger.error("metrics are refused, because the API server can't check who may read them: %s", problem)
 
 
 def _holds_until(_: bytes, access: Access, now: float) -> float:

@@ -59,7 +59,7 @@ class Endpoint(HttpServer):
     async def respond(self, request: Request) -> Answer:
         """Return the page of a path."""
         if request.method != "GET":
-            raise Refusal(HTTPStatus.NOT_IMPLEMENTED, "method", "only GET is answered here")
+            raise Refusal(HTTPStatus.NOT_IMPLEMENTED, "method", "only GET is allowed here")
         page = self._pages.get(request.path)
         return await page.get() if page else Answer(b"not found\n", HTTPStatus.NOT_FOUND)
 

@@ -25,8 +25,8 @@ from tfoperator.servers.http.messages import Answer, Request
 
 OWN_VALIDITY = timedelta(days=30)
 _REFUSED = {
-    HTTPStatus.UNAUTHORIZED: "a bearer token is needed that the API server knows: Authorization: Bearer TOKEN",
-    HTTPStatus.SERVICE_UNAVAILABLE: "who may read this can't be found out now; ask again",
+    HTTPStatus.UNAUTHORIZED: "a bearer token that the API server accepts is needed: Authorization: Bearer TOKEN",
+    HTTPStatus.SERVICE_UNAVAILABLE: "your permission can't be checked at the moment; try again later",
 }
 
 
@@ -102,4 +102,4 @@ class SecureEndpoint(TlsServer, Endpoint):
 
 
 def _forbidden(user: str, path: str) -> str:
-    return f"{user[:256]} may not get {path}: that needs a ClusterRole with the verb get on this nonResourceURL"
+    return f"{user[:256]} may not get {path}: it needs a ClusterRole with the verb get for this nonResourceURL"

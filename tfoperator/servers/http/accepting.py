@@ -92,7 +92,7 @@ class Acceptor:
             except OSError as error:
                 # Usually: too many open files. The backlog is accepted when there are fewer.
                 if not self._failing:
-                    logger.warning("can't accept connections for now: %s", error)
+                    logger.warning("can't accept connections at the moment: %s", error)
                 self._failing = True
                 self._out_of_files()
                 self._pause(loop, _RETRY_SECONDS)

@@ -140,7 +140,7 @@ def parse_head(head: bytes) -> Request:
     path, _, query = target.partition("?")
     old = version.endswith(b"0")
     if old and "transfer-encoding" in parts.headers:
-        raise malformed("HTTP/1.0 has no transfer encodings")
+        raise malformed("HTTP/1.0 does not support transfer encodings")
     last = old or "close" in parts.headers.get("connection", "").lower()
     method = parser.get_method().decode("latin-1")
     return Request(method, path, parts.headers, query=query, last=last, takes_chunks=not old)
@@ -163,7 +163,7 @@ def _origin_form(target: str) -> tuple[str, str]:
 
 def malformed(problem: str) -> Refusal:
     """Return the refusal of a request that is no HTTP, or that can be understood in two ways."""
-    return Refusal(HTTPStatus.BAD_REQUEST, "malformed", f"this is no HTTP/1.1 request: {problem}")
+    return Refusal(HTTPStatus.BAD_REQUEST, "malformed", f"this is not a valid HTTP/1.1 request: {problem}")
 
 
 def encode_head(answer: Answer | StreamedAnswer, *, last: bool, in_chunks: bool = False) -> bytes:

@@ -44,5 +44,5 @@ class StrangersLog(logging.LoggerAdapter[logging.Logger]):
                     return
                 self._lines[source] += 1
             if left_out:
-                self.logger.warning("%d lines that clients caused in a minute were left out here", left_out)
+                self.logger.warning("%d lines about clients' requests were left out here in a minute", left_out)
         super().log(level, msg, *args, **kwargs)

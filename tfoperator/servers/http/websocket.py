@@ -64,7 +64,7 @@ class AcceptedWebSocket:
         answer = self._protocol.accept(asked[0]) if asked and isinstance(asked[0], Handshake) else None
         is_plain_get = request.method == "GET" and request.takes_chunks and not request.has_body
         if not is_plain_get or answer is None or answer.status_code != 101:
-            raise Refusal(HTTPStatus.BAD_REQUEST, "websocket", "this is no handshake of a WebSocket")
+            raise Refusal(HTTPStatus.BAD_REQUEST, "websocket", "this is not a valid WebSocket handshake")
         self._protocol.send_response(answer)
         self._flush()
         self._heartbeat = asyncio.get_running_loop().call_later(_HEARTBEAT_SECONDS, self._beat)

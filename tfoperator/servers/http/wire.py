@@ -53,7 +53,7 @@ async def read_body(
     """
     coding = request.headers.get("transfer-encoding")
     if coding is not None and coding.lower() != "chunked":
-        raise Refusal(HTTPStatus.NOT_IMPLEMENTED, "coding", "a body comes with a Content-Length, or in plain chunks")
+        raise Refusal(HTTPStatus.NOT_IMPLEMENTED, "coding", "a body must have a Content-Length, or be in plain chunks")
     length = 0 if coding else int(request.headers.get("content-length", "0"))
     _check_length(length, most)
     if not (length or coding):
@@ -71,7 +71,9 @@ async def read_body(
 def _check_length(length: int, most: int) -> None:
     if length > most:
         size = f"{most >> 20} MiB" if most >> 20 else f"{most >> 10} KiB"
-        raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", f"the body of a request may have {size} here")
+        raise Refusal(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", f"the body of a request may have at most {size} here"
+        )
 
 
 async def _read_into(
@@ -82,7 +84,7 @@ async def _read_into(
     while len(body) < whole:
         piece = await reader.read(min(whole - len(body), _PIECE))
         if not piece:
-            raise EOFError("the client left in the middle of a request")
+            raise EOFError("the client closed the connection in the middle of a request")
         body += piece
         received(len(body))
 
@@ -114,9 +116,9 @@ async def _read_line(reader: asyncio.StreamReader, most: int) -> bytes:
     except asyncio.LimitOverrunError:
         line = b""
     if not line or len(line) > most:
-        raise malformed("a line between chunks is too long")
+        raise malformed("a line between two chunks is too long")
     if not line.endswith(b"\r\n"):
-        raise malformed("a line between chunks ends without CR")
+        raise malformed("a line between two chunks does not end with CR")
     return line
 
 

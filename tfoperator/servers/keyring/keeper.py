@@ -85,7 +85,7 @@ class KeyringKeeper(Repetition):
             self._failures, self._due = self._failures + 1, self._clock.monotonic() + seconds
             # Logged once per message, until a success: the pauses are short at first.
             if str(error) != self._complaint:
-                logger.error("the %s's certificate can't be kept: %s; trying again", self._owner, error)
+                logger.error("the %s's certificate can't be stored: %s; trying again", self._owner, error)
                 self._complaint = str(error)
             return seconds
 

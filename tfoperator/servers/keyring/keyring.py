@@ -105,9 +105,9 @@ def decode_keyring(data: dict[str, bytes]) -> Keyring:
         raise CertificateError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
     serving, trusted = KeyPair(data[_CERTIFICATE], data[_KEY]), split(data[_BUNDLE])
     if not trusted:
-        raise CertificateError(f"{_BUNDLE} holds no certificate in PEM form")
+        raise CertificateError(f"{_BUNDLE} contains no certificate in PEM form")
     if not all(is_issued_by(one, one) for one in trusted):
-        raise CertificateError(f"{_BUNDLE} holds an authority whose own signature is wrong")
+        raise CertificateError(f"{_BUNDLE} contains an authority with a wrong signature of its own")
     check_key(serving)
     check_key(KeyPair(trusted[0], data[_NEXT_KEY]))
     return _keyring(serving, trusted, data[_NEXT_KEY])
@@ -125,5 +125,5 @@ def _issue(
 def _keyring(serving: KeyPair, trusted: tuple[bytes, ...], next_key: bytes) -> Keyring:
     issuer = next((one for one in trusted if is_issued_by(serving.certificate, one)), None)
     if issuer is None:
-        raise CertificateError("none of the authorities has signed the certificate")
+        raise CertificateError("the certificate is not signed by one of the authorities")
     return Keyring(serving, trusted, next_key, issuer, facts(serving.certificate))

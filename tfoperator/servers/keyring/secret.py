@@ -68,7 +68,7 @@ class KeyringSecret:
             try:
                 keyring = None if stored is None else decode_keyring(stored.data or {})
             except CertificateError as error:
-                logger.warning("the Secret %s is made anew, for %s", self, error)
+                logger.warning("the Secret %s is written again: %s", self, error)
             if keyring is None:
                 made = new_keyring(hosts, moment, validity, trusted)
             elif is_due(keyring, hosts, moment):
@@ -76,9 +76,9 @@ class KeyringSecret:
             else:
                 return keyring
             if self.write(made, over=stored):
-                logger.info("made a certificate, valid until %s, and put it into Secret %s", made.about.ends, self)
+                logger.info("created a certificate, valid until %s, and wrote it to Secret %s", made.about.ends, self)
                 return made
-        raise CertificateError(f"the Secret {self} changes all the time: is another operator using it?")
+        raise CertificateError(f"the Secret {self} changes again and again: perhaps another operator uses it")
 
     def read(self) -> _Secret | None:
         """Return its present state; None if there is no such Secret."""
@@ -88,8 +88,8 @@ class KeyringSecret:
             return None
         if found.type != _TYPE:
             raise ForeignSecret(
-                f"the Secret {self} is of type {found.type}, not {_TYPE}, so it is not ours: delete it, or "
-                f"name another with {self._option}"
+                f"the Secret {self} has type {found.type}, not {_TYPE}, so the operator did not create it: delete "
+                f"it, or name another Secret with {self._option}"
             )
         return found
 

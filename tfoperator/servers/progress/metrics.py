@@ -31,16 +31,24 @@ class ProgressMetrics(Collector):
         self, registry: CollectorRegistry | None = None, is_leader: Callable[[], bool] = lambda: False
     ) -> None:
         make = Makers(registry)
-        self.received = make.counter("tfoperator_progress_reports", "Reports of training programs that were taken.")
+        self.received = make.counter("tfoperator_progress_reports", "Reports of training programs that were accepted.")
         self.refused = make.counter("tfoperator_progress_refusals", "Requests that were refused.", ("reason",))
-        self._writes = make.counter("tfoperator_progress_writes", "Statuses written because of reports alone.")
-        self.failures = make.counter("tfoperator_progress_write_failures", "Such writes that failed.", ("reason",))
+        self._writes = make.counter(
+            "tfoperator_progress_writes", "Writes of a status for which reports were the only reason."
+        )
+        self.failures = make.counter(
+            "tfoperator_progress_write_failures",
+            "Failed writes of a status for which reports were the only reason.",
+            ("reason",),
+        )
         self._delay = make.histogram(
-            "tfoperator_progress_write_delay_seconds", "From a report to the write of its status.", buckets=_BUCKETS
+            "tfoperator_progress_write_delay_seconds",
+            "Time from a report to the write of its status.",
+            buckets=_BUCKETS,
         )
         self.pending = make.gauge("tfoperator_progress_pending_jobs", "Jobs whose last report is not written yet.")
         self.expiry = make.gauge(
-            "tfoperator_progress_certificate_expiry_timestamp_seconds", "When the certificate shown expires."
+            "tfoperator_progress_certificate_expiry_timestamp_seconds", "Time at which the certificate in use expires."
         )
         self._is_leader = is_leader
         self._jobs: dict[tuple[str, str], TrainingProgress] = {}
@@ -62,15 +70,19 @@ class ProgressMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the progress of the first jobs."""
-        ratio = GaugeMetricFamily("tfoperator_job_progress_ratio", "How much of the training is done.", labels=_LABELS)
-        step = GaugeMetricFamily("tfoperator_job_step", "The step that the training is at.", labels=_LABELS)
+        ratio = GaugeMetricFamily(
+            "tfoperator_job_progress_ratio", "Share of the training that is done.", labels=_LABELS
+        )
+        step = GaugeMetricFamily("tfoperator_job_step", "Current step of the training.", labels=_LABELS)
         left = GaugeMetricFamily(
-            "tfoperator_job_remaining_seconds", "Seconds left, by the program's own estimate.", labels=_LABELS
+            "tfoperator_job_remaining_seconds", "Seconds until the end, as the program estimates.", labels=_LABELS
         )
         reported = GaugeMetricFamily(
-            "tfoperator_job_last_report_timestamp_seconds", "When the program reported last.", labels=_LABELS
+            "tfoperator_job_last_report_timestamp_seconds", "Time of the program's last report.", labels=_LABELS
         )
-        slow = GaugeMetricFamily("tfoperator_job_slow_replicas", "Replicas with slow steps, if any.", labels=_LABELS)
+        slow = GaugeMetricFamily(
+            "tfoperator_job_slow_replicas", "Number of replicas with slow steps, if any.", labels=_LABELS
+        )
         known = self._jobs.copy() if self._is_leader() else {}  # at once, since others go on writing
         for labels, progress in islice(known.items(), MAX_JOBS):
             if progress.percentage is not None:

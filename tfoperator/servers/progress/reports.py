@@ -82,7 +82,7 @@ def parse_report(body: bytes, replica: str, now: datetime, pod: str = "") -> Pro
     try:
         decoded = msgspec.json.decode(body)
     except UNDECODABLE as error:
-        raise MalformedReport(f"the body is no JSON: {error}") from None
+        raise MalformedReport(f"the body must be JSON: {error}") from None
     status = decoded.get("trainerStatus") if isinstance(decoded, dict) else None
     if not isinstance(status, dict):
         raise MalformedReport('the body must be {"trainerStatus": {...}}')

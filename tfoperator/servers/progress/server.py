@@ -129,9 +129,9 @@ class ProgressEndpoint(TlsServer):
     async def _respond(self, request: Request) -> Answer:
         match = _PATH.fullmatch(request.path)
         if match is None:
-            raise _Failure(HTTPStatus.NOT_FOUND, "path", "there is nothing here: reports go to a job's URL")
+            raise _Failure(HTTPStatus.NOT_FOUND, "path", "this path does not exist: send reports to the URL of a job")
         if request.method != "POST":
-            raise _Failure(HTTPStatus.METHOD_NOT_ALLOWED, "method", "only POST is answered here")
+            raise _Failure(HTTPStatus.METHOD_NOT_ALLOWED, "method", "only POST is allowed here")
         namespace, name = match.groups()
         identity = await self._identify(request, namespace, name)
         job = self._jobs.find(object_key(namespace, name))
@@ -165,13 +165,13 @@ class ProgressEndpoint(TlsServer):
         except KeysUnavailable as error:
             raise _Failure(HTTPStatus.INTERNAL_SERVER_ERROR, "keys", str(error)) from None
         if identity.namespace != namespace:
-            raise _Failure(HTTPStatus.FORBIDDEN, "token", "the token is of another namespace")
+            raise _Failure(HTTPStatus.FORBIDDEN, "token", "the token belongs to another namespace")
         return identity
 
     def _pod_of(self, job: TFJob, identity: PodIdentity) -> Pod:
         pod = self._pods.find(object_key(identity.namespace, identity.name))
         if pod is None or pod.metadata.uid != identity.uid or not pod.metadata.is_controlled_by(job.metadata.uid):
-            raise _Failure(HTTPStatus.FORBIDDEN, "pod", "the token is of a pod that is none of this job's")
+            raise _Failure(HTTPStatus.FORBIDDEN, "pod", "the token belongs to a pod that is not a pod of this job")
         return pod
 
 

@@ -68,7 +68,7 @@ def parse_keys(discovery: bytes, keys: bytes) -> PublicKeys:
     except UNDECODABLE as error:
         raise ValueError(f"the API server's keys can't be read: {error}") from None
     if not isinstance(issuer, str) or not issuer or not isinstance(listed, list):
-        raise ValueError("the API server's discovery document names no issuer or no keys")
+        raise ValueError("the API server's discovery document does not contain an issuer or keys")
     found: dict[str, jwt.PyJWK] = {}
     for key in listed[:_MAX_KEYS]:
         if not isinstance(key, dict) or key.get("use", "sig") != "sig" or key.get("kty") not in ("RSA", "EC"):
@@ -81,7 +81,7 @@ def parse_keys(discovery: bytes, keys: bytes) -> PublicKeys:
         if parsed.algorithm_name in ALGORITHMS and parsed.key_id:
             found[parsed.key_id] = parsed
     if not found:
-        raise ValueError("the API server has published no key that can be used")
+        raise ValueError("the API server has not published a usable key")
     return PublicKeys(issuer, found)
 
 
@@ -92,7 +92,7 @@ def verify(token: str, keys: PublicKeys, audience: str) -> PodIdentity:
     try:
         header = jwt.get_unverified_header(token)
     except jwt.PyJWTError:
-        raise TokenRefused("the token is no JWT") from None
+        raise TokenRefused("the token is not a JWT") from None
     name = header.get("kid")
     key = keys.keys.get(name) if isinstance(name, str) else None
     if key is None:
@@ -162,7 +162,7 @@ class TokenVerifier:
         self.refresh()
         keys = self._keys
         if keys is None:
-            raise KeysUnavailable("the cluster's keys are not known yet")
+            raise KeysUnavailable("the cluster's keys have not been read yet; try again")
         return verify(token, keys, audience)
 
     def _may_fetch(self) -> bool:
@@ -177,7 +177,7 @@ class TokenVerifier:
             keys = parse_keys(self._fetch("/.well-known/openid-configuration"), self._fetch("/openid/v1/jwks"))
             self._keys, self._fetched_at = keys, self._clock.monotonic()
         except (KubeError, ValueError) as error:
-            logger.warning("can't fetch the keys that sign the tokens of pods: %s", error)
+            logger.warning("can't get the keys that sign the tokens of pods: %s", error)
         finally:
             # So requests that waited for a slow fetch don't each begin another fetch.
             self._tried_at = self._clock.monotonic()

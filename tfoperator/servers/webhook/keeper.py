@@ -118,12 +118,14 @@ class CertificateKeeper(KeyringKeeper):
             return LOOK_SECONDS  # the watch delivers the other write
         except MethodNotAllowedError as error:
             self._is_read_only = True
-            logger.info("the API server converts TFJobs without the webhook, since its CRD can't be changed: %s", error)
+            logger.info(
+                "the API server does not use the webhook for TFJobs, because the CRD can't be changed: %s", error
+            )
             return LOOK_SECONDS
         self._pace = _FIRST_PACE if since > _QUIET_SECONDS else min(self._pace * 2, _LONGEST_PACE)
         self._written_at = self._clock.monotonic()
         self._metrics.registered()
-        logger.info("told the CRD where the conversion webhook is and which authorities to trust")
+        logger.info("wrote the address of the conversion webhook and its trusted authorities to the CRD")
         self._note_trust(patched)
         return LOOK_SECONDS
 

@@ -17,19 +17,22 @@ class WebhookMetrics:
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         make = Makers(registry)
         self._objects = make.counter(
-            "tfoperator_webhook_objects", "Objects converted, by the version asked for.", ("version",)
+            "tfoperator_webhook_objects", "Objects that were converted, by the requested version.", ("version",)
         )
         self._seconds = make.histogram(
-            "tfoperator_webhook_review_duration_seconds", "Seconds of one conversion review.", buckets=_BUCKETS
+            "tfoperator_webhook_review_duration_seconds",
+            "Duration of a conversion review in seconds.",
+            buckets=_BUCKETS,
         )
         self._failures = make.counter(
-            "tfoperator_webhook_failures", "Reviews that failed, and requests that were none.", ("reason",)
+            "tfoperator_webhook_failures", "Reviews that failed, and requests that were not reviews.", ("reason",)
         )
         self._registrations = make.counter(
-            "tfoperator_webhook_registrations", "Times the CRD was told where we are and whom to trust."
+            "tfoperator_webhook_registrations",
+            "Number of times the address and the authorities were written to the CRD.",
         )
         self._expiry = make.gauge(
-            "tfoperator_webhook_certificate_expiry_timestamp_seconds", "When the certificate shown expires."
+            "tfoperator_webhook_certificate_expiry_timestamp_seconds", "Time at which the certificate in use expires."
         )
 
     def reviewed(self, version: str, objects: int, seconds: float) -> None:

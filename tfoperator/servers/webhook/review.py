@@ -31,7 +31,7 @@ _CONVERSIONS: Mapping[tuple[str, str], Callable[[_Object], _Object]] = {
 
 _VERSIONS = frozenset({TFJOBS.api_version, _V1ALPHA2})
 
-_KNOWN_VERSIONS = "versions are v1 and v1alpha2"
+_KNOWN_VERSIONS = "the versions are v1 and v1alpha2"
 
 _MAX_SHOWN_NAME = 100
 """Characters. Names have up to 253, but the message only has to identify the object."""
@@ -90,11 +90,13 @@ def answer(body: bytes) -> Reviewed:
     except RecursionError:
         pass
     if len(body) > _MAX_EXPLAINED:
-        raise MalformedReview("an object is nested too deeply, and the review is too long to say which")
+        raise MalformedReview("an object is nested too deeply, and the review is too long to find its name")
     try:
         return _too_deep(_decoded(cut_off(body)).request)
     except RecursionError:
-        raise MalformedReview(f"this is no {_KIND} of {_API_VERSION}: nested too deeply, without an end") from None
+        raise MalformedReview(
+            f"this is not a {_KIND} of {_API_VERSION}: it is nested too deeply, or incomplete"
+        ) from None
 
 
 def _decoded(body: bytes) -> _Review:
@@ -104,19 +106,21 @@ def _decoded(body: bytes) -> _Review:
     except RecursionError:
         raise
     except UNDECODABLE as error:
-        raise MalformedReview(f"this is no {_KIND} of {_API_VERSION}: {_shown(str(error))}") from None
+        raise MalformedReview(f"this is not a {_KIND} of {_API_VERSION}: {_shown(str(error))}") from None
 
 
 def _answered(review: _Review) -> Reviewed:
     if (review.api_version, review.kind) != (_API_VERSION, _KIND):
         raise MalformedReview(
-            f"only a {_KIND} of {_API_VERSION} is answered here, not a {_shown(review.kind)} of "
-            f"{_shown(review.api_version)}"
+            f"must be a {_KIND} of {_API_VERSION}, but is a {_shown(review.kind)} of {_shown(review.api_version)}"
         )
     request = review.request
     try:
         if request.desired_version not in _VERSIONS:
-            raise _Unconvertible(f"nothing can be converted to {_shown(request.desired_version)}: {_KNOWN_VERSIONS}")
+            raise _Unconvertible(
+                f"{_shown(request.desired_version)} is not a version to which TFJobs can be converted: "
+                f"{_KNOWN_VERSIONS}"
+            )
         converted = [_convert(obj, request.desired_version) for obj in request.objects]
         return _reviewed(request, {"convertedObjects": converted, "result": {"status": "Success"}}, len(converted))
     except _Unconvertible as error:
@@ -143,7 +147,7 @@ def _reviewed(request: _Request, response: _Object, objects: int, failure: str =
 def _convert(obj: _Object, desired: str) -> _Object:
     version = obj.get("apiVersion")
     if obj.get("kind") != TFJOBS.kind:
-        raise _Unconvertible(f"{_named(obj)}: only {TFJOBS.kind}s are converted here")
+        raise _Unconvertible(f"{_named(obj)}: only {TFJOBS.kind}s can be converted here")
     if version == desired:
         return obj
     conversion = _CONVERSIONS.get((version, desired)) if isinstance(version, str) else None

@@ -57,9 +57,9 @@ class ReviewServer(TlsServer):
     async def respond(self, request: Request) -> Answer:
         """Return the converted objects. Raises Refusal for an invalid review."""
         if request.method != "POST":
-            raise Refusal(HTTPStatus.NOT_IMPLEMENTED, "method", "only POST is answered here")
+            raise Refusal(HTTPStatus.NOT_IMPLEMENTED, "method", "only POST is allowed here")
         if request.path != CONVERSION_PATH:
-            message = f"POST {CONVERSION_PATH} is all that is answered here"
+            message = f"only POST {CONVERSION_PATH} is allowed here"
             raise Refusal(HTTPStatus.NOT_FOUND, "path", message)
         began = time.perf_counter()
         try:

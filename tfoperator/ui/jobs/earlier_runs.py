@@ -90,7 +90,7 @@ def _previous(client: Client, pod: SeenPod, run: ContainerRun, tail_lines: int) 
     except ClientClosed:
         raise
     except KubeError as error:  # most often the kubelet has removed it
-        logger.debug("the log of the run before of %s can't be read: %s", meta.name, error)
+        logger.debug("the log of the previous run of %s can't be read: %s", meta.name, error)
         return
     lines = text.removesuffix("\n").split("\n")
     for begin in range(0, len(lines), _LINES):

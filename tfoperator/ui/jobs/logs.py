@@ -150,7 +150,7 @@ class LogFeed:
                 self._put(LogBatch(replica, name, run.pod_uid, run.restarts, problem=str(error)))
 
         if not self._readers.start(f"ui-log-{name}", read):
-            problem = f"{MAX_READERS} logs are being read already: close other pages"
+            problem = f"{MAX_READERS} logs are already open: close other pages"
             self._open.pop(run)
             self._arrived.set()
             if not self._queue.full():

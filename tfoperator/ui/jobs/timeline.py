@@ -102,7 +102,7 @@ def by_replica(records: Mapping[str, PodRecord]) -> dict[str, list[PodRecord]]:
 def _spans(record: PodRecord) -> Iterator[Span]:
     since, why = record.created, record.waits if not record.runs else ""
     if record.runs and record.restarts >= len(record.runs):
-        why = f"earlier runs were not seen (restarts in place: {record.restarts})"
+        why = f"earlier runs are not recorded (restarts in place: {record.restarts})"
     state = "pending"
     for run in record.runs:
         if run.started > since:

@@ -77,9 +77,9 @@ class UsageSamples(Repetition):
             for namespace in self._namespaces:
                 self._add(list_all(ListWatch(self._client, POD_METRICS, namespace, decode_pod_metrics)).items)
         except NotFoundError:
-            problem = "There is no metrics API here: in a cluster, metrics-server provides it."
+            problem = "There is no metrics API here: install metrics-server in the cluster."
         except ForbiddenError:
-            problem = "You may not read the metrics API (list pods.metrics.k8s.io)."
+            problem = "You have no permission to read the metrics API (list pods.metrics.k8s.io)."
         except KubeError as error:
             problem = f"The metrics API can't be read: {error}"
             logger.debug("usage: %s", error)

@@ -195,8 +195,8 @@ def _message(job: TFJob, state: JobState, queue: JobQueue | None) -> str:
         return state.message + (f" (on cluster {queue.cluster})" if queue is not None and queue.cluster else "")
     if is_multikueue(job):
         where = f"cluster {queue.cluster}" if queue is not None and queue.cluster else "a cluster that it chooses"
-        return f"MultiKueue is in charge of this job, and has it run on {where}."
-    return job.decode_error or "The operator has not looked at this job yet."
+        return f"MultiKueue manages this job, and runs it on {where}."
+    return job.decode_error or "The operator has not read this job yet."
 
 
 def _tensorboard(job: TFJob, local: bool) -> dict[str, Any] | None:

@@ -91,7 +91,7 @@ class PipelinePages:
     def artifact(self, number: str) -> dict[str, Any]:
         """Return an artifact with its lineage; blocks. Raises NotThere, CannotRead."""
         if not (number.isascii() and number.isdigit() and len(number) < 19):
-            raise NotThere("an artifact's id is a number")
+            raise NotThere("the id of an artifact must be a number")
         with self._opened() as store:
             found = next((artifact for artifact in store.artifacts(number) if artifact.id == int(number)), None)
             if found is None:
@@ -139,7 +139,7 @@ class PipelinePages:
         """Read the home, for milliseconds. Raises NotThere, CannotRead."""
         try:
             if not self._home.exists():
-                raise NotThere("no pipeline was run here yet")
+                raise NotThere("no pipeline was run in this folder yet")
             yield self._home.reading()
         except StoreError as error:
             raise CannotRead(str(error)) from error

@@ -8,7 +8,7 @@ import { visible } from "./text.js";
 
 const INDENTED = 8; // levels of a lineage that are indented further
 
-const STATES = { PENDING: "not made yet", ABANDONED: "was not made", DELETED: "was removed" };
+const STATES = { PENDING: "not made yet", ABANDONED: "was never made", DELETED: "was removed" };
 
 /** The artifacts of a step's inputs or outputs, by name. The maker of an artifact is left out if it is `own` ({run, step}). */
 export function sides(title, side, own) {
@@ -65,7 +65,7 @@ export class ArtifactView {
 
   draw({ artifact: one, origin, use }) {
     setText(this.heading, visible(`${one.type} ${one.id}`));
-    const facts = [["URI", one.uri], ["State", STATES[one.state] ?? "is there"], ["Recorded", one.created ? clock(one.created) : ""]];
+    const facts = [["URI", one.uri], ["State", STATES[one.state] ?? "exists"], ["Recorded", one.created ? clock(one.created) : ""]];
     this.content.replaceChildren(h("dl", { class: "facts" }, facts.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, visible(value))))),
       properties(one.properties) ? panel("Properties", properties(one.properties)) : "",
       panel("Made from", tree(origin)), panel("Used for", tree(use)));
@@ -78,6 +78,6 @@ const panel = (title, content) => h("section", { class: "panel", "aria-label": t
 function tree(one, depth = 0) {
   const { artifact: it, executions, next, repeated, cut } = one;
   return h("ul", { class: depth && depth < INDENTED ? "lineage inner" : "lineage" }, h("li", {}, link(it), " ", h("span", { class: "mono" }, visible(it.uri)),
-    repeated ? " (see above)" : cut ? " (the rest is left out: the tree is too large)" : executions.length || depth ? "" : h("p", { class: "muted" }, "No pipeline step made this artifact."),
+    repeated ? " (see above)" : cut ? " (not all artifacts are shown: the tree is too large)" : executions.length || depth ? "" : h("p", { class: "muted" }, "No pipeline step made this artifact."),
     executions.map((by) => h("div", {}, h("span", { class: "muted" }, "by "), stepLink(by), properties(by.parameters))), next.map((below) => tree(below, depth + 1))));
 }

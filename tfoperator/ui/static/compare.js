@@ -13,7 +13,7 @@ export class ComparisonView {
     const names = tables[0][1].slice(1), metrics = [...new Set(curves.flatMap(Object.keys))];
     const drawn = metrics.map((metric) => [metric, names.map((name, i) => ({ name, points: curves[i][metric] ?? [] }))])
       .filter(([, series]) => series.some(({ points }) => points.length > 1)).slice(0, CHARTS);
-    this.element = h("div", { class: "stack" }, h("h1", { tabindex: -1 }, "Runs side by side"),
+    this.element = h("div", { class: "stack" }, h("h1", { tabindex: -1 }, "Comparison of two runs"),
       drawn.length ? h("section", { class: "panel" }, h("header", {}, h("h2", {}, "Curves")), h("div", { class: "body" }, h("div", { class: "charts" },
         drawn.map(([title, series]) => chart({ title, series, x: (at) => `step ${count(Math.round(at))}` }))))) : null,
       tables.filter(([, header]) => header[0] !== "step").map(([title, header, rows]) => h("section", { class: "panel" }, h("header", {}, h("h2", {}, capital(title))),

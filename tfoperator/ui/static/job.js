@@ -102,14 +102,14 @@ export class JobView {
   drawNotice() {
     const problems = Object.entries(this.problems ?? {});
     let text = problems.length ? `This page may be out of date or incomplete: the API server can't be read (${visible(problems.map(([kind, why]) => `${kind}: ${why}`).join(", "))}).` : "";
-    if (this.data.job === null) text = "This job does not exist, or was deleted.";
+    if (this.data.job === null) text = "This job does not exist, or it was deleted.";
     if (text !== (this.noticed ?? "")) { this.noticed = text; this.notice.replaceChildren(text ? h("p", { class: "notice", role: "alert" }, text) : ""); }
     if (this.data.job === null && !this.tab && this.about.archive) { this.drawTabs({}); }
   }
 
   drawFacts(job) {
     const now = job.completed ?? Date.now() / 1000;
-    const facts = [["Ready", job.completed ? null : job.ready], ["Asked for", Object.entries(job.replicas).map(([kind, n]) => `${n} ${kind}`).join(", ")],
+    const facts = [["Ready", job.completed ? null : job.ready], ["Requested replicas", Object.entries(job.replicas).map(([kind, n]) => `${n} ${kind}`).join(", ")],
       [job.completed ? "Duration" : "Running for", job.started ? duration(now - job.started) : null], ["Age", ago(job.created)],
       ["Restarts", job.restarts === null ? null : count(job.restarts) + (job.disruptions ? `, ${count(job.disruptions)} of them after disruptions` : "")], ["Elastic workers", job.elastic], ["Data service", job.dataService], ["Queue", job.queueState || job.queue], ["Managed by", job.managedBy],
       ["Ended", job.completed ? clock(job.completed) : null]].filter(([, value]) => value);

@@ -19,7 +19,7 @@ const JOBS = {
   order: ["Running", "Pending", "Created", "Restarting", "Stalled", "Straggling", "Diverged", "Suspended", "Failed", "TimedOut", "Interrupted", "Died", "Succeeded",
     "Terminating"],
   sortedBy: "attention", down: ["attention", "cpu", "gpu", "restarts", "took", "created"],
-  noMatch: "No job matches", looking: "Looking for jobs \u2026",
+  noMatch: "No job matches the filter", looking: "Looking for jobs \u2026",
   empty: ["No jobs yet", "To submit a job: tfoperator submit job.yaml, or kubectl apply -f job.yaml"],
   trouble: (reasons) => `This page may be out of date or incomplete: the API server can't be read (${reasons}).`,
   state: (job) => job.state,

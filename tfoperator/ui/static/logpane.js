@@ -41,7 +41,7 @@ export class LogPane {
     const run = `${pod} ${uid} ${restarts}`;
     const found = [];
     if (run !== this.run) {
-      const anew = this.run !== null && uid !== this.uid ? ", made anew" : "";
+      const anew = this.run !== null && uid !== this.uid ? ", a new pod of the same name" : "";
       if (this.run !== null || restarts > 0) found.push(`${MARK}${pod}${anew}, run ${restarts + 1}`);
       Object.assign(this, { run, uid });
     }
@@ -109,9 +109,9 @@ export class LogPane {
   tell() {
     const { hits, lines, dropped } = this.buffer;
     const parts = [];
-    if (this.text) parts.push(hits.length ? `${this.now >= 0 ? `${count(this.now + 1)} of ` : ""}${count(hits.length)} found` : "nothing found");
-    parts.push(`${count(lines.length)} lines${dropped ? `, ${count(dropped)} earlier ones dropped` : ""}`);
-    if (this.paused) parts.push(`paused, ${count(this.waiting.length)} new`);
+    if (this.text) parts.push(hits.length ? `${this.now >= 0 ? `${count(this.now + 1)} of ` : ""}${count(hits.length)} found` : "no line matches");
+    parts.push(`${count(lines.length)} lines${dropped ? `, ${count(dropped)} earlier lines dropped` : ""}`);
+    if (this.paused) parts.push(`paused, ${count(this.waiting.length)} new lines`);
     setText(this.said, parts.join(" \u00b7 "));
   }
 

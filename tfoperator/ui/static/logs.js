@@ -33,11 +33,11 @@ export class LogsTab {
       oninput: () => this.find(), onkeydown: (event) => { if (event.key === "Enter") { event.preventDefault(); this.jump(event.shiftKey ? -1 : 1); } } });
     this.only = toggle("Only matching lines", () => this.find());
     this.pauseButton = toggle("Pause", (on) => { for (const pane of this.panes.values()) pane.pause(on); });
-    this.whole = h("button", { class: "button", type: "button", title: `Load each log from its first line. Now only the last ${count(TAIL)} lines are loaded.`,
+    this.whole = h("button", { class: "button", type: "button", title: `Load each log from its first line. At the moment only the last ${count(TAIL)} lines are loaded.`,
       onclick: () => { this.tail = WHOLE; this.whole.disabled = true; this.connect(); } }, "From the beginning");
-    this.select = h("select", { class: "button", "aria-label": "Logs of the archive", hidden: true, onchange: () => this.openArchived() });
-    this.chips = h("div", { class: "chips", role: "group", "aria-label": "Shown replicas" });
-    this.other = h("input", { class: "field", list: "replica-names", placeholder: "Another replica, e.g. worker-42", "aria-label": "Show another replica", hidden: true,
+    this.select = h("select", { class: "button", "aria-label": "Logs in the archive", hidden: true, onchange: () => this.openArchived() });
+    this.chips = h("div", { class: "chips", role: "group", "aria-label": "Replicas whose logs are shown" });
+    this.other = h("input", { class: "field", list: "replica-names", placeholder: "Add another replica, e.g. worker-42", "aria-label": "Show the log of another replica", hidden: true,
       onchange: () => { if (this.names.includes(this.other.value)) { this.toggle(this.other.value, true); this.other.value = ""; } } });
     this.options = h("datalist", { id: "replica-names" });
     this.grid = h("div", { class: "panes" });
@@ -95,7 +95,7 @@ export class LogsTab {
     this.grid.style.setProperty("--panes", number > 4 ? 3 : number > 2 || number === 2 ? 2 : 1);
     this.grid.classList.toggle("many", number > 2);
     this.grid.replaceChildren(...[...this.panes.values()].map((pane) => pane.element));
-    if (!number) this.grid.replaceChildren(h("div", { class: "panel empty" }, h("h2", {}, "No log is shown"), h("p", {}, this.names.length ? "Choose a replica above." : "No replica has a pod now.")));
+    if (!number) this.grid.replaceChildren(h("div", { class: "panel empty" }, h("h2", {}, "No log is shown"), h("p", {}, this.names.length ? "To show a log, choose a replica above." : "No replica has a pod at the moment.")));
   }
 
   /** A new stream begins, which sends all lines again. */
@@ -124,7 +124,7 @@ export class LogsTab {
       if (!found.length) return;
       this.archived = new Map(found.map((run) => [`${run.podUid}/${run.log}`, run]));
       this.select.hidden = false;
-      this.select.replaceChildren(h("option", { value: "" }, `Archive: ${count(found.length)} logs`), ...[...this.archived].map(([id, run]) => h("option", { value: id },
+      this.select.replaceChildren(h("option", { value: "" }, `Archive: choose one of ${count(found.length)} logs`), ...[...this.archived].map(([id, run]) => h("option", { value: id },
         visible(`${run.replica}, run ${run.restarts + 1}${run.exitCode === null ? "" : `, exit code ${run.exitCode}`}${run.finished ? `, ${clock(run.finished)}` : ""}${run.size ? `, ${bytes(run.size)}` : ""}`))));
     } catch (error) {
       this.select.hidden = false;
@@ -148,7 +148,7 @@ export class LogsTab {
       const { text } = await get("/api/archive/log", { namespace, name, pod: run.podUid, log: run.log, ...(data.job ? { uid: data.job.uid } : {}) });
       const lines = (text ?? "").split("\n");
       if (lines.at(-1) === "") lines.pop();
-      pane.take({ pod: run.pod, restarts: run.restarts, lines, problem: text === null ? "This log is not in the archive any more." : run.dropped ? `The first ${bytes(run.dropped)} were not kept.` : run.problem });
+      pane.take({ pod: run.pod, restarts: run.restarts, lines, problem: text === null ? "This log is not in the archive any more." : run.dropped ? `The first ${bytes(run.dropped)} of this log were not kept.` : run.problem });
     } catch (error) {
       pane.take({ pod: run.pod, restarts: run.restarts, problem: error.message });
     }

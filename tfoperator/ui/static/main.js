@@ -17,7 +17,7 @@ let view = null;
 let about = null;
 let starting = 0; // the timer of the next try
 
-const STATE = { live: ["Live", "live on"], ended: ["This run has ended", "live"], broken: ["Connection lost, trying again", "live off"], unauthorized: ["Signed out", "live off"] };
+const STATE = { live: ["Live", "live on"], ended: ["This run has ended", "live"], broken: ["Connection lost, connecting again", "live off"], unauthorized: ["Signed out", "live off"] };
 
 function setState(state) {
   const [text, name] = STATE[state];
@@ -42,7 +42,7 @@ function route() {
   const options = { setState, query: new URLSearchParams(query), about };
   mark(parts[0]);
   if (about.comparison) {
-    show(new ComparisonView(about.comparison), "Runs side by side \u00b7 tfoperator");
+    show(new ComparisonView(about.comparison), "Comparison of two runs \u00b7 tfoperator");
   } else if (parts[0] === "runs" && parts.length >= 2) {
     const [, id, step] = parts;
     if (view instanceof RunView && view.id === id) { view.select(step); return; }

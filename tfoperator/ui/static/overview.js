@@ -17,9 +17,9 @@ export class OverviewTab {
     this.replicas = new ReplicasPanel();
     this.commands = h("ul", { class: "commands" });
     this.typed = h("section", { class: "panel", "aria-label": "Commands", hidden: about.commands === null }, h("header", {}, h("h2", {}, "Commands"),
-      h("span", { class: "muted" }, "read-only page: type these in a terminal")), h("div", { class: "body" }, this.commands));
+      h("span", { class: "muted" }, "this page can't change the job: run these commands in a terminal")), h("div", { class: "body" }, this.commands));
     this.conditions = h("ul", { class: "feed" });
-    this.events = h("ul", { class: "feed more", tabindex: 0, "aria-label": "Events, the latest first" });
+    this.events = h("ul", { class: "feed more", tabindex: 0, "aria-label": "Events, the newest first" });
     this.eventCount = h("span", { class: "muted num" });
     this.element = h("div", { class: "stack" }, this.progress, this.time.element, this.replicas.element, h("div", { class: "two" },
       h("section", { class: "panel" }, h("header", {}, h("h2", {}, "Conditions")), h("div", { class: "body" }, this.conditions)),
@@ -33,8 +33,8 @@ export class OverviewTab {
     if (this.changed("progress", [job.progress, curves])) this.drawProgress(job, curves);
     this.replicas.update(job, replicas);
     this.time.update(job.time, this.replicas);
-    if (this.changed("conditions", [job.conditions, minute()])) this.conditions.replaceChildren(...none([...job.conditions].reverse().map(condition), "None: is the operator running?"));
-    if (this.changed("events", [events, minute()])) this.events.replaceChildren(...none(events.map(event), "None that the API server still has."));
+    if (this.changed("conditions", [job.conditions, minute()])) this.conditions.replaceChildren(...none([...job.conditions].reverse().map(condition), "None. Check that the operator is running."));
+    if (this.changed("events", [events, minute()])) this.events.replaceChildren(...none(events.map(event), "None. API servers delete old events."));
     const typed = this.about.commands === null ? [] : commands(job, this.about.commands);
     if (this.changed("commands", typed)) this.commands.replaceChildren(...typed.map(command));
     setText(this.eventCount, events.length ? count(events.length) : "");
@@ -54,7 +54,7 @@ export class OverviewTab {
     const { percent, left, step, total } = progressOf(progress);
     const when = Date.parse(progress.lastUpdatedTime ?? "") / 1000;
     const says = [step !== null && `step ${count(step)}${total ? ` of ${count(total)}` : ""}`, left !== null && !job.completed && `${duration(left)} left`,
-      Number.isFinite(when) && `reported at ${clock(when)}`].filter(Boolean).join(" \u00b7 ");
+      Number.isFinite(when) && `last report at ${clock(when)}`].filter(Boolean).join(" \u00b7 ");
     const bar = h("i");
     bar.style.width = `${percent ?? 0}%`;
     const charts = Object.entries(curves).filter(([, points]) => points.length > 1).slice(0, CHARTS).map(curve);
@@ -90,7 +90,7 @@ function behind(progress) {
 // The replicas whose steps take much longer than the steps of the others.
 function slow(progress) {
   const named = (Array.isArray(progress.slow) ? progress.slow : []).slice(0, 8);
-  return named.length ? h("p", { class: "muted" }, visible(`Slow: ${named.map(({ name, factor }) => `${name} (${factor} times the usual duration of a step)`).join(", ")}`)) : null;
+  return named.length ? h("p", { class: "muted" }, visible(`Slow: ${named.map(({ name, factor }) => `${name} (each step takes ${factor} times the usual duration)`).join(", ")}`)) : null;
 }
 
 // Commands for this job, as a user types them.

@@ -18,10 +18,10 @@ export class ReplicasPanel {
     this.axis = s("svg", { class: "lane axis", "aria-hidden": "true" });
     this.list = new VirtualList({ height: HIGH, make: () => this.make(), draw: (row, index) => this.draw(row, index),
       attributes: { role: "rowgroup", onkeydown: (event) => this.key(event), tabindex: -1 } });
-    this.detail = h("div", { class: "body", role: "region", "aria-label": "Attempts of the chosen replica", hidden: true });
+    this.detail = h("div", { class: "body", role: "region", "aria-label": "Runs of the chosen replica", hidden: true });
     this.table = h("div", { role: "table", "aria-label": "Replicas" }, h("div", { class: "row head", role: "row" },
       h("div", { role: "columnheader" }, "Replica"), h("div", { role: "columnheader" }, "State"),
-      h("div", { role: "columnheader", "aria-label": "Over time" }, this.axis), h("div", { role: "columnheader", class: "right" }, "Restarts")), this.list.element);
+      h("div", { role: "columnheader", "aria-label": "States over time" }, this.axis), h("div", { role: "columnheader", class: "right" }, "Restarts")), this.list.element);
     this.element = h("section", { class: "panel replicas" }, h("header", {}, h("h2", {}, "Replicas"), this.number,
       h("div", { class: "key" }, KEY.map(([state, label]) => h("span", {}, s("svg", { viewBox: "0 0 12 12", "aria-hidden": "true" },
         s("rect", { class: `span-${state}`, width: 12, height: 12, rx: 3 })), label)))), this.table, this.detail);

@@ -20,16 +20,16 @@ export class ResourcesTab {
     if (said === this.said) return;
     this.said = said;
     if (!usage.size) {
-      const hint = usageProblem || (job.completed ? "Samples are taken while a job runs, and this page is open." : "The first sample comes within some seconds of a replica's start.");
-      this.element.replaceChildren(h("div", { class: "panel empty" }, h("h2", {}, "Nothing was measured yet"), h("p", {}, visible(hint))));
+      const hint = usageProblem || (job.completed ? "The page measures the usage while a job runs and this page is open." : "The first values appear some seconds after a replica's start.");
+      this.element.replaceChildren(h("div", { class: "panel empty" }, h("h2", {}, "No usage was measured yet"), h("p", {}, visible(hint))));
       return;
     }
     const resources = [...new Set([...usage.values()].flatMap((samples) => Object.keys(samples.at(-1)[1])))];
     resources.sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
     const charts = resources.map((resource) => chart({ title: NAMES[resource] ?? resource, series: busiest(usage, resource), format: (value) => amount(resource, value), from0: true, binary: inBytes(resource) }));
     this.element.replaceChildren(
-      h("section", { class: "panel" }, h("header", {}, h("h2", {}, "Use over time"), h("span", { class: "muted" }, usage.size > LINES ? `the ${LINES} replicas that use most` : "")), h("div", { class: "body" }, h("div", { class: "charts" }, charts))),
-      h("section", { class: "panel" }, h("header", {}, h("h2", {}, "Now, and at most")), h("div", { class: "body scroll", tabindex: 0, role: "region", "aria-label": "Use by replica" }, table(replicas, usage, resources))));
+      h("section", { class: "panel" }, h("header", {}, h("h2", {}, "Usage over time"), h("span", { class: "muted" }, usage.size > LINES ? `the ${LINES} replicas that use most` : "")), h("div", { class: "body" }, h("div", { class: "charts" }, charts))),
+      h("section", { class: "panel" }, h("header", {}, h("h2", {}, "Current and highest usage")), h("div", { class: "body scroll", tabindex: 0, role: "region", "aria-label": "Usage by replica" }, table(replicas, usage, resources))));
   }
 }
 
@@ -43,7 +43,7 @@ function busiest(usage, resource) {
 function table(replicas, usage, resources) {
   const limits = new Map(replicas.map((one) => [one.name, one.limits ?? {}]));
   return h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Replica"), resources.map((one) => [
-    h("th", { scope: "col", class: "num" }, NAMES[one] ?? visible(one)), h("th", { scope: "col", class: "num" }, "at most"), h("th", { scope: "col", class: "num" }, "limit")]))),
+    h("th", { scope: "col", class: "num" }, NAMES[one] ?? visible(one)), h("th", { scope: "col", class: "num" }, "highest"), h("th", { scope: "col", class: "num" }, "limit")]))),
   h("tbody", {}, [...usage].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, samples]) => h("tr", {}, h("td", {}, visible(name)), resources.map((resource) => {
     const values = samples.map(([, used]) => used[resource]).filter((value) => value !== undefined);
     const last = values.at(-1);

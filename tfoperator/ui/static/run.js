@@ -119,13 +119,13 @@ export class RunView {
 
   drawNotice() {
     const reasons = Object.values(this.problems ?? {}).map(visible);
-    const text = this.data.run === null ? "This run does not exist, or was removed." : reasons.length ? `This page may be out of date: ${reasons.join(", ")}` : "";
+    const text = this.data.run === null ? "This run does not exist, or it was removed." : reasons.length ? `This page may be out of date: ${reasons.join(", ")}` : "";
     if (text !== (this.noticed ?? "")) { this.noticed = text; this.notice.replaceChildren(text ? h("p", { class: "notice", role: "alert" }, text) : ""); }
   }
 
   drawFacts(run) {
     const facts = [["Steps", `${count(run.done)}/${count(run.steps)}`], [run.ended ? "Duration" : "Running for", duration(took(run))], ["Began", clock(run.began)], ["Age", ago(run.began)],
-      ["Outputs go to", run.root], ["File", run.source]].filter(([, value]) => value);
+      ["Place of the outputs", run.root], ["File", run.source]].filter(([, value]) => value);
     const said = JSON.stringify([facts, run.parameters]);
     if (said === this.factsSaid) return;
     this.factsSaid = said;
@@ -141,7 +141,7 @@ export class RunView {
     this.drawn = said;
     const focused = this.picture.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
     const before = this.picture.firstChild;
-    this.picture.replaceChildren(run.picture ? graph(run, notes, this.step) : h("p", { class: "body muted" }, "There are too many steps to be drawn."));
+    this.picture.replaceChildren(run.picture ? graph(run, notes, this.step) : h("p", { class: "body muted" }, "The pipeline has too many steps for a picture."));
     if (before?.scrollLeft) this.picture.firstChild.scrollLeft = before.scrollLeft;
     if (focused) [...this.picture.querySelectorAll("a")].find((one) => one.getAttribute("href") === focused)?.focus({ preventScroll: true });
   }
@@ -163,7 +163,7 @@ export class RunView {
       setAttribute(badge, "class", `badge ${tone(state)}`);
       setText(cells[0], step.state === "cached" ? "\u2013" : duration(took(step)));
       setText(cells[1], step.attempts ? count(step.attempts) : "\u2013");
-      setText(cells[2], step.state === "cached" ? "from the cache" : visible(step.platform));
+      setText(cells[2], step.state === "cached" ? "outputs from the cache" : visible(step.platform));
     }
   }
 

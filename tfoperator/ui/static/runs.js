@@ -8,7 +8,7 @@ const RUNS = {
   columns: [["pipeline", "Run"], ["state", "State"], ["", "Activity"], ["", "Steps"], ["took", "Duration"], ["began", "Age"]],
   order: ["Running", "Interrupted", "Failed", "Cancelled", "Succeeded"],
   sortedBy: "began", down: ["took", "began"],
-  noMatch: "No run matches", looking: "Looking for runs \u2026",
+  noMatch: "No run matches the filter", looking: "Looking for runs \u2026",
   empty: ["No runs yet", "To run a pipeline: tfoperator pipeline run pipeline.py"],
   trouble: (reasons) => `This page may be out of date or incomplete: the runs can't be read (${reasons}).`,
   state: (run) => capital(run.state),

@@ -37,7 +37,7 @@ export class StepPanel {
 
   search() { this.box.focus(); this.box.select(); }
 
-  missing() { this.detail.replaceChildren(h("p", { class: "notice", role: "alert" }, "This run has no such step.")); }
+  missing() { this.detail.replaceChildren(h("p", { class: "notice", role: "alert" }, "This run has no step of this name.")); }
 
   update(step, run) {
     const state = capital(step.state);
@@ -54,7 +54,7 @@ export class StepPanel {
     const list = h("dl", { class: "facts" }, facts.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, visible(value)))));
     if (step.job) list.append(h("div", {}, h("dt", {}, "Job"), h("dd", {}, h("a", { href: `#/jobs/${encodeURIComponent(step.job.namespace)}/${encodeURIComponent(step.job.name)}` }, visible(step.job.name)))));
     this.detail.replaceChildren(...[step.message ? h("p", { class: `why ${tone(state)}` }, visible(step.message)) : null, list,
-      cached && step.usedFrom ? h("p", {}, "Its outputs were made by ", stepLink(step.usedFrom), ".") : null,
+      cached && step.usedFrom ? h("p", {}, "Its outputs were made earlier by ", stepLink(step.usedFrom), ".") : null,
       properties(step.parameters), h("div", { class: "two" }, sides("Inputs", step.inputs, own), sides("Outputs", step.outputs, own))].filter(Boolean));
   }
 }

@@ -10,7 +10,7 @@ class TextTab {
     this.wrapped = wrapped;
     this.text = h("pre", { tabindex: 0, "aria-label": label });
     this.element = h("section", { class: "panel" }, h("header", {}, h("h2", {}, title),
-      h("button", { class: "button", type: "button", onclick: () => this.load(view, path, part) }, "Read again")), h("div", { class: wrapped ? "yaml report" : "yaml" }, this.text));
+      h("button", { class: "button", type: "button", onclick: () => this.load(view, path, part) }, "Reload")), h("div", { class: wrapped ? "yaml report" : "yaml" }, this.text));
     this.load(view, path, part);
   }
 
@@ -21,7 +21,7 @@ class TextTab {
       if (this.wrapped) this.text.replaceChildren(...text.split("\n").map(hanging));
       else this.text.textContent = visible(text);
     } catch (error) {
-      this.text.textContent = visible(error.message || "The session has ended.");
+      this.text.textContent = visible(error.message || "Your session has ended.");
     }
   }
 }
@@ -34,7 +34,7 @@ function hanging(line) {
 }
 
 export class YamlTab extends TextTab {
-  constructor(view) { super(view, { path: "/api/yaml", part: "yaml", title: "As the API server has it", label: "The job as YAML" }); }
+  constructor(view) { super(view, { path: "/api/yaml", part: "yaml", title: "The job as YAML, from the API server", label: "The job as YAML" }); }
 }
 
 export class ReportTab extends TextTab {
@@ -54,13 +54,13 @@ export class TensorBoardTab {
     this.said = said;
     const { namespace } = this.view;
     if (board.framed && board.ready) {
-      this.element.replaceChildren(h("p", {}, link(board.url, "Open in a tab of its own")),
+      this.element.replaceChildren(h("p", {}, link(board.url, "Open in a new tab")),
         h("iframe", { src: board.url, title: "TensorBoard", sandbox: "allow-scripts allow-same-origin allow-forms allow-downloads", referrerpolicy: "no-referrer" }));
     } else if (board.framed) {
-      this.element.replaceChildren(h("div", { class: "panel empty" }, h("h2", {}, "TensorBoard is starting"), h("p", {}, "It is shown here as soon as it answers.")));
+      this.element.replaceChildren(h("div", { class: "panel empty" }, h("h2", {}, "TensorBoard is starting"), h("p", {}, "This page shows it as soon as it answers.")));
     } else {
       this.element.replaceChildren(h("div", { class: "panel body" }, h("h2", {}, "TensorBoard runs in the cluster"),
-        h("p", {}, board.ready ? "" : "It does not answer yet. ", "Its address there is ", board.url ? link(board.url, board.url) : "not usable", ". To reach it from here:"),
+        h("p", {}, board.ready ? "" : "It does not answer yet. ", "Its address in the cluster is ", board.url ? link(board.url, board.url) : "not a URL that a browser can open", ". To reach it from this machine, run:"),
         h("pre", { tabindex: 0 }, visible(`kubectl port-forward --namespace ${namespace} service/${board.service} 6006:80`)),
         h("p", {}, "and then open ", link("http://127.0.0.1:6006/", "http://127.0.0.1:6006/"), ".")));
     }

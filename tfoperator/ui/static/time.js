@@ -16,7 +16,7 @@ export class TimePanel {
     this.share = h("div", { class: "right" });
     this.sums = h("dl", { class: "facts" });
     this.held = h("dl", { class: "facts" });
-    this.note = h("p", { class: "muted", hidden: true }, "Thin pieces were not seen: how long each phase lasted in all is known, not when.");
+    this.note = h("p", { class: "muted", hidden: true }, "Thin bars show only the total time of a phase: it is not known when the phase began and ended.");
     this.element = h("section", { class: "panel replicas time", "aria-label": "Time", hidden: true }, h("header", {}, h("h2", {}, "Time"), this.said),
       h("div", { class: "row" }, h("strong", {}, "Job"), h("div", { class: "cell" }, this.badge), this.lane, this.share),
       h("div", { class: "body" }, this.note, this.sums, this.held));
@@ -55,7 +55,7 @@ function resources({ resources = {}, resourcesSince, phase }, now) {
     const hours = (seconds) => figure(seconds / 3600 / (name === "memory" ? GIB : 1));
     const trained = trainedSeconds + (phase === "training" ? inUse * more : 0);
     const unit = name === "memory" ? "GiB hours" : name === "cpu" ? "core hours" : "hours";
-    return [`${name} requested \u00d7 time, ${unit}`, `${hours(requestedSeconds + inUse * more)} (${hours(trained)} while it trained)`];
+    return [`${name} requested \u00d7 time, ${unit}`, `${hours(requestedSeconds + inUse * more)} (${hours(trained)} of it while the job trained)`];
   });
 }
 
@@ -80,4 +80,4 @@ function piece(span, { from, to }, wide) {
   return made;
 }
 
-const words = ({ phase, start, end, rough }, now) => (rough ? `${phase} for ${duration(end - start)} in all` : `${phase} from ${clock(start)} for ${duration((end ?? now) - start)}`);
+const words = ({ phase, start, end, rough }, now) => (rough ? `${phase} for ${duration(end - start)} in total` : `${phase} from ${clock(start)} for ${duration((end ?? now) - start)}`);

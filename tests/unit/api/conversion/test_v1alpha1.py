@@ -57,8 +57,8 @@ def test_the_first_months_group_and_kind_are_read_and_a_replica_without_type_is_
     assert to_v1(job).obj["kind"] == "TFJob"
     converted = to_v1(older({"replicas": 1}))
     assert list(replicas(converted)) == ["Master"]
-    assert "MASTER is v1alpha1's default" in noted(converted, "spec.replicaSpecs[0]")
-    assert "v1 takes worker 0" in noted(to_v1(older(WORKER)), "spec")
+    assert "MASTER is used" in noted(converted, "spec.replicaSpecs[0]")
+    assert "worker 0 decides" in noted(to_v1(older(WORKER)), "spec")
 
 
 @pytest.mark.parametrize(

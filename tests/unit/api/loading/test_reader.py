@@ -103,14 +103,14 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     [
         ("a: 1\nb: [1, 2\nc: 3\n", "job.yaml:3:2: is not valid YAML: did not find expected ',' or ']'"),
         ("a:\n\t- b\n", "job.yaml:2:1: is not valid YAML: found character that cannot start any token"),
-        ("a: 1\na: 2\n", "job.yaml:2:1: key 'a' stands here a second time"),
-        ("a: .nan\n", "job.yaml:1:4: '.nan' is not a value of type float that JSON has"),
+        ("a: 1\na: 2\n", "job.yaml:2:1: key 'a' is here a second time"),
+        ("a: .nan\n", "job.yaml:1:4: '.nan' can't be a value of type float in JSON"),
         ("a: !!binary aGk=\n", "job.yaml:1:4: tag tag:yaml.org,2002:binary is not supported here"),
         ("a: !!python/object:os.system {}\n", "job.yaml:1:4: tag tag:yaml.org,2002:python/object:os.system is not"),
-        ("a: *b\n", "job.yaml:1:4: alias *b has no anchor before it"),
-        ("a: &a [*a]\n", "job.yaml:1:8: alias *a has no anchor before it"),
-        ("[1]: 2\n", "job.yaml:1:1: this is no text, so it can't be a key"),
-        ("v: {<<: 1}\n", "job.yaml:1:9: '<<' must name a mapping or a list of mappings"),
+        ("a: *b\n", "job.yaml:1:4: alias *b has no anchor &b before it"),
+        ("a: &a [*a]\n", "job.yaml:1:8: alias *a has no anchor &a before it"),
+        ("[1]: 2\n", "job.yaml:1:1: this is not text, so it can't be a key"),
+        ("v: {<<: 1}\n", "job.yaml:1:9: '<<' must have a mapping or a list of mappings as its value"),
         ("- a\n", "job.yaml:1:1: must be an object with apiVersion and kind"),
         ("just words\n", "job.yaml:1:1: must be an object with apiVersion and kind"),
         ("kind: List\nitems:\n- 1\n", "job.yaml:3: items[0]: must be an object"),
@@ -133,10 +133,10 @@ def multiplied(use: str) -> str:
     ("text", "message"),
     [
         ("#" * (MAX_BYTES + 1), "job.yaml: is larger than 10 MiB"),
-        ("a: " + "[" * 5000, "is nested more than 100 levels deep"),
-        ("\n".join(" " * i + "a:" for i in range(2000)), "is nested more than 100 levels deep"),
-        (multiplied("[{}]"), "expands to more than 1000000 values"),
-        (multiplied("{{<<: [{}]}}"), "expands to more than 1000000 values"),
+        ("a: " + "[" * 5000, "has more than 100 levels of nesting"),
+        ("\n".join(" " * i + "a:" for i in range(2000)), "has more than 100 levels of nesting"),
+        (multiplied("[{}]"), "has aliases that expand to more than 1000000 values"),
+        (multiplied("{{<<: [{}]}}"), "has aliases that expand to more than 1000000 values"),
     ],
     ids=["large", "deep", "deep by lines", "aliases that multiply", "merge keys that multiply"],
 )
@@ -161,7 +161,10 @@ def test_a_file_is_loaded_by_its_name_and_a_dash_is_standard_input(
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    for path, message in [(tmp_path / "no.yaml", "no such file"), (tmp_path, "is a directory; name the files in it")]:
+    for path, message in [
+        (tmp_path / "no.yaml", "no such file"),
+        (tmp_path, "is a directory: give the names of the manifests in it"),
+    ]:
         with pytest.raises(ManifestError) as caught:
             load_manifests(path)
         assert str(caught.value) == f"{path}: {message}"

@@ -63,7 +63,7 @@ def test_the_go_operators_crd_is_to_be_replaced_and_versions_that_were_stored_on
 
 def test_what_could_not_be_read_is_told_and_what_was_not_looked_at_for_want_of_a_right() -> None:
     [finding] = found(unread=(Unread("Deployments", "it is forbidden"),)).values()
-    assert finding == Finding(Effort.NOTE, "Deployments", "was not looked at: it is forbidden", "look yourself")
+    assert finding == Finding(Effort.NOTE, "Deployments", "could not be checked: it is forbidden", "look yourself")
     facts = read_cluster(Closed(), "team")  # type: ignore[arg-type]
     assert [job["metadata"]["name"] for job in facts.jobs] == ["mnist"]
     assert (facts.pods, facts.crd, facts.operators, facts.webhooks) == (None, None, (), ())

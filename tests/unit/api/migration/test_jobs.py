@@ -98,7 +98,7 @@ def test_policies_in_the_spec_are_to_be_moved_by_one_command() -> None:
     obj["metadata"]["name"] = "$(reboot)"
     assert " '$(reboot)' -n team" in found(obj)["spec.cleanPodPolicy"].todo
     del obj["metadata"]["uid"]
-    assert found(obj)["spec.cleanPodPolicy"].todo == "move it: tfoperator convert FILE"
+    assert found(obj)["spec.cleanPodPolicy"].todo == "move the fields: tfoperator convert FILE"
 
 
 def test_metadata_of_a_wrong_type_is_a_finding() -> None:
@@ -129,7 +129,7 @@ def test_what_still_runs_of_an_ended_job_is_stopped_as_its_end_was(ended: str, p
 def test_of_a_job_that_goes_on_it_is_told_what_each_end_would_stop_and_to_leave_it_alone_meanwhile() -> None:
     findings = found(standing(job(policy=UNSET), "Running"))
     assert findings["status"].effort is Effort.NOTE
-    assert "if it fails" in findings["spec.runPolicy.cleanPodPolicy"].message
+    assert "after a failure" in findings["spec.runPolicy.cleanPodPolicy"].message
     assert "parameter servers" in findings["spec.runPolicy.cleanPodPolicy"].message
 
 

@@ -28,9 +28,9 @@ def test_a_good_name(image: str) -> None:
 @pytest.mark.parametrize(
     ("image", "words"),
     [
-        ("gcr.io/${PROJECT_ID}/x", "${PROJECT_ID} stands for a part of it that is still missing"),
+        ("gcr.io/${PROJECT_ID}/x", "${PROJECT_ID} is a placeholder, so replace it first"),
         ("<project>/x", "<project> stands for"),
-        ("{{ .Values.image }}", "{{ .Values.image }} stands for"),
+        ("{{ .Values.image }}", "{{ .Values.image }} is a placeholder"),
         ("$(IMAGE):1", "$(IMAGE) stands for"),
         ("$IMAGE", "$IMAGE stands for"),
         ("TensorFlow:1", "in lower case"),

@@ -50,7 +50,7 @@ def test_each_view_shows_the_same_state_of_a_job_and_the_same_message(seen: TFJo
     assert (row[commands.STATE_COLUMN], row[-1]) == (state.word, state.message)
     shown = page.job_row(seen)
     assert shown["state"] == state.word
-    assert shown["message"] == (state.message or "The operator has not looked at this job yet.")
+    assert shown["message"] == (state.message or "The operator has not read this job yet.")
     assert repr(seen).endswith(f": {state.word}>")
     assert f"</b> {state.word}<table>" in re.sub(r"</?span[^>]*>", "", seen._repr_html_())
 

@@ -51,7 +51,7 @@ def test_a_port_that_does_not_exist(port: int, message: str) -> None:
 def test_a_port_that_another_container_of_the_template_has() -> None:
     proxy = {"name": "proxy", "image": "p", "ports": [{"containerPort": 5050}]}
     template = {"spec": {"containers": [CONTAINER, proxy]}}
-    taken = '5050 is taken: container "proxy" of the template has this port'
+    taken = 'port 5050 is used by container "proxy" of the template: choose another port'
     assert problems({"workers": 1, "template": template}) == {"spec.dataService.port": taken}
     assert problems({"workers": 1, "template": template, "port": 5051}) == {}
     # The program of the data service itself may declare its port.
@@ -70,14 +70,17 @@ def test_a_template_is_checked_like_a_replicas() -> None:
     path = "spec.dataService.template.spec"
     assert (
         found[f"{path}.restartPolicy"]
-        == "warning: has no effect: the pods of a data service always restart their program"
+        == "warning: has no effect: the operator always restarts the programs of a data service"
     )
     assert found[f"{path}.containers[0].image"] == "is required"
     assert "tensorflow" in found[f"{path}.containers"]
 
 
 def test_without_a_template_a_replica_that_trains_must_have_one() -> None:
-    message = "is required: the pods can't be made from the template of a replica that trains"
+    message = (
+        "is required, because the operator can't derive the pods of the data service from the template of a replica "
+        "that trains"
+    )
     assert problems({"workers": 1}, {"PS": {"replicas": 1}})["spec.dataService.template"] == message
     assert problems({"workers": 1, "template": TEMPLATE}, {"PS": {"replicas": 1}}) == {}
 
@@ -88,7 +91,7 @@ def test_a_journal_at_no_place(work_dir: str) -> None:
 
 
 def test_a_journal_on_no_volume_is_a_warning() -> None:
-    warning = 'warning: "/journal" is on no volume: the journal goes with the dispatcher\'s pod'
+    warning = 'warning: "/journal" is not on a volume, so the journal is lost with the dispatcher\'s pod'
     assert problems({"workers": 1, "workDir": "/journal"}) == {"spec.dataService.workDir": warning}
     assert problems({"workers": 1, "workDir": "gs://bucket/journal"}) == {}
     mounted = {"spec": {"containers": [{**CONTAINER, "volumeMounts": [{"name": "v", "mountPath": "/journal/"}]}]}}

@@ -134,19 +134,27 @@ FOUR = {"Worker": {"replicas": 4}}
         ({"Chief": {"replicas": 2}}, {}, "TensorFlow refuses a cluster with more than one Chief"),
         ({"Worker": {}, "Evaluator": {"replicas": 2}}, {}, "TensorFlow refuses a cluster with more than one Evaluator"),
         ({"PS": {}}, {}, "has neither Chief nor Worker, so nothing decides when the job has succeeded"),
-        ({"Worker": {"replicas": 0}}, {}, "asks for no replica at all"),
+        ({"Worker": {"replicas": 0}}, {}, "must ask for at least one replica: a job without replicas has"),
         (FOUR, {"runPolicy": {"activeDeadlineSeconds": 0}}, "ends the job as soon as it starts"),
-        (FOUR, {"runPolicy": {"restartMode": "InPlace"}}, "no replica type has restartPolicy ExitCode or OnFailure"),
+        (
+            FOUR,
+            {"runPolicy": {"restartMode": "InPlace"}},
+            "it needs a replica type with restartPolicy ExitCode or OnFailure",
+        ),
         (FOUR, {"runPolicy": {"schedulingPolicy": {"minAvailable": 5}}}, "is 5, but the job has only 4 replicas"),
         (FOUR, {"clusterArguments": True}, ""),
         (FOUR, {"enableDynamicWorker": True}, ""),
         (FOUR, {"clusterArguments": True, "enableDynamicWorker": True}, "clusterArguments: names the workers that "),
-        (FOUR, {"minSucceededWorkers": 5, "runPolicy": STOPS}, "is 5, but there are 4 workers: it means all of them"),
+        (
+            FOUR,
+            {"minSucceededWorkers": 5, "runPolicy": STOPS},
+            "is 5, but the job has only 4 workers: all of them have to succeed",
+        ),
         ({"Chief": {}}, {"minSucceededWorkers": 1, "runPolicy": STOPS}, "the job has no workers"),
         ({"Chief": {}}, {"maxFailedWorkers": 1}, "the job has no workers"),
         ({"worker": {"restartPolicy": "OnFailure"}}, {"maxFailedWorkers": 1}, "under OnFailure a worker"),
-        (FOUR, {"minSucceededWorkers": 1}, "cleanPodPolicy Running stops them"),
-        (FOUR, {"minSucceededWorkers": 1, "runPolicy": {"cleanPodPolicy": "None"}}, "cleanPodPolicy Running stops"),
+        (FOUR, {"minSucceededWorkers": 1}, "cleanPodPolicy to Running"),
+        (FOUR, {"minSucceededWorkers": 1, "runPolicy": {"cleanPodPolicy": "None"}}, "cleanPodPolicy to Running"),
     ],
 )
 def test_what_looks_like_a_mistake_is_a_warning(replicas: dict[str, Any], spec: dict[str, Any], warning: str) -> None:
@@ -165,9 +173,12 @@ CLAIM = {"persistentVolumeClaim": {"claimName": "checkpoints"}}
         ({"mountPath": "/c"}, "spec.checkpoint.volume: is required"),
         ({"volume": None, "mountPath": "/c"}, "spec.checkpoint.volume: is required"),
         ({"volume": [], "mountPath": "/c"}, "spec.checkpoint.volume: must be an object"),
-        ({"volume": {}, "mountPath": "/c"}, "spec.checkpoint.volume: must have one kind of volume"),
-        ({"volume": {"name": "v"}, "mountPath": "/c"}, "spec.checkpoint.volume: must have one kind of volume"),
-        ({"volume": CLAIM | {"nfs": {}}, "mountPath": "/c"}, "spec.checkpoint.volume: must have one kind of volume"),
+        ({"volume": {}, "mountPath": "/c"}, "spec.checkpoint.volume: must have exactly one kind of volume"),
+        ({"volume": {"name": "v"}, "mountPath": "/c"}, "spec.checkpoint.volume: must have exactly one kind of volume"),
+        (
+            {"volume": CLAIM | {"nfs": {}}, "mountPath": "/c"},
+            "spec.checkpoint.volume: must have exactly one kind of volume",
+        ),
         ({"volume": CLAIM}, "spec.checkpoint.mountPath: is required"),
         ({"volume": CLAIM, "mountPath": "c"}, "spec.checkpoint.mountPath: must be an absolute path"),
         ({"volume": CLAIM, "mountPath": "/"}, "spec.checkpoint.mountPath: must be an absolute path"),
@@ -187,7 +198,7 @@ def test_a_checkpoint_needs_one_volume_and_an_absolute_place(checkpoint: Any, co
         (CLAIM, ""),
         (CLAIM | {"nfs": None}, ""),
         (CLAIM | {"name": "mine"}, "spec.checkpoint.volume.name: has no effect"),
-        ({"emptyDir": {}}, "spec.checkpoint.volume: an emptyDir is each pod's own and goes with it"),
+        ({"emptyDir": {}}, "spec.checkpoint.volume: must not be an emptyDir: each pod has its own emptyDir"),
     ],
 )
 def test_a_checkpoint_that_may_not_be_what_was_meant_is_a_warning(volume: dict[str, Any], warning: str) -> None:
@@ -267,15 +278,21 @@ def test_a_good_tensorboard_is_neither_an_error_nor_a_warning(board: dict[str, A
         (GOOD | {"volumes": [LOGS, LOGS]}, 'spec.tensorBoard.volumes[1].name: "logs" is the name of another'),
         (GOOD | {"volumes": [LOGS, {"nfs": {}}]}, "spec.tensorBoard.volumes[1].name: is required"),
         (GOOD | {"volumes": [LOGS, {"name": 3, "nfs": {}}]}, "spec.tensorBoard.volumes[1].name: must be a string"),
-        (GOOD | {"volumes": [LOGS, {"name": "n"}]}, "spec.tensorBoard.volumes[1]: must have one kind of volume"),
-        (GOOD | {"volumes": [LOGS | {"nfs": {}}]}, "spec.tensorBoard.volumes[0]: must have one kind of volume, but"),
+        (
+            GOOD | {"volumes": [LOGS, {"name": "n"}]},
+            "spec.tensorBoard.volumes[1]: must have exactly one kind of volume",
+        ),
+        (
+            GOOD | {"volumes": [LOGS | {"nfs": {}}]},
+            "spec.tensorBoard.volumes[0]: must have exactly one kind of volume, but",
+        ),
         (GOOD | {"volumes": [LOGS, "x"]}, "spec.tensorBoard.volumes[1]: must be an object"),
         (GOOD | {"volumeMounts": [{"name": "logs"}]}, "spec.tensorBoard.volumeMounts[0].mountPath: is required"),
         (GOOD | {"volumeMounts": [{"mountPath": "/logs"}]}, "spec.tensorBoard.volumeMounts[0].name: is required"),
         (GOOD | {"volumeMounts": [MOUNT] * 65}, "spec.tensorBoard.volumeMounts: must have at most 64 items"),
         (GOOD | {"resources": {"limits": 2}}, "spec.tensorBoard.resources.limits: must be an object"),
         (GOOD | {"env": [{"value": "1"}]}, "spec.tensorBoard.env[0].name: is required"),
-        (GOOD | {"env": [{"name": 1}]}, "spec.tensorBoard.env[0].name: must be a string, is 1"),
+        (GOOD | {"env": [{"name": 1}]}, "spec.tensorBoard.env[0].name: must be a string, but is 1"),
         (GOOD | {"env": [{"name": "A", "value": 1}]}, "spec.tensorBoard.env[0].value: must be a string"),
         (GOOD | {"env": [{"name": "A"}] * 257}, "spec.tensorBoard.env: must have at most 256 items"),
         (GOOD | {"imagePullSecrets": [{}]}, "spec.tensorBoard.imagePullSecrets[0].name: is required"),
@@ -296,8 +313,11 @@ def test_what_would_leave_the_job_without_a_tensorboard_is_an_error(board: Any, 
 @pytest.mark.parametrize(
     ("board", "warning"),
     [
-        ({"logDir": "/logs"}, 'spec.tensorBoard.logDir: "/logs" is in none of its volumeMounts'),
-        (GOOD | {"volumes": [{"name": "logs", "emptyDir": {}}]}, "spec.tensorBoard.volumes[0]: an emptyDir is its"),
+        ({"logDir": "/logs"}, 'spec.tensorBoard.logDir: "/logs" is in none of the TensorBoard's volumeMounts'),
+        (
+            GOOD | {"volumes": [{"name": "logs", "emptyDir": {}}]},
+            "spec.tensorBoard.volumes[0]: must not be an emptyDir",
+        ),
         (
             GOOD | {"env": [{"name": "TENSORBOARD_PORT", "value": "80"}]},
             "spec.tensorBoard.env[0]: TENSORBOARD_PORT is the operator's",
@@ -336,6 +356,9 @@ def test_an_elastic_policy_that_contradicts_the_job_is_refused_at_its_field(
 def test_an_elastic_policy_is_for_workers_without_parameter_servers() -> None:
     assert complaints(tfjob({"worker": {"replicas": 2}, "Chief": {}, "Evaluator": {}}, elasticPolicy={})) == []
     (with_servers,) = complaints(tfjob({"Worker": {}, "PS": {}}, elasticPolicy={}))
-    assert "enableDynamicWorker lets workers come and go" in with_servers
+    assert "set enableDynamicWorker if the number of workers has to change" in with_servers
     (without_workers,) = complaints(tfjob({"Chief": {}}, elasticPolicy={}))
-    assert without_workers == "spec.elasticPolicy: needs workers: it limits their number"
+    assert (
+        without_workers
+        == "spec.elasticPolicy: must not be set for a job without workers, because it limits the number of workers"
+    )

@@ -69,7 +69,10 @@ def test_a_bad_template_is_refused(change: dict[str, Any], found: str) -> None:
         ),
         ({"env": [{"value": "b"}]}, "env[0].name: is required"),
         ({"volumeMounts": [{"name": "tfoperator-x"}]}, "volumeMounts[0].mountPath: is required"),
-        ({"volumeMounts": [{"name": "v", "mountPath": "/"}]}, 'volumeMounts[0].name: "v" is no volume of the template'),
+        (
+            {"volumeMounts": [{"name": "v", "mountPath": "/"}]},
+            'volumeMounts[0].name: "v" must be the name of a volume in the template\'s volumes',
+        ),
         ({"ports": [{"containerPort": "8"}]}, 'ports[0].containerPort: must be a whole number, but is the string "8"'),
     ],
 )

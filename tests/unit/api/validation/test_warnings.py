@@ -56,7 +56,7 @@ def test_it_says_what_to_do_and_a_name_that_is_to_be_generated_counts() -> None:
     shown = re.search(r"about ([\d,]+) characters", problem)
     assert int(shown[1].replace(",", "")) == pytest.approx(len(tf_config({"Worker": 5000})), rel=0.001)
     assert problem.startswith("spec.tfReplicaSpecs: has so many replicas that the list of their hosts has about ")
-    assert problem.endswith("enableDynamicWorker: true lists parameter servers only")
+    assert problem.endswith("set enableDynamicWorker: true, so that the list contains only the parameter servers")
     assert said({"Worker": 5000}, enableDynamicWorker=True) == []
     job = make_job({"Worker": 2000}, runPolicy={"cleanPodPolicy": "Running"})
     long = {"name": "", "generate_name": f"{LONG}-"}
@@ -72,14 +72,14 @@ def test_parameter_servers_are_told_of_in_any_case(dynamic: bool) -> None:
     assert problem.endswith("; take fewer replicas")
     assert said({**replicas, "PS": 3000}, enableDynamicWorker=dynamic) == []
     (only,) = said({"PS": 5000})
-    assert only.endswith("enableDynamicWorker: true lists parameter servers only")
+    assert only.endswith("set enableDynamicWorker: true, so that the list contains only the parameter servers")
     assert said({"PS": 5000}, enableDynamicWorker=True) == [], "they know themselves only"
 
 
 def test_arguments_are_bounded_as_well() -> None:
     options = {"enableDynamicWorker": True, "clusterArguments": True}
     (problem,) = said({"Worker": 5000}, **options)
-    assert problem.endswith("; clusterArguments: false leaves the hosts out of the arguments")
+    assert problem.endswith("; set clusterArguments: false, so that the arguments don't contain the hosts")
     fits, too_many = 4000, 5000
     while too_many - fits > 1:
         middle = (fits + too_many) // 2
@@ -90,8 +90,8 @@ def test_arguments_are_bounded_as_well() -> None:
     assert said({"Worker": 3000, "PS": 3000}, **options) == []
     (both,) = said({"Worker": 5000}, clusterArguments=True)
     assert both.endswith(
-        "enableDynamicWorker: true lists parameter servers only, and clusterArguments: false leaves the hosts out of "
-        "the arguments"
+        "set enableDynamicWorker: true, so that the list contains only the parameter servers, and set "
+        "clusterArguments: false, so that the arguments don't contain the hosts"
     )
 
 
@@ -138,8 +138,8 @@ def test_replica_types_that_kueue_does_not_know_are_warned_of() -> None:
     manifest = queued({"worker": {"replicas": 6}, "Chief": {}})
     assert complaints(manifest) == []
     assert warnings(manifest) == [
-        "spec.tfReplicaSpecs[worker]: is not counted by queue research, for Kueue knows Worker only: these pods run "
-        "without quota"
+        "spec.tfReplicaSpecs[worker]: is not counted by queue research, because Kueue counts the type Worker only: "
+        "these pods run without quota"
     ]
     assert warnings(queued({"worker": {}, "chief": {}}, queue="")) == []
     assert warnings(queued({"Worker": {}, "Chief": {}})) == []
@@ -157,18 +157,23 @@ def test_no_quota_counts_the_devices_of_a_tensorboard() -> None:
     manifest["spec"]["tensorBoard"] = {"logDir": "gs://b/logs", "resources": {"limits": {"nvidia.com/gpu": 1}}}
     assert complaints(manifest) == []
     [told] = [warning for warning in warnings(manifest) if "tensorBoard" in warning]
-    assert "asks for nvidia.com/gpu, and no quota of queue research counts a TensorBoard" in told
-    assert "Take nvidia.com/gpu out of spec.tensorBoard.resources" in told
+    assert "requests nvidia.com/gpu, but the quota of queue research does not count a TensorBoard" in told
+    assert "Remove nvidia.com/gpu from spec.tensorBoard.resources" in told
     del manifest["metadata"]["labels"]
-    assert not [warning for warning in warnings(manifest) if "counts a TensorBoard" in warning]
+    assert not [warning for warning in warnings(manifest) if "does not count a TensorBoard" in warning]
 
 
 @pytest.mark.parametrize(
     ("grace", "seconds", "replica", "warned"),
     [
-        ({}, "30.4", "worker-0", "is 30 s, and the last save took 30 s"),
+        ({}, "30.4", "worker-0", "is 30 s, but the last save took 30 s"),
         ({}, "29.9", "worker-0", None),
-        ({"spec.terminationGracePeriodSeconds": 60}, "60", "worker-0", "120 s leave time for it and a step"),
+        (
+            {"spec.terminationGracePeriodSeconds": 60},
+            "60",
+            "worker-0",
+            "Set at least 120 s, which is enough for a save and a step",
+        ),
         ({"spec.terminationGracePeriodSeconds": 61}, "60", "worker-0", None),
         ({"spec.terminationGracePeriodSeconds": "60"}, "1e99", "worker-0", None),
         ({}, "31", "chief-0", None),

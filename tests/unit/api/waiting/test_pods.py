@@ -46,20 +46,21 @@ def runs(container: str, since: datetime = NOW, *, restarts: int = 0, last: int 
         (
             "ImagePullBackOff",
             'Back-off pulling image "x": ErrImagePull: rpc error: code = NotFound desc = failed to resolve: not found',
-            "ImagePullBackOff: image example.com/a:1 can't be pulled: its registry does not have it. "
-            "Next: correct the image's name, or push the image",
+            "ImagePullBackOff: image example.com/a:1 can't be pulled: the registry does not have this image. Next: "
+            "correct the image's name, or push the image to the registry",
         ),
         (
             "ErrImagePull",
             "pull access denied, repository does not exist or may require authorization: server message: denied",
-            "ImagePullBackOff: image example.com/a:1 can't be pulled: the registry denies access, so it needs "
-            "credentials or does not exist. Next: give the pod imagePullSecrets, or correct the image's name",
+            "ImagePullBackOff: image example.com/a:1 can't be pulled: the registry denies access, so the pod needs "
+            "credentials, or the image does not exist. Next: add imagePullSecrets to the replica's template, or "
+            "correct the image's name",
         ),
         (
             "ErrImagePull",
             'failed to do request: Head "https://r/v2/": dial tcp: lookup r on 10.0.0.1:53: no such host',
-            "ImagePullBackOff: image example.com/a:1 can't be pulled: its registry can't be reached. Next: correct the "
-            "registry's name, or have the node's way to it repaired",
+            "ImagePullBackOff: image example.com/a:1 can't be pulled: the node can't reach the registry. Next: "
+            "correct the registry's name, or ask an administrator to repair the node's connection to it",
         ),
         (
             "InvalidImageName",
@@ -88,15 +89,17 @@ def test_a_failing_init_container_has_one_text_whether_it_waits_has_failed_or_ru
     )
     told = {text(make_pod("Worker-0", "Pending", init_containers=(one,), containers=(STARTING,))) for one in states}
     assert told == {
-        "init container fetch: CrashLoopBackOff: exit code 3 since 12:00:00 UTC. Next: look into its log: kubectl logs "
-        "POD -c fetch --previous"
+        "init container fetch: CrashLoopBackOff: exit code 3 since 12:00:00 UTC. Next: read the log of the "
+        "container: kubectl logs POD -c fetch --previous"
     }
 
 
 def test_an_init_container_that_runs_for_long_is_named_with_its_start() -> None:
     pod = make_pod("Worker-0", "Pending", init_containers=(runs("fetch"),), containers=(STARTING,))
     assert (text(pod, after(3)), look_again(pod, after(3))) == ("", 1.0)
-    assert text(pod, after(4)).startswith("InitContainerRuns: init container fetch runs since 12:00:00 UTC. Next: look")
+    assert text(pod, after(4)).startswith(
+        "InitContainerRuns: init container fetch runs since 12:00:00 UTC. Next: if it takes too long"
+    )
     assert look_again(pod, after(4)) is None
 
 
@@ -117,7 +120,8 @@ def test_a_pod_that_its_node_prepares_for_long_names_what_it_mounts() -> None:
     )
     assert (text(pod, after(2)), look_again(pod, after(2))) == ("", 2.0)
     assert text(pod, after(4)).startswith(
-        "PodIsPrepared: its node prepares the pod, which mounts ConfigMap settings, Secret token, since 12:00:00 UTC. "
+        "PodIsPrepared: the kubelet of its node prepares the pod, which mounts ConfigMap settings, Secret token, "
+        "since 12:00:00 UTC. "
     )
     pulls = msgspec.structs.replace(
         pod,

@@ -35,14 +35,14 @@ def of(message: str, code: int = 403, reason: str = "Forbidden", noun: str = "po
             QUOTA,
             ReasonKind.QUOTA,
             "ResourceQuota few has no room for its pod: it needs pods=1,requests.cpu=2, and the quota allows "
-            "pods=2,requests.cpu=4 in all",
-            "ask for less",
+            "pods=2,requests.cpu=4 in total",
+            "request less",
         ),
         (
             'pods "x" is forbidden: failed quota: few: must specify cpu for: tensorflow; memory for: tensorflow',
             ReasonKind.QUOTA,
-            "ResourceQuota few counts what its pod does not state: cpu for: tensorflow, memory for: tensorflow",
-            "state these resources",
+            "ResourceQuota few needs values that its pod does not have: cpu for: tensorflow, memory for: tensorflow",
+            "set these resources",
         ),
         (
             LIMITS,
@@ -61,19 +61,19 @@ def of(message: str, code: int = 403, reason: str = "Forbidden", noun: str = "po
         (
             'pods "x" is forbidden: error looking up service account ns/trainer: serviceaccount "trainer" not found',
             ReasonKind.NO_SERVICE_ACCOUNT,
-            "its pod runs under ServiceAccount trainer, which namespace ns does not have",
+            "its pod needs ServiceAccount trainer, which does not exist in namespace ns",
             "create the ServiceAccount",
         ),
         (
             'pods "x" is forbidden: no PriorityClass with name urgent was found',
             ReasonKind.NO_PRIORITY_CLASS,
-            "its pod names PriorityClass urgent, which the cluster does not have",
+            "its pod needs PriorityClass urgent, which does not exist",
             "create the PriorityClass",
         ),
         (
             'pods "x" is forbidden: pod rejected: RuntimeClass "gvisor" not found',
             ReasonKind.NO_RUNTIME_CLASS,
-            "its pod names RuntimeClass gvisor, which the cluster does not have",
+            "its pod needs RuntimeClass gvisor, which does not exist",
             "create the RuntimeClass",
         ),
         (
@@ -87,7 +87,7 @@ def of(message: str, code: int = 403, reason: str = "Forbidden", noun: str = "po
             'pods "x" is forbidden: something new; of a plugin',
             ReasonKind.REFUSED,
             "the API server refuses its pod: something new, of a plugin",
-            "change what it names",
+            "correct the field",
         ),
     ],
 )
@@ -114,7 +114,10 @@ def test_a_policy_and_a_webhook_that_does_not_answer_are_named() -> None:
     down = of('Internal error occurred: failed calling webhook "a.b": failed to call webhook: dial tcp', 500)
     other = of('Internal error occurred: failed calling webhook "a.b": context deadline exceeded', 500)
     assert down == other
-    assert down.message == "the admission webhook a.b, which has to admit its pod, does not answer"
+    assert (
+        down.message
+        == "the admission webhook a.b does not answer, and the API server can't create its pod without its answer"
+    )
 
 
 @pytest.mark.parametrize(
@@ -146,10 +149,13 @@ def test_numbers_ids_and_order_are_no_news() -> None:
 
 
 def test_a_name_that_is_taken_says_by_what_and_what_to_do() -> None:
-    message = "Pod ns/a is in the way: it was not made by this job. Delete it; the job's own is created then"
+    message = "Pod ns/a has a name that this job needs: it does not belong to this job. Delete it; the job's own is created then"
     found = refused_because_taken(message, leaves=False)
     assert str(found) == (
-        "NameTaken: Pod ns/a is in the way: it was not made by this job. Next: delete it, the job's own is created then"
+        "NameTaken: Pod ns/a has a name that this job needs: it does not belong to this job. Next: delete it, the job's own is "
+        "created then"
     )
-    late = refused_because_taken("Pod ns/a is in the way: it should have gone at T, but. The job's own", leaves=True)
+    late = refused_because_taken(
+        "Pod ns/a has a name that this job needs: it should have gone at T, but. The job's own", leaves=True
+    )
     assert late.kind is ReasonKind.NAME_LEAVING

@@ -54,7 +54,11 @@ def refused(message: str, reason: str = "Unschedulable") -> PodCondition:
 @pytest.mark.parametrize(
     ("message", "said", "remedy"),
     [
-        ("0/3 nodes are available: 3 Insufficient nvidia.com/gpu.", "Insufficient nvidia.com/gpu", "have nodes added"),
+        (
+            "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.",
+            "Insufficient nvidia.com/gpu",
+            "ask an administrator to add nodes",
+        ),
         (
             "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.",
             "node(s) didn't match Pod's node affinity/selector",
@@ -73,9 +77,13 @@ def refused(message: str, reason: str = "Unschedulable") -> PodCondition:
         (
             "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
             "pod has unbound immediate PersistentVolumeClaims",
-            "why no volume is bound",
+            "why the claim has no volume",
         ),
-        ("no nodes available to schedule pods", "no nodes available to schedule pods", "have nodes added"),
+        (
+            "no nodes available to schedule pods",
+            "no nodes available to schedule pods",
+            "ask an administrator to add nodes",
+        ),
     ],
 )
 def test_each_obstacle_of_a_scheduler_has_a_next_step(message: str, said: str, remedy: str) -> None:
@@ -91,5 +99,5 @@ def test_a_pod_with_a_gate_and_a_member_of_a_waiting_gang_say_so() -> None:
     assert gated.kind is ReasonKind.GATED
     member = why_no_node(make_pod("Worker-0", "Pending", conditions=(refused("pod group is not ready, 3 Pending"),)))
     assert member is not None
-    assert member.message == "not enough of its gang has room"
+    assert member.message == "the scheduler can't find nodes for enough pods of its gang"
     assert why_no_node(make_pod("Worker-0", "Pending")) is None

@@ -58,8 +58,8 @@ def test_very_many_ranges_are_cut_and_counted() -> None:
 
 
 def test_a_reason_about_the_whole_job_names_no_replica() -> None:
-    entries = (about_job(Reason(ReasonKind.NO_LEADER, "the job has no Chief replica now")),)
-    assert text_of(entries) == "the job has no Chief replica now"
+    entries = (about_job(Reason(ReasonKind.NO_LEADER, "the job now has no Chief replica")),)
+    assert text_of(entries) == "the job now has no Chief replica"
     assert reasons_of(entries) == {}
     assert text_of(()) == ""
 

@@ -32,7 +32,7 @@ BOMBS = {
 def test_a_small_text_that_means_a_lot_is_refused_early(bomb: str) -> None:
     tracemalloc.start()
     try:
-        with pytest.raises(YamlBoundsError, match=r"expands to more than|is nested more than 100 levels deep"):
+        with pytest.raises(YamlBoundsError, match="expands to more than|has more than 100 levels of nesting"):
             read_value(BOMBS[bomb], "f")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -45,7 +45,7 @@ def test_a_text_without_aliases_is_bounded_by_its_own_size_alone_and_a_bound_nam
     assert len(read_value(text, "f")["a"]) == MAX_BYTES - 10
     with pytest.raises(YamlBoundsError, match=r"f: is larger than 10 MiB"):
         read_value(text + "#" * 20, "f")
-    with pytest.raises(YamlBoundsError, match=r"^f:3:4: expands to more than 1 MiB$"):
+    with pytest.raises(YamlBoundsError, match="^f:3:4: has aliases that expand to more than 1 MiB$"):
         read_value(f"a: &a {'x' * 600_000}\nb: 1\nc: *a\n", "f", max_bytes=2**20)
 
 
@@ -56,28 +56,28 @@ def test_levels_of_an_anchor_count_from_where_it_is_used() -> None:
     half = "a: &a " + "[" * 50 + "]" * 50 + "\n"
     deep = read_value(half + "b: " + "[" * 49 + "*a" + "]" * 49, "f")
     assert deep["b"] == nested([], 98)
-    with pytest.raises(YamlBoundsError, match="nested more than 100"):
+    with pytest.raises(YamlBoundsError, match="more than 100 levels of nesting"):
         read_value(half + "b: " + "[" * 51 + "*a" + "]" * 51, "f")
 
 
 def test_anchors_end_with_their_document_and_bounds_hold_for_all_of_them() -> None:
     one = f"a: &a {'x' * 300_000}\nb: *a\n"
     assert len(list(read_documents(one, "f", max_bytes=2**20))) == 1
-    with pytest.raises(YamlBoundsError, match=r"^f:5:4: expands to more than 1 MiB"):
+    with pytest.raises(YamlBoundsError, match="^f:5:4: has aliases that expand to more than 1 MiB"):
         list(read_documents(f"{one}---\n{one}", "f", max_bytes=2**20))
-    with pytest.raises(YamlError, match="no anchor before it"):
+    with pytest.raises(YamlError, match="has no anchor"):
         list(read_documents("a: &a x\n---\nb: *a\n", "f"))
 
 
 @pytest.mark.parametrize("number", ["0x" + "f" * 5000, "9" * 400, "9" * 5000, "0" + "7" * 9000, "0b" + "1" * 9000])
 def test_a_number_that_nobody_can_hold_is_refused(number: str) -> None:
-    with pytest.raises(YamlError, match="is not a value of type int that JSON has"):
+    with pytest.raises(YamlError, match="can't be a value of type int in JSON"):
         read_value(f"a: -{number}", "f")
 
 
 def test_of_two_equal_keys_the_last_counts_for_lenient_readers_only() -> None:
     assert read_value("a: 1\na: 2\n", "f", unique_keys=False) == {"a": 2}
-    with pytest.raises(YamlError, match=r"f:2:1: key 'a' stands here a second time"):
+    with pytest.raises(YamlError, match="f:2:1: key 'a' is here a second time"):
         read_value("a: 1\na: 2\n", "f")
 
 

@@ -60,11 +60,11 @@ def test_the_job_goes_to_stdout_and_the_notes_with_their_lines_to_stderr(old: st
     job, said = yaml.safe_load(converted.out), converted.err.splitlines()
     assert job["apiVersion"] == "kubeflow.org/v1"
     assert list(job["spec"]["tfReplicaSpecs"]) == ["Master"]
-    assert said[0] == f"{old}:2: note: kubeflow.org/v1alpha1 is taken as kubeflow.org/v1"
+    assert said[0] == f"{old}:2: note: kubeflow.org/v1alpha1 is read as kubeflow.org/v1"
     assert said[1].startswith(f"{old}:8: note: spec.replicaSpecs[0].tfReplicaType: MASTER becomes Master")
     assert [line for line in said if "warning" in line] == [
-        f"{old}:6: warning: spec.runtimeId: is left out: objects are named after the job in v1; it is kept in the "
-        "annotation training.kubeflow.org/v1alpha1-only"
+        f"{old}:6: warning: spec.runtimeId: is left out: in v1, pods and services are named after the job; it is "
+        "kept in the annotation training.kubeflow.org/v1alpha1-only"
     ]
     assert said[-1] == f"{old}: note: comments in the file, if any, are lost"
 
@@ -99,7 +99,7 @@ def test_other_documents_pass_through_unchanged_and_json_holds_one_object_or_a_l
         (
             "v1alpha1",
             "v9",
-            ':2: error: apiVersion: "kubeflow.org/v9" is not a version of TFJob that this release knows',
+            ':2: error: apiVersion: "kubeflow.org/v9" is not a version of TFJob in this release',
         ),
     ],
 )
@@ -125,7 +125,7 @@ def test_a_job_that_was_wrong_before_is_printed_but_called_wrong_and_can_not_tal
 def test_validate_judges_an_older_job_by_its_own_fields_and_lines(tmp_path: Path, old: str, run: Run) -> None:
     path = write(tmp_path, MIDDLE, "middle.yaml")
     said = run("validate", path, code=1).out.splitlines()
-    assert said[0] == f"{path}:1: note: kubeflow.org/v1alpha2 is taken as kubeflow.org/v1"
+    assert said[0] == f"{path}:1: note: kubeflow.org/v1alpha2 is read as kubeflow.org/v1"
     assert f"{path}:7: error: spec.tfReplicaSpecs[Eval].replicas: must be 0 or more, but is -1" in said
     assert f"{old}:2: TFJob mnist is valid" in run("validate", old, code=0).out
     run("validate", "--strict", old, code=1)
@@ -166,7 +166,9 @@ def test_an_exported_job_of_early_v1_becomes_a_manifest_with_its_policies_where_
     assert job["spec"]["runPolicy"] == {"backoffLimit": 4, "cleanPodPolicy": "Odd"}
     said = converted.err.splitlines()
     assert f"{file}:5: note: spec.cleanPodPolicy: is moved to spec.runPolicy" in said
-    assert f"{file}:6: warning: spec.backoffLimit: is left out: spec.runPolicy has another value" in said
+    assert (
+        f"{file}:6: warning: spec.backoffLimit: is left out: spec.runPolicy has a different value, which stays" in said
+    )
     assert [line for line in said if ": error: " in line] == [
         f'{file}:5: error: spec.cleanPodPolicy: must be one of All, Running, None, but is "Odd"'
     ]

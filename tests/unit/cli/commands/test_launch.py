@@ -116,14 +116,18 @@ def test_a_dry_run_shows_the_launch_and_leaves_and_runs_nothing(
     [
         ({"container": {"image": "i", "args": ["{{ inputs.nope.uri }}"]}}, ["--launcher", "docker"], "no input 'nope'"),
         ({"container": {"image": "i"}, "inputs": ["a"]}, [], "input 'a' is missing"),
-        (CONTAINER, ["--launcher", "in-process"], "no launcher here accepts"),
-        ({"class": SAYS}, ["--launcher", "docker"], "no launcher here accepts"),
-        ({"container": {"image": "i"}}, ["--input", "a"], "write it like name=value"),
+        (CONTAINER, ["--launcher", "in-process"], "no launcher accepts"),
+        ({"class": SAYS}, ["--launcher", "docker"], "no launcher accepts"),
+        ({"container": {"image": "i"}}, ["--input", "a"], "must have the form NAME=VALUE"),
         ({"container": {"image": "i"}, "parameters": ["a"]}, ["--param", "a=1", "--param", "a=2"], "is given twice"),
         ({"nonsense": 1}, [], "nonsense"),
-        ({"container": {"image": "i"}}, ["--launcher", "kubernetes", "--kubeconfig", "gone"], "no cluster is known"),
+        (
+            {"container": {"image": "i"}},
+            ["--launcher", "kubernetes", "--kubeconfig", "gone"],
+            "no cluster is configured",
+        ),
         ({"class": SAYS}, ["--launcher", "slurm"], "there are in-process, docker"),
-        ({"class": SAYS}, ["--launcher", SAYS], "is no launcher"),
+        ({"class": SAYS}, ["--launcher", SAYS], "is not a launcher"),
     ],
 )
 def test_bad_input_is_told_before_anything_is_made(

@@ -16,13 +16,13 @@ def test_manifests_are_judged_without_a_cluster(run: Run) -> None:
     said = run("migrate", str(PEER / "two-workers.yaml"), code=0)
     assert "two-workers.yaml:2: TFJob tfjob-simple" in said.out
     assert "change  spec.runPolicy.cleanPodPolicy" in said.out
-    assert "nothing has to be done first" in said.err
+    assert "no action is needed before the migration" in said.err
 
 
 def test_the_exit_code_says_that_something_needs_a_hand_or_that_there_is_no_tfjob(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
     file.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n")
-    assert "the file has no TFJob" in run("migrate", str(file), code=2).err
+    assert "the file contains no TFJob" in run("migrate", str(file), code=2).err
     file.write_text(tfjob("Mnist", Worker=replica("true")))
     report = json.loads(run("migrate", str(file), "-o", "json", code=1).out)
     assert report["actions"] == 1
@@ -48,7 +48,7 @@ def test_a_job_with_a_generated_name_counts_and_other_kinds_of_the_group_are_ski
 
 @pytest.mark.parametrize("option", [["-A"], ["-n", "team"], ["--context", "x"]])
 def test_files_and_a_cluster_exclude_each_other(run: Run, option: list[str]) -> None:
-    assert "either manifests or options of a cluster" in run("migrate", "job.yaml", *option, code=2).err
+    assert "either manifests or the options of a cluster, not both" in run("migrate", "job.yaml", *option, code=2).err
 
 
 def test_a_cluster_is_read_and_nothing_is_written(world: ServedWorld, tell: Tell) -> None:

@@ -129,7 +129,7 @@ def test_what_was_put_out_is_removed_unless_another_run_uses_it(run: Run, two: s
     [
         (None, [], "No such file"),
         ("x = 1", [], "has no function create_pipeline"),
-        ("def create_pipeline(): return 3", [], "returns a int, and no Pipeline"),
+        ("def create_pipeline(): return 3", [], "must return a Pipeline, but returns a int"),
         ("def create_pipeline():\n    return 1 / 0", [], r"odd\.py:2: ZeroDivisionError"),
         ("def create_pipeline(:", [], r"odd\.py:1: "),
         ("import nothing_of_this_name", [], r"odd\.py:1: ModuleNotFoundError"),
@@ -141,7 +141,7 @@ def test_what_was_put_out_is_removed_unless_another_run_uses_it(run: Run, two: s
         (FILE, ["--resume", "last"], "no run of two yet"),
         (FILE, ["--home", "odd.py"], r"records of pipelines can't be in .*/odd\.py: it is not a directory"),
         (FILE, ["--home", "/sys/x"], "can't be in /sys/x: (Permission denied|Operation not permitted|Read-only)"),
-        (FILE, ["--home", ""], "place of pipelines' records is empty"),
+        (FILE, ["--home", ""], "place of the pipelines' records must not be empty"),
         (FILE + "\nPLATFORMS = {'a': 3}", [], "lists of platform configs"),
         (FILE + "\nPLATFORMS = {'a': {}, 'b': {}}", [], "choose one of a, b with --platform"),
         (FILE + "\nPLATFORMS = {'a': {'Third': [DockerPlatformConfig()]}}", [], "configs for Third, but no such"),
@@ -163,7 +163,7 @@ def test_a_dry_run_shows_every_step_and_makes_nothing_and_then_commands_say_so(r
     assert sorted(path.name for path in here.iterdir() if path.name != "__pycache__") == ["two.py"]
     for command in (["runs"], ["show", "last"], ["lineage", "1"], ["clean"], ["stop", "last"], ["graph", "last"]):
         said = run("pipeline", *command, code=2)
-        assert "no pipeline was run here" in said.err
+        assert "no pipeline was run in this folder" in said.err
 
 
 @pytest.mark.postgresql
@@ -183,7 +183,9 @@ def test_records_may_be_in_postgresql(
         assert known is not None
         store.put_run(msgspec.structs.replace(known, state="running", term=held.term))
         shown = run("pipeline", "show", "last", code=0).out
-        assert re.search(r"owner: \S+, process \d+, until \d{4}-\d\d-\d\d .* UTC unless renewed", shown)
+        assert re.search(
+            "owner: \\S+, process \\d+, until \\d{4}-\\d\\d-\\d\\d .* UTC, unless it renews its lease", shown
+        )
         (listed,) = json.loads(run("pipeline", "runs", "-o", "json", code=0).out)
         assert (listed["state"], listed["owner"]["process"]) == ("running", os.getpid())
         assert f" {socket.gethostname()}" in run("pipeline", "runs", code=0).out.splitlines()[1]
@@ -192,7 +194,7 @@ def test_records_may_be_in_postgresql(
     assert "run one is cancelled" in run("pipeline", "stop", "one", code=0).out
     assert "First of run one has no log" in run("pipeline", "logs", "one", "First", code=0).err
     run("pipeline", "clean", "one", code=0)
-    assert run("pipeline", "runs", code=0).err.startswith("there are no runs")
+    assert run("pipeline", "runs", code=0).err.startswith("there are no pipeline runs")
 
 
 def test_who_looks_at_a_run_sees_that_its_runner_is_silent_and_where_its_steps_are(run: Run, here: Path) -> None:
@@ -213,7 +215,7 @@ def test_who_looks_at_a_run_sees_that_its_runner_is_silent_and_where_its_steps_a
 
     def shown() -> str:
         said = run("pipeline", "show", "one", code=0).out
-        assert "has not renewed its lease, which ran out" in said, said
+        assert "did not renew its lease, which expired" in said, said
         return said
 
     said = eventually(shown)
@@ -230,11 +232,14 @@ def test_who_looks_at_a_run_sees_that_its_runner_is_silent_and_where_its_steps_a
 @pytest.mark.parametrize(
     ("place", "reason"),
     [
-        ("postgresql://me:hidden@host/x", "can't have a password in it"),
-        ("postgresql://host/x?password=hidden", "can't have a password in it"),
-        ("postgresql://host/x?folder=s3://me@bucket/y", "a URL of objects has no credentials"),
-        ("postgresql://host/x?folder=ftp://y", "logs go to a directory, or below s3:"),
-        ("s3://bucket/prefix", "no records there any more: give a directory, or postgresql://HOST/DB"),
+        ("postgresql://me:hidden@host/x", "must not have a password, because"),
+        ("postgresql://host/x?password=hidden", "must not have a password, because"),
+        ("postgresql://host/x?folder=s3://me@bucket/y", "a URL of an object store must not have credentials"),
+        ("postgresql://host/x?folder=ftp://y", "must be a directory, or a URL that begins with s3:"),
+        (
+            "s3://bucket/prefix",
+            "records can't be kept in this kind of place any more: give a directory, or postgresql://HOST/DB",
+        ),
     ],
 )
 def test_a_place_of_records_that_makes_no_sense_is_refused(run: Run, two: str, place: str, reason: str) -> None:
@@ -252,7 +257,7 @@ def test_a_file_of_kubeflow_pipelines_needs_a_word_of_the_user_for_what_it_deman
     dry = ("pipeline", "run", "--dry-run", "--param", "message=x")
     file.write_text(IR.read_text())
     said = run(*dry, str(file), code=2)
-    assert "its outputs would go to /exits-root, which is not below the current folder" in said.err
+    assert "its outputs would be written to /exits-root, which is not below the current folder" in said.err
     assert "--pipeline-root /exits-root" in said.err
     run(*dry, str(file), "--pipeline-root", "/exits-root", code=0)
     run(*dry, str(file), "--pipeline-root", "here", code=0)
@@ -268,7 +273,7 @@ def test_a_file_of_kubeflow_pipelines_needs_a_word_of_the_user_for_what_it_deman
 
 
 def test_a_python_file_names_its_own_root(run: Run, two: str) -> None:
-    assert "a Python file names its own" in run("pipeline", "run", two, "--pipeline-root", "x", code=2).err
+    assert "a Python file sets its own" in run("pipeline", "run", two, "--pipeline-root", "x", code=2).err
 
 
 def test_a_property_of_many_characters_is_shown_in_short() -> None:

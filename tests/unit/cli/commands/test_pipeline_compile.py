@@ -57,9 +57,11 @@ def test_the_same_file_gives_the_same_bytes_on_standard_output_or_in_a_file(run:
     said = run(*COMPILE, code=0)
     run(*COMPILE, "-o", "out.yaml", code=0)
     assert (here / "out.yaml").read_text() == said.out
-    assert "where: no text gives such a value" in said.err
+    assert "where: the value of such a parameter can't be given as text" in said.err
     assert "missing/out.yaml: No such file" in run(*COMPILE, "-o", "missing/out.yaml", code=1).err
-    assert "is in no --claim" in run(*COMPILE, "--claim", "", code=0).err, "no volume keeps the outputs"
+    assert "is on no volume of --claim, so the" in run(*COMPILE, "--claim", "", code=0).err, (
+        "no volume keeps the outputs"
+    )
     spec = yaml.safe_load(said.out)["spec"]
     assert [(one["name"], one["value"]) for one in spec["arguments"]["parameters"]] == [
         ("root", "/data/root"), ("text", "a"), ("more", "1"), ("note", "")
@@ -85,12 +87,12 @@ def test_options_of_launchers_come_to_their_pods(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--platform", "docker"], "no launcher here accepts its config: DockerPlatformConfig"),
+        (["--platform", "docker"], "no launcher accepts its config: DockerPlatformConfig"),
         (["--platform", "moon"], "there is no platform 'moon'"),
         (["--param", "more=x"], "'more' is int by default"),
-        (["--claim", "data"], "--claim data: write it like NAME:PATH"),
-        (["--to", "airflow", "--template"], "--template is for Argo"),
-        (["--image", ""], "needs an image"),
+        (["--claim", "data"], "--claim data: must have the form NAME:PATH"),
+        (["--to", "airflow", "--template"], "--template needs --to argo"),
+        (["--image", ""], "the image of the launchers' pods is missing"),
     ],
 )
 def test_bad_input_is_an_error_in_words_and_nothing_is_written(
@@ -117,18 +119,18 @@ def test_exit_codes_of_a_step_tell_an_orchestrator_whether_to_repeat_it(run: Run
     assert (here / "root/Step.0/out/r3").read_text() == hostile
     assert "failed: Step.0: broken" in run("pipeline", "finish", "r2", code=0).out
     assert "cancelled: Step.1: not done" in run("pipeline", "finish", "r3", code=0).out
-    assert "no step of run r9 has begun" in run("pipeline", "finish", "r9", code=0).err
+    assert "run r9 has not started any step" in run("pipeline", "finish", "r9", code=0).err
     assert "failed" in run("pipeline", "runs", code=0).out
 
 
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--steps=0123"], "has other steps than when it was compiled: Step.0, Step.1"),
-        (["--encoded-param=text=%%"], "--encoded-param text: its value is not base64 of UTF-8"),
-        (["--encoded-param=text=/w=="], "not base64 of UTF-8"),
-        (["--encoded-param==YQ=="], "write it like name=value"),
-        (["--encoded-param=text=YQ=="] * 2, "a parameter is given twice"),
+        (["--steps=0123"], "has other steps than at the time when it was compiled: Step.0, Step.1"),
+        (["--encoded-param=text=%%"], "--encoded-param text: the value must be UTF-8 text in base64"),
+        (["--encoded-param=text=/w=="], "must be UTF-8 text in base64"),
+        (["--encoded-param==YQ=="], "must have the form NAME=VALUE"),
+        (["--encoded-param=text=YQ=="] * 2, "the same parameter is given twice"),
     ],
 )
 def test_a_step_of_another_pipeline_or_with_broken_values_is_not_launched(

@@ -97,8 +97,8 @@ def test_two_objects_of_one_name_are_refused_before_anything_is_started(folder: 
     job = tfjob("one", Worker=replica("true"))
     settings = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one", "namespace": "default"}}'
     said = run("run", write(f"{settings}\n---\n{job}\n---\n{job}\n---\n{settings}"), code=2)
-    assert "job.yaml:5: TFJob one is defined already, at job.yaml:3" in said.err
-    assert "job.yaml:7: ConfigMap one is defined already, at job.yaml:1" in said.err
+    assert "job.yaml:5: TFJob one is already defined at job.yaml:3" in said.err
+    assert "job.yaml:7: ConfigMap one is already defined at job.yaml:1" in said.err
     assert not (folder / ".tfoperator").exists()
     # Names that do not meet, and a job of this operator, are no mistake.
     job = json.loads(job)
@@ -148,7 +148,10 @@ def test_an_object_that_pods_need_and_no_file_has_is_named_before_anything_is_st
     folder: Path, run: Run, job: str, field: str, what: str
 ) -> None:
     said = run("run", write(job), code=2)
-    assert f"{POD}.{field}: {what} is in no file, so its pods would wait for ever. Add it to this file" in said.err
+    assert (
+        f"{POD}.{field}: {what} is in none of the files, so its pods would wait for it without end. Add it to this file"
+        in said.err
+    )
     assert not (folder / ".tfoperator").exists()
 
 
@@ -165,7 +168,7 @@ def test_objects_in_a_file_optional_ones_and_those_of_every_namespace_are_not_mi
     check_runnable([Manifest(one, "job.yaml", number) for number, one in enumerate([json.loads(job), code])])
     said = capsys.readouterr().err
     assert said.count("note:") == 1
-    assert "PersistentVolumeClaim data is in no file: a directory of the run, empty at first, stands for it" in said
+    assert "PersistentVolumeClaim data is in none of the files: the run uses an empty directory instead" in said
     elsewhere = {**code, "metadata": {"name": "code", "namespace": "other"}}
     with pytest.raises(CliError, match="ConfigMap code is in no file"):
         check_runnable([Manifest(one, "job.yaml", number) for number, one in enumerate([json.loads(job), elsewhere])])
@@ -176,7 +179,7 @@ def test_a_service_account_that_is_in_no_file_is_refused_before_anything_is_star
     pod = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
     pod["serviceAccountName"] = "trainer"
     said = run("run", write(json.dumps(job)), code=2)
-    missing = "ServiceAccount trainer is in no file, so its pods could not be created. Add it to this file"
+    missing = "ServiceAccount trainer is in none of the files, so its pods can't be created. Add it to this file"
     assert f"spec.tfReplicaSpecs[Worker].template.spec.serviceAccountName: {missing}" in said.err
     assert not (folder / ".tfoperator").exists()
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trainer"}}
@@ -194,7 +197,7 @@ def test_a_namespace_that_there_can_not_be_is_refused_before_anything_is_started
     folder: Path, run: Run, namespace: str
 ) -> None:
     said = run("run", write(tfjob("one", Worker=replica("true"))), "-n", namespace, code=2)
-    assert "can't be the name of a namespace" in said.err
+    assert "is not a valid name of a namespace" in said.err
     assert not (folder / ".tfoperator").exists()
 
 
@@ -210,7 +213,7 @@ def test_from_a_directory_that_was_removed_nothing_is_run(folder: Path, run: Run
         said = run("run", str(folder / file), code=2)
     finally:
         os.chdir(folder)
-    assert "the current directory does not exist any more" in said.err
+    assert "the current directory has been deleted" in said.err
 
 
 def test_it_is_said_where_processes_start_of_files_that_lie_elsewhere_and_not_of_pipes(
@@ -219,14 +222,15 @@ def test_it_is_said_where_processes_start_of_files_that_lie_elsewhere_and_not_of
     (folder / "there").mkdir()
     (folder / "there" / "job.yaml").touch()
     os.mkfifo(folder / "there" / "pipe")
-    for files, words in ((["there/pipe", "-"], ""), (["there/job.yaml"], f"--workdir {folder}/there starts them")):
+    for files, words in ((["there/pipe", "-"], ""), (["there/job.yaml"], f"use --workdir {folder}/there")):
         command._say_where_processes_start(files, RuntimeOptions())
         said = capsys.readouterr().err
         assert words in said if words else said == ""
 
 
 @pytest.mark.parametrize(
-    ("kept", "hint"), [(True, "The result is in run/result.json."), (False, "A part of it is in run.")]
+    ("kept", "hint"),
+    [(True, "The result is in run/result.json."), (False, "The part of the result that was written is in run.")],
 )
 def test_a_result_is_printed_or_if_it_finds_no_room_it_is_told_where_it_is(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kept: bool, hint: str
@@ -239,5 +243,5 @@ def test_a_result_is_printed_or_if_it_finds_no_room_it_is_told_where_it_is(
     with open("/dev/full", "w") as full, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
         error = command._print_json(RunResult(RunOutcome.SUCCEEDED, 1.0, "run", (), BEGAN), Path("run"))
-    assert error.message.endswith("(No space left on device): the run ended as Succeeded")
+    assert error.message.endswith("(No space left on device), but the run ended: Succeeded")
     assert (error.hint, error.exit_code) == (hint, 1)

@@ -67,7 +67,7 @@ def test_all_runs_and_two_of_them_side_by_side(folder: Path, run: Run) -> None:
     ends = {"one": "Failed", "other": "Failed", "train": "Succeeded"}
     assert [line[:2] for line in lines[1:]] == [[named(folder, job), end] for job, end in ends.items()]
     assert lines[2][4:] == ["75%", "loss", "2.667", "rate=8", "args=3"]
-    assert "2 older ones" in run("runs", "--limit", "1", code=0).err
+    assert "2 older runs" in run("runs", "--limit", "1", code=0).err
     assert [one["exitCode"] for one in json.loads(run("runs", "-o", "json", code=0).out)] == [1, 1, 0]
     both = run("runs", "compare", named(folder, "train"), named(folder, "other"), code=0).out
     assert "rate   2 " in both
@@ -97,15 +97,15 @@ def test_commands_on_an_ended_run_need_no_cluster(folder: Path, run: Run) -> Non
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["report", "./no/run"], "no such run"),
-        (["runs", "compare", "latest", ".."], "no such run"),
+        (["report", "./no/run"], "this run does not exist"),
+        (["runs", "compare", "latest", ".."], "this run does not exist"),
         (["describe", "latest"], "this run has several jobs\nName one of them: latest/two, latest/one\n"),
         (["get", "latest/q"], "latest: this run has no job q\nIts jobs: latest/two, latest/one\n"),
         (["logs", "latest/one", "-r", "worker-5"], "To see what happened to them: tfoperator describe latest/one\n"),
         (["logs", "latest/one", "-c", "bla"], "worker-0 has no container bla; it has tensorflow\n"),
         (
             ["stacks", "latest/one"],
-            "this run is over, so this command can't read its stacks\nwhile its program runs, type py-spy",
+            "this run is over, so this command can't read its stacks\nwhile its program runs, use py-spy",
         ),
         (["logs", "mnist"], "/nowhere"),
         (["logs", "latest", "-n", "default"], "/nowhere"),
@@ -130,9 +130,9 @@ def test_runs_that_are_not_whole(folder: Path, run: Run) -> None:
         (folder / named(folder, "one") / "records.json").write_text(spoil)
         assert "can't be read" in run("get", named(folder, "one"), code=1).err
     (folder / named(folder, "one") / "records.json").write_text('{"objects": []}')
-    assert "no job of this run was created" in run("get", named(folder, "one"), code=2).err
+    assert "this run did not create any job" in run("get", named(folder, "one"), code=2).err
     (folder / named(folder, "train") / "records.json").unlink()
-    assert "no records of this run were kept" in run("logs", named(folder, "train"), code=1).err
+    assert "this run has no records" in run("logs", named(folder, "train"), code=1).err
     going = folder / named(folder, "other")
     (going / "result.json").write_text("{}")
     assert read_run(going).state == "Unreadable"
@@ -141,9 +141,7 @@ def test_runs_that_are_not_whole(folder: Path, run: Run) -> None:
     assert str(going) in [one["runDirectory"] for one in json.loads(run("runs", "-o", "json", code=0).out)]
     (going / "records.json").unlink()
     shutil.rmtree(going / "logs")
-    assert run("report", going.name, code=1).err.endswith(
-        f"no records of this run were kept\nIts files are in {going}\n"
-    )
+    assert run("report", going.name, code=1).err.endswith(f"this run has no records\nIts files are in {going}\n")
 
 
 def as_it_ran(going: Path) -> None:
@@ -174,11 +172,11 @@ def test_a_run_that_goes_on_and_one_that_has_died(folder: Path, run: Run) -> Non
     died = read_run(going)
     assert (died.state, died.ended) == ("Died", datetime.fromtimestamp(BEGAN + 3600, UTC))
     assert run("get", going.name, code=0).out.splitlines()[1].split()[:3] == ["other", "Died", "0/1"]
-    assert f"See why: tfoperator report {going.name}\n" in run("wait", going.name, code=1).err
+    assert f"To see why: tfoperator report {going.name}\n" in run("wait", going.name, code=1).err
     assert "RunDied" in run("wait", going.name, "--for", "Failed", "-o", "json", code=0).out
     assert f"{datetime.fromtimestamp(BEGAN + 3600, UTC):%Y-%m-%d %H:%M:%S} UTC" in run("describe", going.name).out
     assert f"{going}/logs" in run("report", going.name, code=0).out, "and no command that asks a cluster"
-    assert "are kept, and not deleted" in run("wait", going.name, "--for", "deleted", code=2).err
+    assert "are never deleted, so this wait would not end" in run("wait", going.name, "--for", "deleted", code=2).err
 
 
 def test_a_run_whose_end_is_written_between_two_looks_has_not_died(
@@ -223,7 +221,7 @@ def test_only_the_runs_that_are_shown_are_read(folder: Path, run: Run, monkeypat
         one.mkdir()
         (one / "tfoperator.log").touch()
     monkeypatch.setattr(recorded, "read_run", reads)
-    assert "998 older ones: --limit 1003" in run("runs", "--limit", "5", code=0).err
+    assert "998 older runs; to list them: --limit 1003" in run("runs", "--limit", "5", code=0).err
     assert len(read) == 5
 
 
@@ -232,4 +230,4 @@ def test_runs_of_another_user_are_refused(
     folder: Path, run: Run, give_away: Callable[[Path], None], command: list[str]
 ) -> None:
     give_away(folder)
-    assert "another user may replace the files in it" in run(*command, code=2).err
+    assert "another user can replace the files in it" in run(*command, code=2).err

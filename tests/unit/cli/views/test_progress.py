@@ -35,6 +35,8 @@ def test_slow_replicas_have_their_factor() -> None:
     slow = (ReplicaProgress("worker-1", 40, NOW, "2.1"), ReplicaProgress("worker-2", 41, NOW, "1.7"))
     text = slow_text(TrainingProgress(slow=slow))
     assert (
-        text == "worker-1 (2.1 times the usual duration of a step), worker-2 (1.7 times the usual duration of a step)"
+        text
+        == "worker-1 each step takes (2.1 times the usual duration), worker-2 each step takes (1.7 times the usual "
+        "duration)"
     )
     assert slow_text(TrainingProgress()) == ""

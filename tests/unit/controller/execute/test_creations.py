@@ -56,7 +56,7 @@ def test_expectations_are_raised_before_the_first_call(harness: Harness) -> None
 
 
 @pytest.mark.parametrize(
-    ("owners", "whose"), [([], "was not made by"), (owned_by("u", "ReplicaSet", "web"), "belongs to ReplicaSet web")]
+    ("owners", "whose"), [([], "does not belong to"), (owned_by("u", "ReplicaSet", "web"), "belongs to ReplicaSet web")]
 )
 def test_a_foreign_object_in_the_way_is_reported_once_and_holds_up_only_its_replica(
     harness: Harness, owners: list[dict[str, Any]], whose: str
@@ -65,7 +65,7 @@ def test_a_foreign_object_in_the_way_is_reported_once_and_holds_up_only_its_repl
     harness.submit(Worker=2)
     harness.sync(times=3)
     [warning] = [message for kind, _, message in harness.recorder.events if kind == "Warning"]
-    assert "Pod ns/job-worker-0 is in the way" in warning
+    assert "Pod ns/job-worker-0 has a name that this job needs" in warning
     assert whose in warning
     assert harness.queue.num_requeues("ns/job") > 0
     assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]
@@ -120,8 +120,8 @@ def test_a_matching_orphan_that_the_cache_misses_is_adopted_when_its_name_is_fou
 @pytest.mark.parametrize(
     ("created", "phase", "why"),
     [
-        ("2026-01-01T00:00:00Z", "Running", "is older than this job, which does not take it over"),
-        (None, "Succeeded", "has ended before this job could take it over"),
+        ("2026-01-01T00:00:00Z", "Running", "is older than this job, so this job does not adopt it"),
+        (None, "Succeeded", "ended before this job could adopt it"),
     ],
 )
 def test_an_orphan_of_an_earlier_job_that_the_cache_misses_is_not_adopted(
@@ -135,7 +135,7 @@ def test_an_orphan_of_an_earlier_job_that_the_cache_misses_is_not_adopted(
     [pod] = harness.api.objects(PODS)
     assert "ownerReferences" not in pod["metadata"]
     [told] = harness.recorder.told("FailedCreatePod")
-    assert f"Pod ns/job-worker-0 is in the way: it {why}" in told
+    assert f"Pod ns/job-worker-0 has a name that this job needs: it {why}" in told
 
 
 def test_an_object_of_ours_without_our_labels_is_released_and_reported(harness: Harness) -> None:
@@ -148,7 +148,7 @@ def test_an_object_of_ours_without_our_labels_is_released_and_reported(harness: 
 
 
 @pytest.mark.parametrize(
-    ("finalizers", "why"), [([], "its node may be lost"), (["example.com/hold"], "a finalizer keeps it")]
+    ("finalizers", "why"), [([], "its node may be lost"), (["example.com/hold"], "it has a finalizer")]
 )
 def test_what_an_earlier_job_of_the_name_leaves_for_too_long_is_told_of(
     clocked: Harness, clock: FakeClock, finalizers: list[str], why: str
@@ -166,8 +166,8 @@ def test_what_an_earlier_job_of_the_name_leaves_for_too_long_is_told_of(
     clocked.sync(times=2)
     [(reason, message)] = [(reason, message) for kind, reason, message in clocked.recorder.events if kind == "Warning"]
     assert reason == "FailedCreatePod"
-    assert "Pod ns/job-worker-0 is in the way" in message
-    assert f"should have gone at {due}" in message
+    assert "Pod ns/job-worker-0 has a name that this job needs" in message
+    assert f"should have been gone at {due}" in message
     assert why in message
     clocked.api.remove(PODS, "ns", "job-worker-0")
     clocked.sync()
@@ -268,8 +268,8 @@ def test_fields_of_pods_that_the_server_does_not_know_are_an_event_once(harness:
     [warning] = [(reason, message) for kind, reason, message in harness.recorder.events if kind == "Warning"]
     assert warning == (
         "FieldsIgnored",
-        "The API server does not know these fields, and made pod job-worker-0 without them: "
-        "spec.containers[0].resouces. Correct their names in spec.tfReplicaSpecs[Worker].template; "
-        "`tfoperator validate` finds them.",
+        "The API server does not know these fields, and created pod job-worker-0 without them: "
+        "spec.containers[0].resouces. Correct their names in spec.tfReplicaSpecs[Worker].template; `tfoperator "
+        "validate` finds them.",
     )
     assert len(harness.api.names(PODS)) == 3

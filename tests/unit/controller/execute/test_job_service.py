@@ -36,8 +36,10 @@ def test_a_foreign_service_of_the_name_is_told_once_and_holds_up_the_pods(
     assert harness.api.names(PODS) == []
     [(reason, message)] = [event[1:] for event in harness.recorder.events if event[0] == "Warning"]
     assert reason == "FailedCreateService"
-    assert message.startswith("Service ns/job is in the way: it was not made by this job. Delete it; the job")
-    assert message.endswith("'s own object is created when the name is free")
+    assert message.startswith(
+        "Service ns/job has a name that this job needs: it does not belong to this job. Delete it; the job"
+    )
+    assert message.endswith("job's own object when the name is free")
     assert harness.queue.num_requeues("ns/job") > 0
     harness.api.remove(SERVICES, "ns", "job")
     harness.sync()

@@ -38,7 +38,7 @@ def test_a_quota_without_room_is_the_reason_of_each_replica_without_a_pod(harnes
     said = message(harness)
     assert said.startswith("False: TFJob ns/job does not run yet. 0/5 replicas ready; ")
     assert "Worker-1, Worker-2 and Worker-3 wait: QuotaExceeded: ResourceQuota few has no room for its pod" in said
-    assert ". Next: wait until other pods end, ask for less, or have the quota raised." in said
+    assert ". Next: wait until other pods end, request less, or ask an administrator for a larger quota." in said
 
 
 def test_what_is_refused_again_with_other_numbers_writes_no_status_and_asks_no_more_than_before(
@@ -67,8 +67,14 @@ def test_foreign_objects_with_names_of_replicas_are_named(harness: Harness) -> N
     harness.submit(Worker=2)
     harness.sync(times=3)
     said = message(harness)
-    assert "Worker-0 waits: NameTaken: Service ns/job-worker-0 is in the way: it was not made by this job. " in said
-    assert "Worker-1 waits: NameTaken: Pod ns/job-worker-1 is in the way: it was not made by this job. Next: " in said
+    assert (
+        "Worker-0 waits: NameTaken: Service ns/job-worker-0 has a name that this job needs: it does not belong to this job. "
+        in said
+    )
+    assert (
+        "Worker-1 waits: NameTaken: Pod ns/job-worker-1 has a name that this job needs: it does not belong to this job. Next: "
+        in said
+    )
     harness.api.remove(SERVICES, "ns", "job-worker-0")
     harness.api.remove(PODS, "ns", "job-worker-1")
     harness.sync(times=2)

@@ -18,7 +18,7 @@ def test_a_foreign_object_in_the_way_is_reported_once_and_the_job_trains_on(harn
     harness.submit(Worker=1, spec=BOARD)
     harness.sync(times=3)
     [told] = harness.recorder.told("FailedTensorBoard")
-    assert f"{resource.kind} ns/{NAME} is in the way" in told
+    assert f"{resource.kind} ns/{NAME} has a name that this job needs" in told
     assert harness.queue.num_requeues("ns/job") > 0
     harness.play_kubelet("job-worker-0", "Running")
     harness.sync()

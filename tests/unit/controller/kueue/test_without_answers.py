@@ -131,7 +131,7 @@ def test_a_job_whose_workload_is_refused_by_a_rule_says_why() -> None:
     admitted = world.condition("Admitted")
     assert (admitted["reason"], admitted["status"]) == ("Refused", "False")
     assert (
-        "the operator can't ask for quota: admission webhook denied the request: no cohort for you"
+        "the operator can't request quota: admission webhook denied the request: no cohort for you"
         in admitted["message"]
     )
 

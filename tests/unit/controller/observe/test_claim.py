@@ -57,8 +57,8 @@ def test_adoption_looks_at_the_live_job_once_however_many_orphans_there_are_and_
     [
         ({"creationTimestamp": "2026-01-01T00:00:00Z"}, "Succeeded", "is older than this job"),
         ({"creationTimestamp": "2026-01-01T00:00:00Z"}, "Running", "is older than this job"),
-        ({}, "Succeeded", "has ended before this job could take it over"),
-        ({}, "Failed", "has ended before this job could take it over"),
+        ({}, "Succeeded", "ended before this job could adopt it"),
+        ({}, "Failed", "ended before this job could adopt it"),
     ],
 )
 def test_a_pod_of_an_earlier_job_decides_nothing_until_it_is_deleted(
@@ -73,8 +73,8 @@ def test_a_pod_of_an_earlier_job_decides_nothing_until_it_is_deleted(
     assert conditions == {"Created": "True", "Running": "False"}
     assert f"it {why}" in harness.condition("Running")["message"]
     [told] = harness.recorder.told("FailedCreatePod")
-    assert told.startswith("Pod ns/job-worker-0 is in the way: it " + why)
-    assert "Delete it; the job" in told
+    assert told.startswith("Pod ns/job-worker-0 has a name that this job needs: it " + why)
+    assert "Delete it, or choose another name for the job; the operator creates the job's" in told
     harness.api.delete(PODS, "ns", "job-worker-0")
     harness.sync(times=2)
     assert len(owners(harness)) == 1, "the job's own pod is made once the name is free"
@@ -144,7 +144,7 @@ def test_an_orphan_that_may_not_be_adopted_does_not_hold_up_the_job(harness: Har
     harness.sync()
     told = harness.recorder.told("FailedClaim")
     assert len(told) == 1
-    assert told[0].startswith("Service ns/job-worker-5 is labelled as one of this job: not adopted")
+    assert told[0].startswith("Service ns/job-worker-5 has the labels of this job, but the operator does not adopt it")
     assert "denied by policy" in told[0]
     assert harness.queue.num_requeues("ns/job") > 0, "it is tried again"
     harness.sync(times=2)
@@ -188,7 +188,9 @@ def test_a_service_of_another_replicas_name_is_not_adopted_in_its_place(harness:
     harness.submit_and_sync(Worker=1)
     [service] = harness.api.objects(SERVICES)
     assert "ownerReferences" not in service["metadata"]
-    assert any("Service ns/job-worker-0 is in the way" in message for *_, message in harness.recorder.events)
+    assert any(
+        "Service ns/job-worker-0 has a name that this job needs" in message for *_, message in harness.recorder.events
+    )
 
 
 # Pods whose labels somebody changed: the cache loses sight of them, or takes them for another replica.
@@ -212,7 +214,7 @@ def test_a_pod_that_stands_for_another_replica_now_is_not_taken_for_unseen(harne
     harness.api.edit(PODS, "ns", "job-worker-1", {"metadata": {"labels": {LABEL_REPLICA_INDEX: index}}})
     harness.sync()
     if index == "none":
-        assert any("is labelled as something else" in message for _, _, message in harness.recorder.events)
+        assert any("has the labels of another replica" in message for _, _, message in harness.recorder.events)
         harness.api.remove(PODS, "ns", "job-worker-1")
         harness.catch_up()
     harness.sync()

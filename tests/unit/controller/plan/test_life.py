@@ -169,7 +169,7 @@ def test_resuming_starts_over_with_a_new_start_time_and_counts_no_restart() -> N
     waits = planned(job, leaving, services=(), now=after(60))
     assert not waits.changes_objects, "old and new pods would run together"
     asleep = waits.condition(C.SUSPENDED)
-    assert (asleep.status, asleep.message) == ("True", "TFJob mnist is resumed when the last of its old pods is gone.")
+    assert (asleep.status, asleep.message) == ("True", "TFJob mnist will be resumed when its last old pod is gone.")
     job = with_status(job, waits.status)
     assert not planned(job, leaving, services=(), now=after(61)).acts
     result = planned(job, services=(), now=after(70))

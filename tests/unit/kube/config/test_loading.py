@@ -73,11 +73,11 @@ def test_paths_are_relative_to_the_file_they_are_written_in(tmp_path: Path, cert
 def test_a_missing_file_is_named_and_without_any_configuration_the_error_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere/config is not there .*check --kubeconfig"):
         load_config("/nowhere/config")
-    with pytest.raises(ConfigError, match=r"KUBECONFIG names /nowhere/a:/nowhere/b, but no such file exists"):
+    with pytest.raises(ConfigError, match=r"KUBECONFIG is /nowhere/a:/nowhere/b, but no such file exists"):
         load_config(environ={"KUBECONFIG": "/nowhere/a:/nowhere/b"})
     with pytest.raises(ConfigError, match="no cluster is configured: set KUBECONFIG or --kubeconfig"):
         load_config(environ={"HOME": str(tmp_path)})
-    with pytest.raises(ConfigError, match="context 'prod' was asked for, but there is no kubeconfig"):
+    with pytest.raises(ConfigError, match="context 'prod' needs a kubeconfig"):
         load_config(context="prod", environ={"HOME": str(tmp_path)} | IN_POD)
 
 
@@ -97,7 +97,7 @@ def test_a_pod_uses_its_service_account_and_notices_when_its_token_is_rotated(se
 @pytest.mark.parametrize("missing", ["token", "ca.crt"])
 def test_an_incomplete_service_account_is_explained(service_account: Path, missing: str) -> None:
     (service_account / missing).unlink()
-    with pytest.raises(ConfigError, match="is automountServiceAccountToken false"):
+    with pytest.raises(ConfigError, match="is not false"):
         load_in_cluster_config(environ=IN_POD, service_account=service_account)
 
 
@@ -112,7 +112,9 @@ def test_a_server_must_be_a_url(server: str) -> None:
 def test_a_program_can_not_send_credentials_in_the_clear_either_and_no_secret_is_shown() -> None:
     assert ClusterConfig(server="http://k8s.test").credentials.current().authorization == ""
     secret = StaticCredentials("Bearer s3cret")
-    with pytest.raises(ConfigError, match=r"https:// server only, and this one is http://k8s\.test") as in_the_clear:
+    with pytest.raises(
+        ConfigError, match=r"only to an https:// server, but the server is http://k8s\.test"
+    ) as in_the_clear:
         ClusterConfig(server="http://k8s.test", credentials=secret)
     with pytest.raises(ConfigError) as with_a_password:
         ClusterConfig(server="https://jane:s3cret@k8s.test")

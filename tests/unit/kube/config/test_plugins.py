@@ -152,10 +152,10 @@ def credential(api_version: str = API_VERSION, **more: Any) -> dict[str, Any]:
         (credential(), "missing key 'status'"),
         (credential("other/v1", status={"token": "s3cret"}), "does not match"),
         (credential(status={}), "neither a token nor"),
-        (credential(status="s3cret"), "without a status"),
+        (credential(status="s3cret"), "has no status"),
         (credential(status={"clientCertificateData": "s3cret"}), "neither a token nor"),
-        (credential(status={"token": "s3cret x"}), "no bearer token"),
-        (credential(status={"token": "s3cret", "expirationTimestamp": "soon"}), "no RFC 3339 time"),
+        (credential(status={"token": "s3cret x"}), "must contain a bearer token only, but it has"),
+        (credential(status={"token": "s3cret", "expirationTimestamp": "soon"}), "not a time of RFC 3339"),
         ("[]", "answer"),
     ],
 )
@@ -252,5 +252,5 @@ def test_no_issuer_is_trusted_without_tls_or_authorities(load: Load, monkeypatch
     with pytest.raises(ConfigError, match="idp-issuer-url must be an https:// URL"):
         load(expired_user("http://127.0.0.1:1"))
     monkeypatch.setattr("ssl.get_default_verify_paths", lambda: SimpleNamespace(cafile=None))
-    with pytest.raises(ConfigError, match=r"which authorities to trust for https://.*: set idp-certificate-authority"):
+    with pytest.raises(ConfigError, match=r"no authority is trusted for https://.*: set idp-certificate-authority"):
         load(expired_user("https://127.0.0.1:1"))

@@ -59,7 +59,7 @@ def test_a_missing_or_broken_file_is_named_and_no_key_is_shown(certificates: Cer
         TlsContexts(TlsOptions(ca=str(tmp_path / "nowhere.crt"))).context()
     broken = tmp_path / "broken.crt"
     broken.write_text("this is no certificate")
-    with pytest.raises(ConfigError, match=r"broken\.crt holds no certificates"):
+    with pytest.raises(ConfigError, match=r"broken\.crt contains no certificates"):
         TlsContexts(TlsOptions(ca=str(broken))).context()
     pair = ClientCertificate(str(certificates.directory / "alice.crt"), str(certificates.directory / "bob.key"))
     with pytest.raises(ConfigError, match=r"alice\.crt and .*bob\.key can't be used"):

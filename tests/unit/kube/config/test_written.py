@@ -130,7 +130,7 @@ def test_a_file_that_is_spoilt_or_gone_keeps_the_credentials_so_far_and_is_follo
     for _ in range(3):
         file.clock.advance(1)
         assert credentials.current().authorization == "Bearer s3cret"
-    assert caplog.text.count("going on with the credentials so far") == 1
+    assert caplog.text.count("continuing with the old credentials") == 1
     assert "s3cret" not in caplog.text
     file.hold(user={"token": "new"})
     file.clock.advance(1)

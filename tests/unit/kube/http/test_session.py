@@ -114,7 +114,7 @@ def test_a_429_is_raised_if(
     serve: Serve, client_for: MakeClient, times: int, header: dict[str, str], wish: float | None, asked: int
 ) -> None:
     server = serve(refuse(times, 429, **header))
-    with pytest.raises(TooManyRequestsError, match="come back") as caught:
+    with pytest.raises(TooManyRequestsError, match="demands a pause of") as caught:
         read(client_for(server.url))
     assert caught.value.retry_after == wish
     assert len(server.requests) == asked
@@ -177,8 +177,8 @@ def test_requests_beyond_the_burst_wait_their_turn_and_that_is_logged(
         call.result()
     assert observer.waits == pytest.approx([0, 0, 0.1, 1.2])
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
-        ("DEBUG", "waited 0.10 s for the client's own rate limiter: get pods ns/a"),
-        ("INFO", "waited 1.20 s for the client's own rate limiter: get pods ns/a"),
+        ("DEBUG", "the client's own rate limiter delayed the request for 0.10 s: get pods ns/a"),
+        ("INFO", "the client's own rate limiter delayed the request for 1.20 s: get pods ns/a"),
     ]
 
 

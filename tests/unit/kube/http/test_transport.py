@@ -135,7 +135,7 @@ def test_a_write_that_could_not_be_sent_is_sent_on_a_new_connection(serve: Serve
 
 
 def test_where_nothing_listens_and_what_name_does_not_resolve_is_said(connect) -> None:
-    with pytest.raises(errors.ConnectionRefused, match=r"nothing listens at 127\.0\.0\.1:1"):
+    with pytest.raises(errors.ConnectionRefused, match=r"no server listens at 127\.0\.0\.1:1"):
         connect("http://127.0.0.1:1").request("GET", "/")
     with pytest.raises(errors.TransportError, match=r"cannot resolve the name of nowhere\.invalid:80"):
         connect("http://nowhere.invalid").request("GET", "/")

@@ -138,7 +138,7 @@ def test_a_watch_that_the_server_does_not_end_is_ended(client_for: MakeClient) -
     more.release()
     next(watch)
     clock.advance(1)
-    with pytest.raises(errors.DeadlineExceeded, match="has not ended the watch"):
+    with pytest.raises(errors.DeadlineExceeded, match="did not end the watch"):
         next(watch)
     more.release(3)  # sending to nobody ends the handler
 

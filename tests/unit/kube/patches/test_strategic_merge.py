@@ -77,8 +77,8 @@ def pod(*containers: dict[str, Any]) -> dict[str, Any]:
     ("patch", "words"),
     [
         ({"$patch": "explode"}, "the patch: .*explode"),
-        (pod({"image": "no name"}), r"spec.containers: an item lacks 'name'"),
-        (pod({"name": "a", "env": [{"value": "1"}]}), r"spec.containers.env: an item lacks 'name'"),
+        (pod({"image": "no name"}), r"spec.containers: each item must have 'name'"),
+        (pod({"name": "a", "env": [{"value": "1"}]}), r"spec.containers.env: each item must have 'name'"),
         ({"spec": {"containers": ["text"]}}, "spec.containers: .*one type"),
         (pod({"name": "a", "$retainKeys": ["name"], "image": "x"}), "spec.containers: sets image"),
     ],

@@ -100,7 +100,7 @@ def test_image_and_command_have_placeholders_too() -> None:
 def test_nothing_else_is_a_placeholder(text: str) -> None:
     (problem,) = problems(text)
     assert problem.startswith("args[0]: ")
-    assert "is no placeholder" in problem
+    assert "is not a placeholder" in problem
 
 
 def test_every_name_that_is_not_there_is_told_at_once_with_those_that_are() -> None:
@@ -119,7 +119,7 @@ def test_every_name_that_is_not_there_is_told_at_once_with_those_that_are() -> N
     assert any(p.startswith("image:") for p in found)
 
 
-@pytest.mark.parametrize(("value", "words"), [(" ", "image: is empty"), (object(), "no JSON")])
+@pytest.mark.parametrize(("value", "words"), [(" ", "image: must not be empty"), (object(), "must be JSON")])
 def test_an_image_of_a_value_that_is_nothing_or_no_json_is_a_problem(value: object, words: str) -> None:
     with pytest.raises(TemplateError, match=words):
         render_container("step", ExecutorContainerSpec("{{ exec_props.x }}"), Bindings(exec_properties={"x": value}))

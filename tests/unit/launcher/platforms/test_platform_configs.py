@@ -48,7 +48,7 @@ def test_a_model_of_the_kubernetes_package_keeps_its_falsy_values_and_leaves_out
 
 @pytest.mark.parametrize("memory", ["x", "1 gigabyte", "512 mb", "", True])
 def test_what_is_no_quantity_and_no_pod_spec_is_refused(memory: Any) -> None:
-    with pytest.raises(PlatformConfigError, match="like 2, 500m"):
+    with pytest.raises(PlatformConfigError, match="must be a quantity such as 2, 500m"):
         Pod(memory=memory)
     with pytest.raises(PlatformConfigError, match="pod spec"):
         KubernetesPodPlatformConfig(["x"])

@@ -95,7 +95,7 @@ def test_the_output_of_a_job_is_that_of_the_last_pod_of_its_leader(
         for created, message, meta in states:
             wait._pod_seen(leader_of(job, created, message, **meta))
         if output is None:
-            with pytest.raises(PermanentFailure, match="its leader's pod is gone"):
+            with pytest.raises(PermanentFailure, match="its chief is gone"):
                 wait.seen(decode_tfjob(msgspec.json.encode(job)))
         else:
             end = wait.seen(decode_tfjob(msgspec.json.encode(job)))

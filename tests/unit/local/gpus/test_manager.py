@@ -58,7 +58,7 @@ def test_more_than_is_free_waits_with_the_words_of_a_scheduler_whichever_control
         with pytest.raises(NotEnoughGpus) as refused:
             manager.acquire(second)
         assert str(refused.value).startswith("0/1 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: ")
-        assert refused.value.details == "2 asked for, 1 of 2 free on this machine"
+        assert refused.value.details == "2 requested, but 1 of 2 free on this machine"
     theirs.acquire(third)
     assert {*devices(ours, first), *devices(theirs, third)} == {(there[0],), (there[1],)}
     ours.close()

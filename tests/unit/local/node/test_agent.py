@@ -145,8 +145,8 @@ def said(about: Notices, one: LocalPod, running: int = 1) -> list[str]:
 
 
 NO_LIMITS = "limits of cpu and memory are not enforced"
-TOO_MANY = "there are more replicas than the 2 CPUs of this machine: they slow each other down"
-NO_GPU = "no NVIDIA GPU can be used; what asks for nvidia.com/gpu runs without a GPU of its own"
+TOO_MANY = "this machine has 2 CPUs, but the job has more replicas: they slow each other down"
+NO_GPU = "no NVIDIA GPU can be used; containers that request nvidia.com/gpu run without a GPU of their own"
 
 
 def test_limits_that_nobody_enforces_more_replicas_than_cpus_and_lacking_gpus_are_said_once() -> None:

@@ -103,7 +103,7 @@ def test_a_variable_has_a_limit_or_request_in_units_of_the_divisor_as_with_the_k
         ({"resourceFieldRef": {"resource": "cpu"}}, LaunchError, "must be limits.NAME or requests.NAME, with NAME cpu"),
         ({"resourceFieldRef": {"resource": "limits.cpu", "containerName": "x"}}, LaunchError, "no container 'x'"),
         ({"resourceFieldRef": {"resource": "limits.cpu", "divisor": "a"}}, LaunchError, "must be a quantity"),
-        ({"fileKeyRef": {"path": "p"}}, LaunchError, "this kind of valueFrom is not available locally"),
+        ({"fileKeyRef": {"path": "p"}}, LaunchError, "this kind of valueFrom is not supported locally"),
     ],
 )
 def test_what_is_missing_is_waited_for_and_what_can_never_have_a_value_is_not(

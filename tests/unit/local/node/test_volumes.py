@@ -111,12 +111,12 @@ def test_a_token_is_asked_for_at_each_filling_and_a_projection_without_tokens_is
     [
         ({"configMap": {"name": "none"}}, ContainerConfigError, "ConfigMap 'none' not found"),
         ({"hostPath": {"path": "/no/such", "type": "Directory"}}, ContainerConfigError, "/no/such does not exist"),
-        ({"nfs": {"server": "x", "path": "/"}}, LaunchError, "volume 'v' is of a kind"),
+        ({"nfs": {"server": "x", "path": "/"}}, LaunchError, "volume 'v' has a kind"),
         ({"persistentVolumeClaim": {"claimName": "../../out"}}, LaunchError, "by the name '../../out'"),
         ({"persistentVolumeClaim": {"claimName": ".."}}, LaunchError, "by the name '..'"),
-        ({"persistentVolumeClaim": {"claimName": "a\0"}}, LaunchError, "can't be a claim"),
+        ({"persistentVolumeClaim": {"claimName": "a\0"}}, LaunchError, "is not a valid name of a claim"),
         ({"persistentVolumeClaim": {}}, LaunchError, "by the name ''"),
-        ({"configMap": {"name": "settings", "items": [{"key": "a.txt", "path": "../out"}]}}, LaunchError, "leads out"),
+        ({"configMap": {"name": "settings", "items": [{"key": "a.txt", "path": "../out"}]}}, LaunchError, "is outside"),
     ],
 )
 def test_what_cannot_be_had_is_refused(
@@ -158,9 +158,9 @@ def test_each_pod_may_have_its_own_part_of_a_claim_by_a_variable(manager: Volume
     first, second = (manager.mounts(pod, container, volumes, {"POD_NAME": name})[0] for name in ("a", "b"))
     assert (first.source, second.source) == (volumes["e"] / "logs/a", volumes["e"] / "logs/b")
     assert first.source.is_dir()
-    with pytest.raises(ContainerConfigError, match="names the variable POD_NAME, which the container does not have"):
+    with pytest.raises(ContainerConfigError, match="uses the variable POD_NAME, which the container does not have"):
         manager.mounts(pod, container, volumes, {})
-    with pytest.raises(LaunchError, match=r"subPath 'logs/\.\./\.\.' leads out of its volume"):
+    with pytest.raises(LaunchError, match="subPath 'logs/\\.\\./\\.\\.' is outside of its volume"):
         manager.mounts(pod, container, volumes, {"POD_NAME": "../.."})
 
 
@@ -173,13 +173,13 @@ def test_files_are_not_written_nor_a_part_of_a_volume_looked_for_through_a_link(
     (made / "deep").rename(tmp_path / "elsewhere")
     (tmp_path / "elsewhere/a.txt").write_text("mine")
     (made / "deep").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(LaunchError, match="volume 'c': path 'deep' leads through a link"):
+    with pytest.raises(LaunchError, match="volume 'c': path 'deep' contains a symbolic link"):
         manager.prepare(pod, sources)
     assert (tmp_path / "elsewhere/a.txt").read_text() == "mine"
     mount = {"name": "e", "mountPath": "/data", "subPath": "link/new"}
     pod = pod_with({"name": "e", "emptyDir": {}}, mounts=(mount,))
     volumes = manager.prepare(pod, sources)
     (volumes["e"] / "link").symlink_to(tmp_path)
-    with pytest.raises(LaunchError, match="container 'tensorflow': subPath 'link/new' leads through a link"):
+    with pytest.raises(LaunchError, match="container 'tensorflow': subPath 'link/new' contains a symbolic link"):
         manager.mounts(pod, pod.spec.containers[0], volumes, {})
     assert not (tmp_path / "new").exists()

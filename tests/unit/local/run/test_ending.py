@@ -73,7 +73,7 @@ def ended_pod(obj: dict[str, Any], end: RunEnd) -> Pod:
     [
         ("TimedOut", "TimedOut", "RunTimedOut", "the time limit of its run was over."),
         ("Interrupted", "Interrupted", "RunInterrupted", "its run was interrupted."),
-        (DIED, "Died", "RunDied", "The last sign of life of the run was at 2026-01-31 12:01:00 UTC."),
+        (DIED, "Died", "RunDied", "The run last wrote its records at 2026-01-31 12:01:00 UTC."),
         ("Failed", "Failed", "RunFailed", "its run failed: no port is free"),
     ],
 )

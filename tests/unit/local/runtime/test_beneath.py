@@ -27,8 +27,8 @@ LINKS = ("out", "out/file", "out/new", "out/new/deep", "loop", "dangling", "dang
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        *((path, f"^'{path}' leads through a link$") for path in LINKS),
-        *((path, "leads out of its volume") for path in ("../beside", "a/../../beside", "/etc", "a/..", "a\0b")),
+        *((path, f"^'{path}' contains a symbolic link$") for path in LINKS),
+        *((path, "is outside of its volume") for path in ("../beside", "a/../../beside", "/etc", "a/..", "a\0b")),
     ],
 )
 def test_no_link_is_followed_and_no_path_leads_out(volume: Path, path: str, words: str) -> None:

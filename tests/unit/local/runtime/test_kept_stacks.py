@@ -20,7 +20,7 @@ def test_stacks_are_added_to_a_file_beside_the_log_that_only_this_user_reads_and
     log.keep_stacks("12:00", "No stacks: install py-spy.\n")
     assert (log.stacks, log.no_stacks) == ("", "install py-spy.")
     log.keep_stacks("12:01", "Process 7:\nmain\n")
-    log.keep_stacks("12:02", "No stacks: it has ended.\n")
+    log.keep_stacks("12:02", "No stacks: the process has ended.\n")
     assert (log.stacks, log.no_stacks) == (str(tmp_path / "0.stacks.txt"), "")
 
 
@@ -31,5 +31,5 @@ def test_a_link_in_the_files_place_is_not_followed(tmp_path: Path, caplog: pytes
     log = LogFile(tmp_path / "0.log")
     log.keep_stacks("now", "text")
     assert victim.read_text() == "mine"
-    assert "can't keep stacks" in caplog.text
+    assert "can't keep the stacks" in caplog.text
     assert log.stacks == ""

@@ -178,8 +178,8 @@ def test_nobody_waits_longer_than_the_time_for_it(world: World) -> None:
     world.source.gate.set()
     eventually(lambda: world.calls == ["x"])
     (record,) = world.found()
-    assert record.containers[0].problem == "cut off after 30 s"
-    told = "The log of pod mnist-worker-0 was not archived: tensorflow: cut off after 30 s"
+    assert record.containers[0].problem == "the time limit of 30 s was over before the whole log was copied"
+    told = "The log of pod mnist-worker-0 was not archived: tensorflow: the time limit of 30 s was over before the whole log was copied"
     assert world.reports == [f"vision/mnist: {told}"]
 
 
@@ -339,7 +339,7 @@ def test_a_pod_on_its_way_out_is_kept_at_once_and_again_when_it_has_ended(world:
     ("error", "taken", "problem"),
     [
         (api_error(500, message="no kubelet"), False, "no kubelet"),
-        (api_error(404, "NotFound"), True, "the pod was gone before the rest could be fetched"),
+        (api_error(404, "NotFound"), True, "the pod was gone before the whole log was copied"),
     ],
 )
 def test_what_a_pod_had_said_stays_without_its_end(world: World, error: Exception, taken: bool, problem: str) -> None:

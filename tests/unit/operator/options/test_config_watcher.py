@@ -84,7 +84,10 @@ def test_changed_rules_of_scheduling_are_passed_on_and_so_is_that_they_are_gone(
 
 def test_a_file_that_is_wrong_or_gone_is_told_of_and_not_used(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     bench.look()
-    for content, complaint in (("accelerators: {gpu: {}}", "no name of an extended resource"), (None, "No such file")):
+    for content, complaint in (
+        ("accelerators: {gpu: {}}", "not a name of an extended resource"),
+        (None, "No such file"),
+    ):
         caplog.clear()
         if content is None:
             bench.file.unlink()
@@ -105,4 +108,4 @@ def test_other_options_that_change_wait_for_the_next_start(bench: Bench, caplog:
     bench.change(GPU % "1" + "threadiness: 3\nlog-level: debug\n")
     assert bench.told == []
     (record,) = caplog.records
-    assert record.getMessage().endswith("used from the next start on: log_level, threadiness")
+    assert record.getMessage().endswith("used only after the next start: log_level, threadiness")

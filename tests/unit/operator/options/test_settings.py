@@ -65,7 +65,7 @@ def test_a_default_or_a_bound_that_was_changed_in_one_place_only_is_named(docume
     helpers = documents.chart_helpers + "- --log-level={{ .Values.logLevel }}\n- --frobs=3\n"
     changed = Documents(documents.options_page, page, values, schema, helpers)
     enum = '{"type": "string", "enum": ["", "PerReplica", "PerJob"]}'
-    size = "must be a size such as 10Gi or 500M, more than 0, is 'plenty'"
+    size = "must be a size above 0, such as 10Gi or 500M, but is 'plenty'"
     assert sorted(missing_facts(changed)) == [
         "docs/operator.md has '9' as the default of --threadiness, which is '8'",
         "docs/operator.md has a row of --elect-leader, which is no option",
@@ -87,7 +87,7 @@ class WithoutMeaning(Options, frozen=True, kw_only=True):
 
 @pytest.mark.parametrize("options", [Undeclared, WithoutMeaning])
 def test_a_field_without_a_meaning_is_refused(options: type[Options]) -> None:
-    with pytest.raises(TypeError, match=r"the option frobs has no meaning: .* frobs: Annotated\[TYPE, Option\("):
+    with pytest.raises(TypeError, match=r"the option frobs has no description: .* frobs: Annotated\[TYPE, Option\("):
         settings_of(options)
 
 

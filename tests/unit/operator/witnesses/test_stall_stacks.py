@@ -87,13 +87,13 @@ def test_what_a_pod_can_not_tell_and_the_archive_refuses_is_said() -> None:
     said = "Stacks of worker-0 are in the log archive. None of worker-1: its image has no tfoperator"
     assert message.startswith(said)
     assert "worker-2: no process here has registered" in message
-    assert "worker-3: its container can't be asked: the node is gone" in message
+    assert "worker-3: no command can be run in its container: the node is gone" in message
     full = Cluster()
-    full.refusal = OSError("the archive has no room for it")
+    full.refusal = OSError("the archive is full")
     full.take(up(0))
     [(kind, reason, message)] = full.events
     assert (kind, reason) == ("Warning", "StacksNotTaken")
-    assert "worker-0: the archive can't keep them: the archive has no room for it" in message
+    assert "worker-0: the archive can't keep them: the archive is full" in message
 
 
 def test_without_the_right_one_event_says_what_to_grant() -> None:
@@ -112,7 +112,7 @@ def test_of_many_replicas_some_are_asked() -> None:
     cluster.take(*map(up, range(MAX_PODS + 5)))
     assert len(cluster.kept) == MAX_PODS
     [(_, _, message)] = cluster.events
-    assert "and 8 more are in the log archive. 5 more were not asked." in message
+    assert "and 8 more are in the log archive. The operator did not ask 5 more replicas." in message
     assert len(message) < 400
 
 
@@ -137,7 +137,7 @@ def test_what_has_not_begun_in_time_is_left_out() -> None:
     assert cluster.done.wait(60)
     cluster.taker.close()
     assert len(cluster.asked) < MAX_PODS
-    assert "there was no time left to ask it" in cluster.events[0][2]
+    assert "the time was over before its stacks could be read" in cluster.events[0][2]
 
 
 def test_it_is_not_begun_twice_and_a_bug_ends_nothing() -> None:
@@ -149,7 +149,7 @@ def test_it_is_not_begun_twice_and_a_bug_ends_nothing() -> None:
     assert cluster.done.wait(60)
     cluster.taker.close()
     assert sorted(cluster.asked) == ["mnist-worker-0", "mnist-worker-1"]
-    assert "worker-1: it failed unexpectedly" in cluster.events[0][2]
+    assert "worker-1: an unexpected error happened" in cluster.events[0][2]
 
 
 def test_a_job_that_is_gone_is_forgotten_and_a_closed_taker_takes_no_more() -> None:

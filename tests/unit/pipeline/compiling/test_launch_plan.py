@@ -63,11 +63,11 @@ def test_another_order_is_another_digest() -> None:
         ({"image": "{{workflow.uid}}"}, "--image: .* has '{{'"),
         ({"image": " "}, "--image: .* needs an image"),
         ({"file": "/p/{%x%}.py"}, "--pipeline-file"),
-        ({"file": "p.py"}, "no absolute path"),
+        ({"file": "p.py"}, "must be an absolute path"),
         ({"home": "/data/{{=1}}"}, "--home"),
         ({"home": "/data\n- x"}, "control character"),
         ({"claims": (Claim("Data", "/data"),)}, "--claim: 'Data' is no name"),
-        ({"claims": (Claim("data", "data"),)}, "--claim: 'data' is no absolute path"),
+        ({"claims": (Claim("data", "data"),)}, "--claim: 'data' must be an absolute path"),
         ({"claims": (Claim("data", "/{{x}}"),)}, "--claim"),
         ({"secrets": ("Db",)}, "--secret: 'Db' is no name"),
         ({"service_account": "a" * 64}, "--service-account"),
@@ -84,7 +84,7 @@ def test_what_an_orchestrator_would_expand_or_the_api_refuses_is_an_error(option
     [
         ("postgresql://db/records", "has to end in [?]folder="),
         ("postgresql://db/records?folder=logs", "an absolute path"),
-        ("postgresql://me:hidden@db/records?folder=/logs", "can't have a password"),
+        ("postgresql://me:hidden@db/records?folder=/logs", "must not have a password, because"),
         ("s3://bucket/records", "give a directory, or postgresql"),
     ],
 )

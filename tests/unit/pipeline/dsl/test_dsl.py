@@ -66,10 +66,10 @@ def circle() -> list[BaseComponent]:
         (lambda: Add(name="x", number="1"), "is int, but is given '1'"),
         (lambda: Add(name="x", number=True), "is int, but is given True"),
         (lambda: Add(name="x", number=1, size=2), "no argument 'size'"),
-        (lambda: Add(name="x", number=1, left="/path"), "left is a Channel"),
-        (lambda: type("Nothing", (BaseComponent,), {})(), "no EXECUTOR_SPEC"),
+        (lambda: Add(name="x", number=1, left="/path"), "left must be a Channel"),
+        (lambda: type("Nothing", (BaseComponent,), {})(), "must have an EXECUTOR_SPEC"),
         (lambda: make_spec_class(inputs={"a": ChannelParameter(type="X")},
-                                 parameters={"a": ExecutionParameter(type=int)}), "a name of its own"),
+                                 parameters={"a": ExecutionParameter(type=int)}), "the names of inputs, outputs and parameters must differ"),
         (lambda: make_spec_class(outputs={"../a": ChannelParameter(type="X")}), "Python argument"),
     ],
 )  # fmt: skip
@@ -108,5 +108,5 @@ def test_a_component_and_a_type_are_called_by_their_class_or_as_one_likes() -> N
 def test_optional_arguments_may_be_left_out_and_floats_may_be_whole() -> None:
     rate, note = ExecutionParameter(type=float), ExecutionParameter(type=str, optional=True)
     assert make_spec_class(parameters={"rate": rate, "note": note})(rate=1).exec_properties == {"rate": 1}
-    with pytest.raises(ComponentError, match="can't be JSON"):
+    with pytest.raises(ComponentError, match="must be a value of JSON"):
         make_spec_class(parameters={"x": ExecutionParameter(type=list)})(x=[object()])

@@ -196,7 +196,7 @@ def test_containers_of_all_platforms_run_what_their_launcher_is_given(tmp_path: 
         "c", ExecutorContainerSpec("i", ["say"], ["{{ exec_props.word }}"]), exec_properties={"word": "a"}
     )
     for at, (more, words) in enumerate(
-        [({}, r'\["say", "A"\]'), ({"tmp_path": "/x"}, "LaunchContext.tmp_path"), ({"o": object()}, "can't be run")]
+        [({}, r'\["say", "A"\]'), ({"tmp_path": "/x"}, "LaunchContext.tmp_path"), ({"o": object()}, "are not valid")]
     ):
         Louder.more = more
         context = LaunchContext(work_dir=tmp_path / str(at), driver=metadata, publisher=metadata)
@@ -236,7 +236,7 @@ class Demanding:
 @pytest.mark.parametrize("given", [NoExecutor, Abstract, Demanding, 3])
 def test_a_class_that_is_no_executor_is_refused_before_the_run(tmp_path: Path, given: Any) -> None:
     ours = in_folder(tmp_path, ExecutorClassSpec(given))
-    with pytest.raises(ComponentError, match="is no executor"):
+    with pytest.raises(ComponentError, match="is not an executor"):
         PipelineRunner([InProcessComponentLauncher], home=tmp_path / "home").run(ours)
     assert not (tmp_path / "root").exists()
 

@@ -137,17 +137,17 @@ CODE = "__import__('os')"
 REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "an executor of another kind": (
         put(EXECUTOR, customJob={}),
-        r"deploymentSpec\.executors\.exec-add\.customJob: pipelines here have no such thing",
+        r"deploymentSpec\.executors\.exec-add\.customJob: is not supported in pipelines here",
     ),
     "cache key": (task("numbers", cachingOptions={"cacheKey": "x"}), r"numbers\.cachingOptions\.cacheKey"),
     "artifact iterator": (task("numbers", artifactIterator={}), r"numbers\.artifactIterator\.items: there is no"),
     "a number": (task("numbers", iteratorPolicy={"parallelismLimit": "2"}), r"parallelismLimit: '2' is no int"),
     "no component": (task("numbers", componentRef={"name": "gone"}), "numbers: there is no component 'gone'"),
-    "no task": (task("numbers", dependentTasks=["gone"]), "numbers: there is no task 'gone'"),
+    "no task": (task("numbers", dependentTasks=["gone"]), "numbers: the task 'gone' does not exist"),
     "a cycle": (task("numbers", dependentTasks=["for-loop-1"]), "wait for each other"),
-    "a name": (put("root/dag/tasks", **{"../up": NUMBERS}), "no name for a component"),
+    "a name": (put("root/dag/tasks", **{"../up": NUMBERS}), "not a valid name for a component"),
     "a name of another": (put("root/dag/tasks", **{"say.5": NUMBERS}), "there is more than one say-5"),
-    "a pipeline's name": (put("pipelineInfo", name="../up"), "no name for a component"),
+    "a pipeline's name": (put("pipelineInfo", name="../up"), "not a valid name for a component"),
     "an output's name": (
         put("components/comp-add/outputDefinitions/parameters", **{"../up": {}}),
         r"'\.\./up' can't be the name",
@@ -163,11 +163,11 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "a placeholder": (
         put(f"{EXECUTOR}/container", args=["{{$.pipeline_job_uuid}}"]),
-        "is no placeholder that is known here",
+        "is not a placeholder that is supported here",
     ),
     "an import from nowhere": (
         put("deploymentSpec/executors/exec-importer/importer", artifactUri={"constant": ""}),
-        "artifactUri: it has no value",
+        "importer.artifactUri: must have a value",
     ),
     "other objects": (put("", defaultPipelineRoot="minio://bucket/x"), "defaultPipelineRoot minio://bucket/x"),
     "a missing parameter": (put("root/inputDefinitions/parameters", n={}), "'n' is missing"),
@@ -262,7 +262,7 @@ def test_placeholders_are_replaced_once_and_the_program_gets_values_as_they_are(
     assert (words[0], words[1][1:]) == ([f"{said}//o", '{"rows":3}'], ["{{ inputs.i.uri }}", "a[1]"])
     assert json.loads(words[1][0])["inputs"]["parameterValues"] == {"x": said, "n": [1]}
     for path in ("inputs.artifacts['i'].metadata['a']['b']", "outputs.artifacts['o'].path.suffix"):
-        with pytest.raises(ComponentError, match="no placeholder"):
+        with pytest.raises(ComponentError, match="not a placeholder"):
             IRContainerSpec("busybox", ["{{$." + path + "}}"], [], task="t", artifacts={"i": {}, "o": {}})
-    with pytest.raises(ComponentError, match="argument has more"):
+    with pytest.raises(ComponentError, match="argument must have at most"):
         spec.words(inputs, outputs, {"x": "x" * 140_000, "n": 1, "tmp_path": "/t"})

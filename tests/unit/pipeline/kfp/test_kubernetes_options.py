@@ -179,41 +179,62 @@ def nested(depth: int) -> Any:
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "a claim by a path": ({"pvcMount": [{"name": "../x", "mountPath": "/d"}]}, "can't be the name of an object"),
-    "a claim by dots": ({"pvcMount": [{"name": "..", "mountPath": "/d"}]}, "can't be the name of an object"),
-    "a mount at the root": ({"pvcMount": [{"name": "x", "mountPath": "/"}]}, "no absolute path below /"),
-    "a relative mount": ({"pvcMount": [{"name": "x", "mountPath": "d"}]}, "no absolute path below /"),
-    "a mount that leads out": ({"pvcMount": [{"name": "x", "mountPath": "/a/../b"}]}, "no absolute path below /"),
-    "a mount with a mode": ({"pvcMount": [{"name": "x", "mountPath": "/d:rw"}]}, "no absolute path below /"),
-    "a mount without a path": ({"secretAsVolume": [{"name": "x"}]}, "no absolute path below /"),
+    "a claim by a path": ({"pvcMount": [{"name": "../x", "mountPath": "/d"}]}, "is not a valid name of an object"),
+    "a claim by dots": ({"pvcMount": [{"name": "..", "mountPath": "/d"}]}, "is not a valid name of an object"),
+    "a mount at the root": ({"pvcMount": [{"name": "x", "mountPath": "/"}]}, "must be an absolute path below /"),
+    "a relative mount": ({"pvcMount": [{"name": "x", "mountPath": "d"}]}, "must be an absolute path below /"),
+    "a mount that leads out": (
+        {"pvcMount": [{"name": "x", "mountPath": "/a/../b"}]},
+        "must be an absolute path below /",
+    ),
+    "a mount with a mode": ({"pvcMount": [{"name": "x", "mountPath": "/d:rw"}]}, "must be an absolute path below /"),
+    "a mount without a path": ({"secretAsVolume": [{"name": "x"}]}, "must be an absolute path below /"),
     "a part that leads out": ({"pvcMount": [{"name": "x", "mountPath": "/d", "subPath": "a/../.."}]}, "subPath"),
     "an absolute part": ({"pvcMount": [{"name": "x", "mountPath": "/d", "subPath": "/etc"}]}, "subPath"),
-    "a directive of a merge": ({"podMetadata": {"labels": {"$patch": "delete"}}}, "can't be the name of a label"),
-    "a label of the launcher": ({"podMetadata": {"labels": {"tfoperator.launcher/run": "x"}}}, "set by the launcher"),
-    "a selector's directive": ({"nodeSelector": {"nodeSelectorJson": {"$patch": "x"}}}, "can't be the name of a label"),
+    "a directive of a merge": ({"podMetadata": {"labels": {"$patch": "delete"}}}, "is not a valid name of a label"),
+    "a label of the launcher": (
+        {"podMetadata": {"labels": {"tfoperator.launcher/run": "x"}}},
+        "must not be set here, because the launcher sets it",
+    ),
+    "a selector's directive": (
+        {"nodeSelector": {"nodeSelectorJson": {"$patch": "x"}}},
+        "is not a valid name of a label",
+    ),
     "a selector of another form": ({"nodeSelector": {"nodeSelectorJson": [1]}}, "is no dict"),
-    "a label's value": ({"podMetadata": {"labels": {"a": "b c"}}}, "can't be the value of a label"),
-    "root by a negative number": ({"securityContext": {"runAsUser": -1}}, "no whole number from 0"),
-    "a deadline": ({"activeDeadlineSeconds": "1e3"}, "no whole number from 0"),
+    "a label's value": ({"podMetadata": {"labels": {"a": "b c"}}}, "is not a valid value of a label"),
+    "root by a negative number": ({"securityContext": {"runAsUser": -1}}, "must be a whole number from 0"),
+    "a deadline": ({"activeDeadlineSeconds": "1e3"}, "must be a whole number from 0"),
     "a policy": ({"imagePullPolicy": "Sometimes"}, "none of Always"),
-    "a field of the node": ({"fieldPathAsEnv": [{"name": "A", "fieldPath": "spec.containers"}]}, "no field of a pod"),
-    "a variable": ({"fieldPathAsEnv": [{"name": "A=B", "fieldPath": "metadata.name"}]}, "the name of a variable"),
-    "a key": ({"secretAsEnv": [{"name": "x", "keyToEnv": [{"secretKey": "../k", "envVar": "A"}]}]}, "can't be a key"),
+    "a field of the node": (
+        {"fieldPathAsEnv": [{"name": "A", "fieldPath": "spec.containers"}]},
+        "not a field of a pod",
+    ),
+    "a variable": (
+        {"fieldPathAsEnv": [{"name": "A=B", "fieldPath": "metadata.name"}]},
+        "is not a valid name of a variable",
+    ),
+    "a key": (
+        {"secretAsEnv": [{"name": "x", "keyToEnv": [{"secretKey": "../k", "envVar": "A"}]}]},
+        "is not a valid key",
+    ),
     "an unknown field of a toleration": (
         {"tolerations": [{"tolerationJson": {"x": "y"}}]},
-        r"\.x: pipelines here have",
+        r"\.x: is not supported in pipelines",
     ),
-    "an unknown rule of affinity": ({"nodeAffinity": [{"nodeAffinityJson": {"x": {}}}]}, r"\.x: pipelines here have"),
-    "a weight": ({"nodeAffinity": [{**TERM, "weight": 101}]}, "no whole number from 1 to 100"),
-    "an empty term": ({"nodeAffinity": [{}]}, "a term has matchExpressions or matchFields"),
+    "an unknown rule of affinity": (
+        {"nodeAffinity": [{"nodeAffinityJson": {"x": {}}}]},
+        r"\.x: is not supported in pipelines",
+    ),
+    "a weight": ({"nodeAffinity": [{**TERM, "weight": 101}]}, "must be a whole number from 1 to 100"),
+    "an empty term": ({"nodeAffinity": [{}]}, "a term must have matchExpressions or matchFields"),
     "a medium": ({"emptyDirMounts": [{"mountPath": "/d", "medium": "Disk"}]}, "none of Memory"),
-    "a limit": ({"emptyDirMounts": [{"mountPath": "/d", "sizeLimit": "lots"}]}, "no amount"),
+    "a limit": ({"emptyDirMounts": [{"mountPath": "/d", "sizeLimit": "lots"}]}, "must be an amount"),
     "too many annotations": (
         {"podMetadata": {"annotations": {f"a{number}": "x" * 4000 for number in range(80)}}},
         "more than 262144 characters",
     ),
     "a list of tolerations without an end": ({"tolerations": [{"tolerationJson": [{}] * 5000}]}, "at most 100"),
-    "a value without an end": ({"nodeSelector": {"nodeSelectorJson": nested(900)}}, "nested more than 20 levels deep"),
+    "a value without an end": ({"nodeSelector": {"nodeSelectorJson": nested(900)}}, "more than 20 levels of nesting"),
 }
 
 
@@ -251,13 +272,13 @@ def read(folder: Path, text: str) -> Graph:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"hostPath": [{"path": "/"}]}, r"exec-say\.hostPath: pipelines here have no such thing"),
-        ({"securityContext": {"privileged": True}}, r"securityContext\.privileged: pipelines here have no such thing"),
-        ({"serviceAccount": "admin"}, "serviceAccount: pipelines here have no such thing"),
+        ({"hostPath": [{"path": "/"}]}, r"exec-say\.hostPath: is not supported in pipelines here"),
+        ({"securityContext": {"privileged": True}}, r"securityContext\.privileged: is not supported in pipelines here"),
+        ({"serviceAccount": "admin"}, "serviceAccount: is not supported in pipelines here"),
         ({"pvcMount": [{"constant": "x", "mountPath": "/d"}] * 101}, "at most 100 are allowed"),
         ({"secretAsEnv": [{"secretName": "x" * 5000}]}, "has 5000 characters"),
         ({"secretAsEnv": [{"secretNameParameter": {"componentInputParameter": "none"}}]}, "there is no 'none'"),
-        ({"pvcMount": [{"constant": "x", "mountPath": "/"}]}, "no absolute path below /"),
+        ({"pvcMount": [{"constant": "x", "mountPath": "/"}]}, "must be an absolute path below /"),
         ({"secretAsEnv": [{"secretNameParameter": {"taskOutputParameter": {"producerTask": "no"}}}]}, "no task 'no'"),
     ],
 )
@@ -332,7 +353,7 @@ def test_docker_gets_claims_secrets_and_its_own_options(tmp_path: Path, monkeypa
     assert without_effect(options, DockerComponentLauncher, SPEC) == ["nodeSelector"]
     assert without_effect(options, KubernetesPodComponentLauncher, SPEC) == []
     part = {"pvcMount": [{"name": "data", "mountPath": "/data", "subPath": "part"}]}
-    with pytest.raises(ComponentError, match="Docker mounts no part of a claim"):
+    with pytest.raises(ComponentError, match="can't be used on Docker here"):
         config_with("step", part, None, DockerComponentLauncher, SPEC, made)
 
 
@@ -350,17 +371,20 @@ def test_before_a_launch_nothing_is_made_and_no_value_of_a_secret_is_shown(tmp_p
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"secretAsVolume": [{"name": "none", "mountPath": "/d"}]}, "there is no Secret none here: give a manifest"),
+        ({"secretAsVolume": [{"name": "none", "mountPath": "/d"}]}, "Secret none does not exist here: name a manifest"),
         (
             {"secretAsEnv": [{"name": "login", "keyToEnv": [{"secretKey": "no", "envVar": "A"}]}]},
             "Secret login has no key no",
         ),
         (
             {"secretAsEnv": [{"name": "bytes", "keyToEnv": [{"secretKey": "b", "envVar": "A"}]}]},
-            "its value is no text",
+            "its value must be text",
         ),
-        ({"pvcMount": [{"name": "linked", "mountPath": "/d"}]}, "is a link: remove it"),
-        ({"pvcMount": [{"name": "data", "mountPath": "/d", "subPath": "out"}]}, "is a link, or no folder"),
+        ({"pvcMount": [{"name": "linked", "mountPath": "/d"}]}, "must not be a symbolic link: remove it"),
+        (
+            {"pvcMount": [{"name": "data", "mountPath": "/d", "subPath": "out"}]},
+            "must be a folder, and not a symbolic link",
+        ),
         (
             {"pvcMount": [{"name": "data", "mountPath": "/d"}, {"name": "data", "mountPath": "/d"}]},
             "two volumes are mounted at /d",
@@ -444,7 +468,7 @@ def test_only_claims_that_a_pipeline_has_made_are_deleted(tmp_path: Path, monkey
     )
     assert [one.state for one in (made, again, gone, gone_again)] == ["succeeded"] * 4
     assert not (claims / "data").exists()
-    assert "was not made by a pipeline" in theirs.message
+    assert "was not created by a pipeline" in theirs.message
     assert "exists already" in taken.message
     assert (claims / "theirs").is_dir()
 
@@ -452,7 +476,7 @@ def test_only_claims_that_a_pipeline_has_made_are_deleted(tmp_path: Path, monkey
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"pvc_name": "../x", **NEW}, "can't be the name of an object"),
+        ({"pvc_name": "../x", **NEW}, "is not a valid name of an object"),
         ({"pvc_name": "a", "pvc_name_suffix": "b", **NEW}, "either pvc_name or pvc_name_suffix"),
         (NEW, "either pvc_name or pvc_name_suffix"),
     ],
@@ -469,9 +493,9 @@ def test_a_claim_needs_a_name_of_its_own(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("kind: Pod\nmetadata: {name: a}", "uses Secrets and ConfigMaps of a manifest, and no 'Pod'"),
-        ("kind: Secret\nmetadata: {name: ../a}", "can't be the name of an object"),
-        ("kind: Secret\nmetadata: {name: a}\nstringData: {../k: v}", "can't be a key"),
+        ("kind: Pod\nmetadata: {name: a}", "may contain Secrets and ConfigMaps only, but has 'Pod'"),
+        ("kind: Secret\nmetadata: {name: ../a}", "is not a valid name of an object"),
+        ("kind: Secret\nmetadata: {name: a}\nstringData: {../k: v}", "is not a valid key"),
         ("kind: Secret\nmetadata: {name: a}\ndata: {k: '%'}", "base64"),
         ("kind: Secret\nmetadata: {name: a}\n---\nkind: Secret\nmetadata: {name: a}", "Secret a is there twice"),
         ("3", "object"),

@@ -73,7 +73,7 @@ def test_without_a_default_such_a_task_fails_and_the_steps_beside_it_go_on(tmp_p
         "exit-handler-1.greet": "succeeded",
         "last": "succeeded",
     }
-    assert result.steps["greet"].message == "fail-before, which it reads from, has not succeeded"
+    assert result.steps["greet"].message == "this step reads the output of step fail-before, which has not succeeded"
 
 
 def test_an_exit_task_gets_the_words_of_a_cluster(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_resources_that_another_step_decides_are_known_once_it_has_ended(tmp_pat
     (say,) = [step for step in graph.steps if step.name == "say"]
     assert isinstance(say.settings["resources"], Value)
     assert "hand-on" in say.after
-    with pytest.raises(ComponentError, match="settings that another step decides"):
+    with pytest.raises(ComponentError, match="settings that come from another step"):
         check_fixed(msgspec.structs.replace(graph, steps=(say,)))
     (read_now,) = [one for one in read_ir(str(HERE / "shapes.yaml"), {})[0].steps if one.name == "paint"]
     assert read_now.settings == {}
@@ -141,13 +141,13 @@ def test_resources_that_are_no_amounts_fail_the_step_and_not_the_run(tmp_path: P
     first = msgspec.structs.replace(steps["hand-on"], exec_properties={"text": amount})
     result = run(tmp_path, msgspec.structs.replace(graph, steps=(first, steps["say"])))
     assert states(result)["say"] == ("succeeded" if amount == "" else "failed")
-    assert amount == "" or "is no amount" in result.steps["say"].message
+    assert amount == "" or "must be an amount" in result.steps["say"].message
 
 
 def test_an_artifact_is_given_to_a_pipeline_by_its_uri(tmp_path: Path) -> None:
     with pytest.raises(ComponentError, match=r"artifact 'known' is missing: --param known=URI"):
         read(tmp_path, "rich")
-    with pytest.raises(ComponentError, match="has no URI"):
+    with pytest.raises(ComponentError, match="must have a URI"):
         read(tmp_path, "rich", known="")
     _, recorded, _ = read_ir(str(HERE / "rich.yaml"), {"known": "/data/x"})
     assert recorded == {"known": "/data/x", "cpus": "500m", "hue": "green"}
@@ -180,7 +180,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "artifacts that no step makes": (
         f"{TASKS}/for-loop-1/inputs/artifacts/pipelinechannel--paints-Output",
         {"taskOutputArtifact": {"producerTask": "importer", "outputArtifactKey": "artifact"}},
-        "what an importer has can't be chosen from, and is no list",
+        "the artifact of an importer can't be used in a choice or as a list",
     ),
     "a place of an importer": (
         "deploymentSpec/executors/exec-importer/importer",
@@ -195,7 +195,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "an amount": (
         "deploymentSpec/executors/exec-say/container",
         {"resources": {"accelerator": {"resourceType": "x", "resourceCount": "-1"}}},
-        r"accelerator: '-1' is no amount",
+        r"accelerator: '-1' must be an amount",
     ),
 }
 
@@ -212,7 +212,7 @@ def test_what_can_not_be_is_refused_by_name_before_the_run(tmp_path: Path, what:
 
 def test_a_workspace_needs_a_folder_and_its_place_is_not_the_file_s_to_choose(tmp_path: Path) -> None:
     for change, words in (
-        ({"kubernetes": {"pvcSpecPatch": {}, "path": "/etc"}}, r"kubernetes\.path: pipelines here have no such"),
+        ({"kubernetes": {"pvcSpecPatch": {}, "path": "/etc"}}, r"kubernetes\.path: is not supported in pipelines"),
         ({"size": 3}, "is no str"),
     ):
         second = json.loads(json.dumps(WORKSPACE))
@@ -221,7 +221,7 @@ def test_a_workspace_needs_a_folder_and_its_place_is_not_the_file_s_to_choose(tm
         with pytest.raises(ComponentError, match=words):
             read_ir(str(tmp_path / "file.yaml"), {"known": "/x"})
     run = RunRecord("r", "p", "running", "s3://bucket/x", "", datetime.now(UTC))
-    with pytest.raises(ComponentError, match="a workspace is a folder of pipeline_root, which is no directory"):
+    with pytest.raises(ComponentError, match="a workspace needs a pipeline_root that is a directory, but it is"):
         workspace_of(run)
 
 
@@ -232,7 +232,7 @@ def test_a_link_that_a_program_has_left_does_not_lead_a_workspace_out_of_the_roo
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "root/.workspace").symlink_to(tmp_path / "elsewhere")
     result = run(tmp_path, msgspec.structs.replace(graph, steps=(keep,)))
-    assert "leads out of pipeline_root by a link" in result.message
+    assert "is outside of pipeline_root, because of a symbolic link" in result.message
     assert not [*(tmp_path / "elsewhere").iterdir()]
     for root in (f"{tmp_path}/root", f"file://{tmp_path}/root"):
         assert leads_out(root, f"{tmp_path}/root/.workspace/r")

@@ -162,7 +162,7 @@ def test_an_artifact_of_tfx_has_its_uri_as_its_name_and_a_value_only_where_a_pla
         "metadata": {"hue": "red"},
     }
     assert words[0][1] == "long"
-    with pytest.raises(ComponentError, match="no placeholder"):
+    with pytest.raises(ComponentError, match="not a placeholder"):
         IRContainerSpec("busybox", ["{{$.inputs.artifacts['text'].value}}"], task="t", artifacts={"text": schema})
 
 
@@ -238,8 +238,8 @@ def test_a_program_before_a_component_changes_its_parameters_and_decides_whether
     [
         ('{"parameterValues": []}', "malformed document"),
         ('{"parameterValues": {"tmp_path": "/"}}', "tmp_path is set by the launcher"),
-        (json.dumps({"parameterValues": {"x" * 300: 1}}), "is no name for the records"),
-        ('{"artifacts": {"out": {"artifacts": [{"metadata": {"a\\u0000b": 1}}]}}}', "is no name for the records"),
+        (json.dumps({"parameterValues": {"x" * 300: 1}}), "is not a valid name of"),
+        ('{"artifacts": {"out": {"artifacts": [{"metadata": {"a\\u0000b": 1}}]}}}', "is not a valid name of"),
         ("[" * 100_000, "is no JsonValue"),
         ('"' + "x" * (1 << 18) + '"', "more than 262144 bytes"),
     ],
@@ -269,7 +269,7 @@ def test_a_property_whose_name_the_records_do_not_take_is_a_failure_of_its_progr
     with pytest.raises(PipelineFailed) as failed:
         run(tmp_path, document)
     (view,) = failed.value.result.steps.values()
-    assert (str(view.state), "is no name for the records" in view.message) == ("failed", True)
+    assert (str(view.state), "is not a valid name of" in view.message) == ("failed", True)
 
 
 ROOTS = ["/", "/etc", "..", "file:///root", "s3://bucket/x", "out"]
@@ -292,53 +292,59 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "a setting": (
         put("runtimeConfig", failurePolicy="X"),
-        r"runtimeConfig\.failurePolicy: pipelines here have no such",
+        r"runtimeConfig\.failurePolicy: is not supported in pipelines",
     ),
     "a field of a job": (
         put("", encryptionSpec={}),
-        r"pipeline job\.encryptionSpec: pipelines here have no such thing",
+        r"pipeline job\.encryptionSpec: is not supported in pipelines here",
     ),
     "a root of another kind": (
         put("runtimeConfig", gcsOutputDirectory="hdfs://x"),
         "defaultPipelineRoot hdfs://x: outputs go to a directory",
     ),
     "a root that is no text": (put("runtimeConfig", gcsOutputDirectory=1), "gcsOutputDirectory: 1 is no str"),
-    "an unknown parameter": (put("runtimeConfig/parameterValues", x=1), "runtimeConfig: there is no parameter 'x'"),
+    "an unknown parameter": (
+        put("runtimeConfig/parameterValues", x=1),
+        "runtimeConfig: the pipeline has no parameter 'x'",
+    ),
     "a value of another type": (
         put("runtimeConfig/parameterValues", train_args=[1]),
-        r"runtimeConfig: 'train_args' is \[1\], and no STRING",
+        "runtimeConfig: 'train_args' must be , but is \\[1\\]STRING",
     ),
-    "a deep value": (put("runtimeConfig/parameterValues", train_args=DEEP), "is nested more than 100 levels deep"),
+    "a deep value": (put("runtimeConfig/parameterValues", train_args=DEEP), "has more than 100 levels of nesting"),
     "a long integer": (
         put("runtimeConfig", parameters={"train_args": {"intValue": "9" * 100_000}}),
-        r"parameters\.train_args\.intValue: .* is no integer",
+        "parameters\\.train_args\\.intValue: must be an integer, but is .*",
     ),
     "an integer of another kind": (
         put("runtimeConfig", parameters={"train_args": {"intValue": True}}),
-        r"intValue: True is no integer",
+        "intValue: must be an integer, but is True",
     ),
     "two values": (
         put("runtimeConfig", parameters={"train_args": {"intValue": "1", "stringValue": "a"}}),
-        "it has several values",
+        "must have only one value, but has",
     ),
     "another hook": (
         put(f"{EXECUTORS}/CsvExampleGen_executor/container/lifecycle", postStart={}),
-        r"lifecycle\.postStart: pipelines here have no such thing",
+        r"lifecycle\.postStart: is not supported in pipelines here",
     ),
     "a placeholder of a program before": (
         put(f"{EXECUTORS}/CsvExampleGen_executor/container/lifecycle/preCacheCheck", args=["{{$.pipeline_root}}"]),
-        "is no placeholder that is known here",
+        "is not a placeholder that is supported here",
     ),
     "a placeholder of an output before": (
         put(
             f"{EXECUTORS}/CsvExampleGen_executor/container/lifecycle/preCacheCheck",
             args=["{{$.outputs.artifacts['../x'].uri}}"],
         ),
-        "is no placeholder that is known here",
+        "is not a placeholder that is supported here",
     ),
-    "several artifacts": (put(f"{EXECUTORS}/{QUERY}", limit=5), "limit: a resolver here finds one artifact, and not 5"),
-    "a filter without a type": (put(f"{EXECUTORS}/{QUERY}", filter="state=LIVE"), "it names no schema_title"),
-    "no filter": (put(f"{EXECUTORS}/{QUERY}", filter=""), "is no condition that can be computed here"),
+    "several artifacts": (put(f"{EXECUTORS}/{QUERY}", limit=5), "limit: must be 1 here, but is 5"),
+    "a filter without a type": (
+        put(f"{EXECUTORS}/{QUERY}", filter="state=LIVE"),
+        "must have a condition for schema_title",
+    ),
+    "no filter": (put(f"{EXECUTORS}/{QUERY}", filter=""), "is not supported here"),
     "another state": (
         put(f"{EXECUTORS}/{QUERY}", filter='schema_title="tfx.Model" AND state=PENDING'),
         "no condition state='PENDING'",
@@ -349,19 +355,19 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "a program in a filter": (
         put(f"{EXECUTORS}/{QUERY}", filter='schema_title="tfx.Model" OR 1=1; DROP TABLE artifact'),
-        "' 1=1; DROP|'OR 1=1|is no condition that can be computed here",
+        "' 1=1; DROP|'OR 1=1|is not supported here",
     ),
     "a filter that ends early": (
         put(f"{EXECUTORS}/{QUERY}", filter='schema_title="tfx.Model" AND '),
-        "is no condition that can be computed here",
+        "is not supported here",
     ),
     "a long filter": (
         put(f"{EXECUTORS}/{QUERY}", filter='schema_title="tfx.Model" AND ' + "x" * 100_000 + "=1"),
-        "is no condition that can be computed here",
+        "is not supported here",
     ),
     "a placeholder in a filter": (
         put(f"{EXECUTORS}/{QUERY}", filter='schema_title="{{$.pipeline_root}}"'),
-        "is no placeholder that is known here",
+        "is not a placeholder that is supported here",
     ),
     "an input that a filter does not have": (
         put(f"{EXECUTORS}/{QUERY}", filter="schema_title=\"t\" AND name=\"{{$.inputs.artifacts['x'].metadata['y']}}\""),
@@ -385,18 +391,18 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "a type with a long name": (
         put(f"{EXECUTORS}/{QUERY}", filter=f'schema_title="{"x" * 300}"'),
-        "is no name for a type of artifacts",
+        "is not a valid name of a type of artifacts",
     ),
     "another type with a long name": (
         put(
             f"{SPEC}/components/SchemaGen/outputDefinitions/artifacts/schema/artifactType",
             schemaTitle="x" * 300,
         ),
-        "is no name for a type of artifacts",
+        "is not a valid name of a type of artifacts",
     ),
     "a name that leads out": (
         put(TASKS, **{"../../up": TAXI[SPEC]["root"]["dag"]["tasks"]["StatisticsGen"]}),
-        "no name for a component",
+        "not a valid name for a component",
     ),
 }
 
@@ -445,7 +451,7 @@ def test_a_value_of_a_job_is_no_placeholder_and_no_condition_of_a_filter(tmp_pat
 def test_a_pod_whose_report_is_its_termination_message_is_refused_for_the_program_of_tfx(tmp_path: Path) -> None:
     graph = read(tmp_path)
     on_pods = {"launchers": ON_KUBERNETES}
-    with pytest.raises(ComponentError, match=r"step CsvExampleGen: TFX's program reads the file .* give --tmp-path"):
+    with pytest.raises(ComponentError, match=r"step CsvExampleGen: a file for the results exists .* give --tmp-path"):
         runner(tmp_path, **on_pods).check(graph)
     context = LaunchContext(tmp_path=str(tmp_path / "tmp"))
     shown = runner(tmp_path, context=context, **on_pods).check(graph)

@@ -55,7 +55,7 @@ def test_a_step_that_could_forge_the_records_is_not_begun(tmp_path: Path, kind: 
     pipeline = Pipeline("p", str(tmp_path / "root"), [Forger()])
     home = str(tmp_path / "records")
     whole = kind(pod_spec=Pod().claim("pipeline", str(tmp_path)).spec())
-    words = r"step Forger: its container \w+ could write to the records .* the whole volume pipeline at .*subPath"
+    words = r"step Forger: its container \w+ mounts the whole volume pipeline at .* records .*subPath"
     for begin in (
         lambda one: one.run(pipeline),
         lambda one: one.check(pipeline),

@@ -102,7 +102,10 @@ def test_what_a_step_leaves_on_its_disk_is_used_again_while_it_and_its_input_are
         patch.setattr(Objects, "here", lambda self: list(Objects("s3://nobucket/x").all()))
         with pytest.raises(PipelineFailed):
             ran()  # what can't be looked at is not used, and made again: here, that fails, too
-    assert "caching is disabled: an input can't be looked at: s3://nobucket/x: there is no such bucket" in caplog.text
+    assert (
+        "caching is disabled, because an input can't be read: s3://nobucket/x: this bucket does not exist"
+        in caplog.text
+    )
     home = Home(tmp_path / "home")
     with home.store() as store:
 

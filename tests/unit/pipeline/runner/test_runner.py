@@ -189,7 +189,7 @@ def test_what_is_wrong_with_any_step_or_the_root_is_found_before_the_first_begin
     with pytest.raises(ComponentError, match="stranger"):
         runner(tmp_path, platform_configs={"stranger": [DockerPlatformConfig()]}).run(diamond(tmp_path))
     (tmp_path / "data").write_text("a file")
-    with pytest.raises(LauncherError, match="outputs can't go there"):
+    with pytest.raises(LauncherError, match="the outputs can't be written there"):
         runner(tmp_path).run(diamond(tmp_path))
     assert DONE == []
 

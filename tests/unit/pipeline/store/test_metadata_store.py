@@ -156,7 +156,7 @@ def test_a_file_that_is_none_or_of_another_format_is_an_error_that_names_it_and_
         other = tmp_path / f"format-{version}.db"
         with closing(sqlite3.connect(other)) as connection:
             connection.execute(f"PRAGMA user_version = {version}")
-        with pytest.raises(StoreError, match=f"format-{version}.db has format {version}, and this tfoperator reads"):
+        with pytest.raises(StoreError, match=f"format-{version}.db has format {version}, but this tfoperator reads"):
             MetadataStore(other)
         assert str(other) not in {one.path for one in psutil.Process().open_files()}
     with pytest.raises(StoreError, match="No such file"):
@@ -202,7 +202,7 @@ def test_a_name_that_one_engine_does_not_take_is_refused_on_both(store: Metadata
         lambda: store.external_artifact(artifact("/x", kind=name), NOW),
         lambda: store.external_artifact(artifact("/x", {name: 1}), NOW),
     ):
-        with pytest.raises(StoreError, match="a name has at most 255"):
+        with pytest.raises(StoreError, match="a name may have at most 255"):
             write()
     assert store.artifacts("1" * 18) == store.artifacts(str(2**31)) == []
     assert ([one.id for one in store.runs()], store.executions("r1")) == (["r1"], {})

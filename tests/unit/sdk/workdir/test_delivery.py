@@ -61,9 +61,9 @@ def test_replicas_start_their_commands_in_the_folder(world: ServedWorld, work: P
         assert pod["volumes"][-1]["configMap"]["name"] == made["metadata"]["labels"]["training.kubeflow.org/workdir"]
     bare = job("b")
     del parameter_server(bare)["command"]
-    with pytest.raises(WorkdirError, match="the container tensorflow needs a command"):
+    with pytest.raises(WorkdirError, match="the container tensorflow must have a command"):
         world.sdk.create_job(bare, workdir=work)
-    with pytest.raises(WorkdirError, match=r"needs\.txt does not travel"):
+    with pytest.raises(WorkdirError, match=r"needs\.txt is not copied"):
         world.sdk.create_job(job("b"), workdir=work, requirements="needs.txt")
     world.sdk.create_job(job("b"), workdir=work, dry_run=True)
     assert owners(world) == [["a"]]
@@ -96,7 +96,9 @@ def test_a_job_without_its_folder_is_deleted(world: ServedWorld, work: Path, mon
 
 def test_a_large_folder_needs_a_store(world: ServedWorld, large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(STORE_VARIABLE, raising=False)
-    with pytest.raises(WorkdirError, match=r"has 2\.0 MiB when packed, and a ConfigMap takes 1 MiB: name an object"):
+    with pytest.raises(
+        WorkdirError, match=r"has 2\.0 MiB when packed, but a ConfigMap can have at most 1 MiB: name an object"
+    ):
         world.sdk.create_job(job("a"), workdir=large)
 
 
@@ -165,6 +167,6 @@ def test_a_store_that_is_down_keeps_no_job(world: ServedWorld, large: Path, monk
     monkeypatch.setenv(STORE_VARIABLE, "nonsense://x")
     world.sdk.create_job(job("a"))
     world.sdk.delete_job("a")
-    with pytest.raises(OSError, match="objects are at"):
+    with pytest.raises(OSError, match="must have the form"):
         world.sdk.create_job(job("b"), workdir=large)
     assert world.sdk.list_jobs() == []

@@ -165,13 +165,13 @@ def test_other_bytes_than_were_sent_start_nothing(replica: Replica, work: Path, 
     ran = ("touch", str(tmp_path / "ran"))
     code, _, err = replica.run(content[:-1] + b"!", *ran, digest=hashlib.sha256(content).hexdigest())
     assert code == 1
-    assert err == "tfoperator: what is there is not the folder that was sent: its hash is another one\n"
+    assert err == "tfoperator: the hash of the received folder differs from the hash of the folder that was sent\n"
     for name in ("../outside", "a/../../outside", "/tmp/outside"):
         outside = tarfile.TarInfo(name)
         outside.size = 1
         code, _, err = replica.run(archive_of(tarfile.TarInfo("b.py"), outside), *ran)
         assert code == 1
-        assert err == f"tfoperator: the folder has a file {name!r}, which leads out of it\n"
+        assert err == f"tfoperator: the folder contains a file {name!r}, whose path is outside of the folder\n"
     code, _, err = replica.run(content, "no-such-program")
     assert (code, "no-such-program" in err) == (1, True)
     assert not (tmp_path / "ran").exists()
@@ -204,7 +204,7 @@ def test_pip_installs_beside_what_is_there(replica: Replica, work: Path) -> None
     code, out, err = replica.run(pack(work).content, "echo", "started", requirements="needs.txt")
     assert (code, out) == (1, "")
     assert "missing.whl" in err
-    assert err.endswith("tfoperator: pip can't install needs.txt (exit code 1); its words are above\n")
+    assert err.endswith("tfoperator: pip can't install needs.txt (exit code 1); see the output of pip above\n")
 
 
 class Store:
@@ -246,10 +246,10 @@ def test_what_a_store_can_not_give_is_told_without_the_link(replica: Replica, wo
     store.answers = ((403, b"expired"),)
     code, _, err = ended(replica.start(content, "true", script=QUICK))
     assert (code, store.asked) == (1, 1)
-    assert "its link is no longer good. Submit the job again" in err
+    assert "its link has expired. Submit the job again" in err
     store.answers = ((200, gzip.compress(os.urandom(8 << 20))),)
     code, _, err = ended(replica.start(content, "true", script=QUICK))
-    assert "its hash is another one" in err
+    assert "the hash of the received folder differs" in err
     assert (replica.place / "archive").stat().st_size <= len(content) + (1 << 20)
     store.answers = ((503, b""),)
     code, _, err = ended(replica.start(content, "true", script=QUICK.replace("PAUSE = 30.0", "PAUSE = 0.1")))

@@ -74,7 +74,7 @@ def test_without_git_all_travels_that_is_not_ignored(folder: Path) -> None:
     (folder / packing.IGNORE_FILE).write_text("data/\n*.log\n")
     assert pack(folder).names == {"train.py", "src/data.py", packing.IGNORE_FILE}
     (folder / packing.IGNORE_FILE).write_text("*\n")
-    with pytest.raises(WorkdirError, match="no file travels"):
+    with pytest.raises(WorkdirError, match="no file to copy: the folder"):
         pack(folder)
 
 

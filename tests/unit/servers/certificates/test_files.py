@@ -99,7 +99,7 @@ def test_what_makes_no_pair_changes_nothing_until_it_does(mounted: Mounted, capl
     eventually(lambda: "no certificate in PEM form" in caplog.text, what="a complaint")
     mounted.put(KeyPair(second.certificate, first.key))
     mounted.look()
-    eventually(lambda: "the private key is not that" in caplog.text, what="another")
+    eventually(lambda: "the private key does not belong to" in caplog.text, what="another")
     assert mounted.shown == [first]
     mounted.put(second)
     mounted.look()

@@ -166,7 +166,7 @@ def test_somebody_elses_secret_is_left_alone(world: World, caplog: pytest.LogCap
     world.install()
     foreign = world.api.put(SECRETS, {"metadata": {"name": "cert", "namespace": "ns"}, "type": "Opaque", "data": {}})
     world.start()
-    eventually(lambda: "is of type Opaque" in caplog.text, what="a complaint")
+    eventually(lambda: "has type Opaque" in caplog.text, what="a complaint")
     world.rest()
     assert world.api.objects(SECRETS) == [foreign]
 
@@ -244,5 +244,5 @@ def test_a_crd_that_can_only_be_read_delays_no_certificate(world: World, caplog:
     for _ in range(3):
         world.clock.wait_for_waiters(1)
         world.clock.advance(60.0)
-    assert caplog.text.count("converts TFJobs without the webhook") == 1
+    assert caplog.text.count("does not use the webhook for TFJobs, because the") == 1
     assert caplog.text.count("does not allow this method") == 1

@@ -45,8 +45,8 @@ def test_objects_come_back_converted_in_their_order() -> None:
     ("obj", "to", "words"),
     [
         (tfjob({}) | {"apiVersion": "kubeflow.org/v2"}, V1, "kubeflow.org/v2 TFJob mnist can't be converted"),
-        (tfjob({}), "kubeflow.org/v3", "nothing can be converted to kubeflow.org/v3"),
-        (tfjob({}) | {"kind": "PyTorchJob"}, V1ALPHA2, "only TFJobs are converted here"),
+        (tfjob({}), "kubeflow.org/v3", "kubeflow.org/v3 is not a version to which TFJobs can be converted"),
+        (tfjob({}) | {"kind": "PyTorchJob"}, V1ALPHA2, "only TFJobs can be converted here"),
         ({"kind": "TFJob"}, V1, "None TFJob (unnamed) can't be converted"),
         ({"kind": "TFJob", "apiVersion": [1], "metadata": 3}, V1, "(unnamed) can't be converted"),
     ],
@@ -134,7 +134,7 @@ def test_what_v1_refuses_is_not_restored(preserved: Any, field: str) -> None:
 @pytest.mark.parametrize("objects", [(), (older(),)])
 def test_a_version_that_nobody_serves_is_refused_and_not_repeated(objects: tuple[dict[str, Any], ...]) -> None:
     reviewed = answer(review(*objects, to="v" * (1 << 20)))
-    assert reviewed.failure.startswith("nothing can be converted to vvvv")
+    assert reviewed.failure.startswith("vvvv")
     assert len(reviewed.failure) < 300
 
 

@@ -180,7 +180,7 @@ def test_who_is_slow_is_cut_off_but_a_connection_that_has_asked_may_rest() -> No
         connection = serving.connect()
         converted(ask(connection, review(older())))
         with serving.plain() as mute:
-            eventually(lambda: is_closed(mute), what="no handshake")
+            eventually(lambda: is_closed(mute), what="not a valid WebSocket handshake")
         for sent in (b"", b"POST /con", b"POST /convert HTTP/1.1\r\nContent-Length: 10\r\n\r\n{"):
             with serving.raw() as slow:
                 slow.sendall(sent)

@@ -62,7 +62,7 @@ def test_spans_say_what_a_pod_waits_for_how_it_ended_and_whether_the_end_of_its_
     [(state, start, end, why)] = found
     assert (state, start, end) == ("pending", 0, None)
     assert why.startswith(
-        'ImagePullBackOff: its image can\'t be pulled: its registry does not have it ("no such image")'
+        'ImagePullBackOff: its image can\'t be pulled: the registry does not have this image ("no such image")'
     )
     found = shown(life(pod(state=running(5)), pod(state=ended(5, 60, 0, "Completed"), phase="Succeeded")))
     assert found == [("pending", 0, 5, ""), ("succeeded", 5, 60, "exit code 0")]
@@ -126,10 +126,12 @@ def test_runs_that_begin_in_the_same_second_are_runs_of_their_own() -> None:
 
 def test_a_life_goes_on_has_unknown_runs_before_the_first_look_and_ends_with_the_pod() -> None:
     waits = life(pod(1, waiting("CrashLoopBackOff", "back-off 10s"), ended(5, 20, 3)))
-    said = "CrashLoopBackOff: exit code 3. Next: look into its log: kubectl logs POD -c tensorflow --previous"
+    said = (
+        "CrashLoopBackOff: exit code 3. Next: read the log of the container: kubectl logs POD -c tensorflow --previous"
+    )
     assert shown(waits)[-1] == ("waiting", 20, None, said)
     late = life(pod(4, running(90), ended(60, 80, 1)))
-    assert shown(late)[0] == ("pending", 0, 60, "earlier runs were not seen (restarts in place: 4)")
+    assert shown(late)[0] == ("pending", 0, 60, "earlier runs are not recorded (restarts in place: 4)")
     deleted = msgspec.structs.replace(life(pod(state=running(5))), gone=at(70))
     assert shown(deleted)[-1] == ("running", 5, 70, "")
 

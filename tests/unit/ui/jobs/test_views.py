@@ -22,7 +22,7 @@ def seen(name: str = "mnist", **parts: Any) -> TFJob:
 @pytest.mark.parametrize(
     ("conditions", "state", "message"),
     [
-        ([], "Pending", "The operator has not looked at this job yet."),
+        ([], "Pending", "The operator has not read this job yet."),
         ([condition("Created", "made")], "Created", "made"),
         ([condition("Created", "made"), condition("Running", "no room", "False")], "Created", "no room"),
         ([condition("Running", "it runs")], "Running", "it runs"),
@@ -89,7 +89,7 @@ def test_restarts_of_a_sidecar_are_none_of_the_replica() -> None:
 
 
 def test_a_replica_without_a_pod_has_the_reason_of_the_condition() -> None:
-    reason = Reason(ReasonKind.QUOTA, "ResourceQuota few has no room for its pod", "ask for less")
+    reason = Reason(ReasonKind.QUOTA, "ResourceQuota few has no room for its pod", "request less")
     waiting = msgspec.to_builtins(waiting_for([("Worker", 1, reason)]))
     stage = Stage()
     job = decode_tfjob(msgspec.json.encode(stage.job("mnist", status={"waiting": waiting})))

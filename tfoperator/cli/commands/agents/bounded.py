@@ -62,7 +62,7 @@ def bounded(answer: dict[str, Any], limit: int) -> dict[str, Any]:
         _shorten(cut, path, excess, weight)
         for inner in [inner for inner in totals if len(inner) > len(path) and inner[: len(path)] == path]:
             del totals[inner]  # its place may have changed, or it is gone
-    raise TooSmall(f"this answer needs more than {limit} characters: raise maxCharacters")
+    raise TooSmall(f"this answer needs more than {limit} characters: set a larger maxCharacters")
 
 
 def _parts(value: Any, path: Path) -> Iterator[tuple[int, Path]]:
@@ -113,5 +113,5 @@ def _sentences(answer: Any, totals: dict[Path, int]) -> list[str]:
             which = "last" if path[-1] in _NEWEST_LAST else "first"
             found.append(f"{name}: the {which} {len(value)} of {total}")
     if len(found) > 10:
-        found = [*found[:10], f"{len(found) - 10} other texts and lists are shorter, too"]
-    return [*found, "maxCharacters asks for a longer answer"] if found else []
+        found = [*found[:10], f"{len(found) - 10} other texts and lists are cut, too"]
+    return [*found, "for a longer answer, set maxCharacters"] if found else []

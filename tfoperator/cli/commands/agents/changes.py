@@ -88,7 +88,9 @@ class Changes:
                     )
                 lines.append(f"{_words(job)}: {counts.get(kind.lower(), 0)} -> {count} {kind} replicas.")
             if not job.spec.enable_dynamic_worker and job.status.start_time is not None:
-                lines.append("The job lacks enableDynamicWorker: its running replicas won't learn of the change.")
+                lines.append(
+                    "The job has no enableDynamicWorker, so its running replicas don't get the new number of replicas."
+                )
             return lines
 
         return self._change_job(
@@ -104,7 +106,7 @@ class Changes:
         """Delete a job of the cluster; stop a run that this server has started."""
         run = scope.run_of(asked.job)
         if run is not None:
-            effect = [f"The run {run.name} is stopped in order, as by Ctrl-C. Its records and logs stay."]
+            effect = [f"The run {run.name} is stopped gracefully, as after Ctrl-C. Its records and logs are kept."]
             self.runs.check(run.name)
             return self._changed(
                 "delete", asked, run.name, effect, lambda: self.runs.stop(run.name), job=run.name, step=step
@@ -116,7 +118,7 @@ class Changes:
             step,
             lambda job: [
                 f"{_words(job)} ({job.state.word}, {ready_text(job)} ready) is deleted, with its pods and services.",
-                "The logs of its pods go, too, unless the operator has a log archive.",
+                "The logs of its pods are deleted, too, unless the operator has a log archive.",
             ],
             lambda client, job: client.delete_job(job.metadata.name, uid=job.metadata.uid),
         )
@@ -129,9 +131,9 @@ class Changes:
         with scope.cluster_client(scope.namespace(asked.namespace)) as client:
             if asked.file is None and is_local(client.api):
                 raise CliError(
-                    "pods of this cluster are processes of this machine, so only a file that the user named when the "
-                    "server was started can be submitted",
-                    "Give `file`, not `manifest`.",
+                    "pods of this cluster are processes of this machine, so this tool only takes files that the user "
+                    "named when starting the server",
+                    "Use `file` instead of `manifest`.",
                 )
             places = [in_namespace(job, scope.namespace(asked.namespace), client.namespace) for job in jobs]
             step("asking the API server for a dry run")
@@ -161,8 +163,8 @@ class Changes:
         """Run a file that the user named, on this machine."""
         path = scope.file(asked.file)
         command = run_command(path, asked)
-        effect = [f"These words start processes on this machine: tfoperator {shlex.join(command)}"]
-        effect.append("The run ends with this server. delete stops it before.")
+        effect = [f"These arguments start processes on this machine: tfoperator {shlex.join(command)}"]
+        effect.append("The run ends when this server ends. To stop it before that, use the tool delete.")
         made: list[str] = []
 
         def start() -> None:
@@ -254,7 +256,7 @@ def _checked(manifests: Sequence[Manifest]) -> tuple[list[Manifest], list[str]]:
     for manifest in manifests:
         finding = judged(manifest)
         if finding.problems is None:
-            lines.append(f"{title(manifest)} is left out: this tool creates TFJobs only.")
+            lines.append(f"{title(manifest)} is skipped: this tool creates TFJobs only.")
             continue
         jobs.append(msgspec.structs.replace(manifest, obj=finding.conversion.obj))
         for problem in finding.problems:
@@ -264,7 +266,7 @@ def _checked(manifests: Sequence[Manifest]) -> tuple[list[Manifest], list[str]]:
     if bad:
         raise CliError("\n".join(["the manifest is not valid:", *bad]), _UNCHANGED, exit_code=EXIT_FAILED)
     if not jobs or len(jobs) > _MOST_JOBS:
-        raise CliError(f"there are {len(jobs)} TFJobs in there: submit takes 1 to {_MOST_JOBS}", _UNCHANGED)
+        raise CliError(f"the input has {len(jobs)} TFJobs, but submit takes 1 to {_MOST_JOBS}", _UNCHANGED)
     return jobs, lines
 
 

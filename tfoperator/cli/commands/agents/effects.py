@@ -48,17 +48,17 @@ class Effects:
         self._used = {used: end for used, end in self._used.items() if end > now}
         stamp, _, _ = token.partition("-")
         if not _STAMP.fullmatch(stamp):
-            raise TokenRefused("this is no token of this server: call the tool without a token first")
+            raise TokenRefused("this is not a token of this server: first call the tool without a token")
         ends = int(stamp.partition(".")[0])
         if not hmac.compare_digest(token.encode(), self._signed(tool, arguments, state, stamp).encode()):
             raise TokenRefused(
-                "this token is for other arguments, or the job has changed since its effect was shown: call the tool "
-                "without a token, and look at the effect again"
+                "this token is for other arguments, or the job has changed since the tool showed the effect: call "
+                "the tool without a token, and read the new effect"
             )
         if ends <= now:
-            raise TokenRefused(f"this token was valid for {LIFETIME:.0f} s: call the tool without a token again")
+            raise TokenRefused(f"this token has expired after {LIFETIME:.0f} s: call the tool without a token again")
         if token in self._used:
-            raise TokenRefused("this token was used already: call the tool without a token for another change")
+            raise TokenRefused("this token was already used: for another change, call the tool without a token")
         self._used[token] = float(ends)
 
     def _signed(self, tool: str, arguments: dict[str, Any], state: str, stamp: str) -> str:

@@ -49,7 +49,7 @@ def list_jobs(scope: Scope, asked: arguments.ListJobs, step: Step) -> answers.Jo
             jobs = client.list_jobs(where or None, all_namespaces=where == "")
             problem = ""
     except (ConfigError, KubeError, TFJobError) as error:
-        jobs, problem = [], f"The cluster was not read: {error}"
+        jobs, problem = [], f"The jobs of the cluster could not be read: {error}"
     jobs.sort(key=lambda job: job.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC), reverse=True)
     if len(jobs) > asked.limit:
         left_out.append(f"{len(jobs) - asked.limit} older jobs of the cluster")
@@ -119,7 +119,7 @@ def cause_of(report: Report) -> str:
     """Return the cause in a sentence: the first failure, the stall, the job's message, or what replicas wait for."""
     failure = report.culprit
     if failure is not None:
-        why = _exception(failure) or next(iter(failure.last_lines[-1:]), "it has logged nothing")
+        why = _exception(failure) or next(iter(failure.last_lines[-1:]), "it has written no log")
         return f"{failure.replica} failed first, with exit code {failure.exit_code}{failure.meaning}: {why}"
     if report.outcome == "Succeeded":
         return "The job has succeeded."
@@ -178,11 +178,11 @@ def _log_part(log: ReplicaLog, asked: arguments.ReadLogs) -> answers.LogPart:
     lines = [shown_line(line) for _, line in timed]
     if asked.around is not None:
         places = log_lines.nearest([when for when, _ in timed], asked.around)
-        problem = "" if places else "its lines have no times"
+        problem = "" if places else "no line of it has a time"
         context = (asked.lines - 1) // 2 if asked.pattern is None else asked.context
     elif asked.pattern is not None:
         places, context = log_lines.matching(lines, asked.pattern), asked.context
-        problem = "" if places else "this text is in no line"
+        problem = "" if places else "no line contains this text"
     else:
         places, context, problem = [*range(max(len(lines) - asked.lines, 0), len(lines))], 0, ""
     if asked.around is not None and asked.pattern is not None:
@@ -266,7 +266,7 @@ def stacks(scope: Scope, asked: arguments.TakeStacks, step: Step) -> answers.Sta
     with scope.job(asked) as job:
         if job.run is not None:
             raise run_without_stacks(asked.job, job.run)
-        step("taking stacks: a program that does not answer takes some seconds")
+        step("getting the stacks: a program that does not answer takes some seconds")
         found = job.client.get_job_stacks(job.name, replica_type=which.replica_type, replica_index=which.replica_index)
     if not found:
         raise nothing_runs(job.name, asked.replica)

@@ -34,5 +34,7 @@ def lineage(scope: Scope, asked: arguments.LineageAsked, step: Step) -> answers.
 
         found = store.artifacts(asked.artifact)
         if not found:
-            raise CliError(f"artifact {asked.artifact} is unknown", "pipeline_runs has them.", exit_code=EXIT_FAILED)
+            raise CliError(
+                f"artifact {asked.artifact} is unknown", "To list them, call pipeline_runs.", exit_code=EXIT_FAILED
+            )
         return answers.LineageAnswer(lineage=lineage_report(lineage_of(store, found[0], downstream=asked.downstream)))

@@ -64,7 +64,7 @@ def read(scope: Scope, uri: str) -> tuple[str, str]:
         return "text/markdown", _part(page.path.read_text(encoding="utf-8"), plain, start)
     match = _MANIFEST.fullmatch(plain.removeprefix(f"{SCHEME}://"))
     if match is None or parts.scheme != SCHEME:
-        raise CliError(f"there is no resource {uri}", "resources/list has the pages.", exit_code=EXIT_FAILED)
+        raise CliError(f"there is no resource {uri}", "To list the pages, call resources/list.", exit_code=EXIT_FAILED)
     return "application/yaml", _part(_manifest(scope, match), plain, start)
 
 

@@ -34,7 +34,7 @@ def run_command(path: Path, asked: Run) -> list[str]:
         *(("--chief",) if asked.chief else ()),
     ]
     if not is_program(str(path)) and (of_program or asked.arguments):
-        raise CliError(f"{path.name} is a manifest, so it takes no numbers of replicas and no arguments")
+        raise CliError(f"{path.name} is a manifest: leave out the numbers of replicas and the arguments")
     words += of_program
     if asked.timeout_seconds is not None:
         words += ["--timeout", f"{asked.timeout_seconds}s"]
@@ -80,8 +80,8 @@ class StartedRuns:
             process = self._processes.get(name)
         if process is None:
             raise CliError(
-                f"{name} was not started by this server, so it can't stop it",
-                "Its own terminal stops it, by Ctrl-C.",
+                f"this server can't stop {name}, because it has not started it",
+                "To stop it, press Ctrl-C in its own terminal.",
                 exit_code=EXIT_FAILED,
             )
         if process.poll() is not None:

@@ -64,7 +64,9 @@ class Scope:
         """Return the namespace to use: "" for all, None for the context's. Raises CliError outside of the limit."""
         limit = self.cluster.namespace
         if limit is not None and (everywhere or asked not in (None, limit)):
-            raise CliError(f"this server is limited to namespace {limit}", f"Leave out the namespace, or name {limit}.")
+            raise CliError(
+                f"this server is limited to namespace {limit}", f"Leave out the namespace, or set it to {limit}."
+            )
         return limit if limit is not None else "" if everywhere else asked
 
     @contextmanager
@@ -93,13 +95,17 @@ class Scope:
         run = self.run_of(asked.job)
         if run is None:
             if "/" in asked.job:
-                raise CliError(f"{asked.job}: there is no such run", "list_jobs has the runs.", exit_code=EXIT_FAILED)
+                raise CliError(
+                    f"{asked.job}: this run does not exist", "To list the runs, call list_jobs.", exit_code=EXIT_FAILED
+                )
             with ExitStack() as closing:
                 try:
                     client = closing.enter_context(self.cluster_client(self.namespace(asked.namespace)))
                 except ConfigError as error:
-                    problem = f"{asked.job}: this is the name of no run here, and a cluster can't be read: {error}"
-                    raise CliError(problem, "list_jobs has the runs.", exit_code=EXIT_FAILED) from None
+                    problem = (
+                        f"{asked.job}: there is no such run in this folder, and the cluster can't be read: {error}"
+                    )
+                    raise CliError(problem, "To list the runs, call list_jobs.", exit_code=EXIT_FAILED) from None
                 yield JobOf(client, asked.job)
             return
         _, _, job = asked.job.partition("/")  # the pattern of `JobWord` excludes parts like `..`
@@ -111,7 +117,7 @@ class Scope:
         if word not in self.files:
             named = ", ".join(self.files) or "none"
             raise CliError(
-                f"{word}: this file was not named when the server was started (named: {named})",
-                "Start the server with it: tfoperator mcp --allow-changes FILE ...",
+                f"{word}: this file was not named when the server was started (the files are: {named})",
+                "Start the server with this file: tfoperator mcp --allow-changes FILE ...",
             )
         return self.files[word]

@@ -18,10 +18,15 @@ from tfoperator.cli.terminal.errors import CliError
 def mcp(
     files: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILE ...]", help="Programs and manifests that agents may run and submit."),
+        typer.Argument(
+            metavar="[FILE ...]", help="Programs that agents may run, and manifests that they may run or submit."
+        ),
     ] = None,
     allow_changes: Annotated[
-        bool, typer.Option("--allow-changes", help="Let agents change jobs: each change shows its effect first.")
+        bool,
+        typer.Option(
+            "--allow-changes", help="Allow agents to change jobs. Before each change, the tool shows its effect."
+        ),
     ] = False,
     directory: Annotated[
         Path | None,
@@ -31,7 +36,11 @@ def mcp(
     ] = None,
     pipelines: Annotated[
         str | None,
-        typer.Option("--pipelines", help="Where the records of pipelines are. Default: kept here.", metavar="DIR|URL"),
+        typer.Option(
+            "--pipelines",
+            help="Place of the pipelines' records. Default: the records in the current folder.",
+            metavar="DIR|URL",
+        ),
     ] = None,
     archive_dir: ArchiveDir = None,
     cluster: ClusterOptions = ClusterOptions(),
@@ -42,13 +51,13 @@ def mcp(
     --namespace limits it to one namespace. It changes nothing without --allow-changes.
     """
     if find_spec("mcp") is None:
-        raise CliError("answers for agents need the package mcp: pip install 'tfoperator[mcp]'")
+        raise CliError("`tfoperator mcp` needs the package mcp: pip install 'tfoperator[mcp]'")
     if files and not allow_changes:
-        raise CliError("files are for the tools run and submit, which need --allow-changes")
+        raise CliError("FILE is for the tools run and submit, which need --allow-changes")
     named = {word: Path(word).absolute() for word in files or ()}
     missing = [word for word, path in named.items() if not path.is_file()]
     if missing:
-        raise CliError(f"{missing[0]}: there is no such file")
+        raise CliError(f"{missing[0]}: this file does not exist")
     home = DEFAULT_HOME if pipelines is None else _place_of_pipelines(pipelines)
     # Imported late: a message about the extra needs none of it.
     from tfoperator.cli.commands.agents.changes import Changes

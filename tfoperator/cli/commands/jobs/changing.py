@@ -64,7 +64,7 @@ def scale(
     if workers is not None:
         wanted[ReplicaType.WORKER] = workers
     if not wanted:
-        raise CliError("give the number: --workers N, or --replicas TYPE=N")
+        raise CliError("the number of replicas is missing: use --workers N, or --replicas TYPE=N")
     with cluster.connect() as client:
 
         def change(name: str) -> TFJob:
@@ -72,8 +72,8 @@ def scale(
             learns = job.spec.enable_dynamic_worker or job.spec.elastic_policy is not None
             if not learns and job.status.start_time is not None:
                 note(
-                    "warning: the job lacks enableDynamicWorker and elasticPolicy, so running replicas won't learn of "
-                    "the change"
+                    "warning: the job has neither enableDynamicWorker nor elasticPolicy, so its running replicas "
+                    "don't get the new number of replicas"
                 )
             return job
 
@@ -84,7 +84,9 @@ def _count(text: str) -> tuple[str, int]:
     name, _, number = text.partition("=")
     replica_type = parse_replica_type(name)
     if replica_type is None or not (number.isascii() and number.isdigit()):
-        raise CliError(f"--replicas {text}: write it like PS=2; types are {', '.join(ReplicaType)}")
+        raise CliError(
+            f"--replicas {text}: must have the form TYPE=N, such as PS=2; the types are {', '.join(ReplicaType)}"
+        )
     return replica_type, int(number)
 
 
@@ -121,14 +123,14 @@ def delete(
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait until the jobs are gone.")] = False,
     timeout: Annotated[str | None, typer.Option("--timeout", help="With --wait: the longest time to wait.")] = None,
     ignore_not_found: Annotated[
-        bool, typer.Option("--ignore-not-found", help="Succeed if a job does not exist.")
+        bool, typer.Option("--ignore-not-found", help="Don't fail if a job does not exist.")
     ] = False,
     output: ReportOutput = ReportFormat.TEXT,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """Delete TFJobs. Their pods and services are deleted after them."""
+    """Delete TFJobs. Kubernetes then deletes their pods and services."""
     if bool(names) == bool(files):
-        raise CliError("name either jobs or manifests (-f FILE)")
+        raise CliError("give either names of jobs or manifests (-f FILE)")
     deadline = optional_deadline(wait, timeout)
     with cluster.connect() as client:
         targets = [(name, client.namespace) for name in names or ()]
@@ -165,8 +167,8 @@ def _in_file(file: str, asked: str | None, default: str) -> list[tuple[str, str]
             continue
         name = (manifest.obj.get("metadata") or {}).get("name")
         if not name:
-            raise CliError(f"{manifest.place()}: the TFJob has no name, so it can't be found")
+            raise CliError(f"{manifest.place()}: the TFJob has no name, so it can't be deleted")
         targets.append((str(name), in_namespace(manifest, asked, default)))
     if not targets:
-        raise CliError(f"{file}: the file has no TFJob")
+        raise CliError(f"{file}: the file contains no TFJob")
     return targets

@@ -50,8 +50,8 @@ def stacks(
 
 def run_without_stacks(name: str, kept: KeptRun) -> CliError:
     """Return the error that a run of this machine can't be asked for stacks."""
-    problem = "goes on in a separate control plane" if kept.state == "Running" else "is over"
-    hint = "while its program runs, type py-spy dump --pid PID; this command works for jobs under tfoperator local up"
+    problem = "is still running in a separate control plane" if kept.state == "Running" else "is over"
+    hint = "while its program runs, use py-spy dump --pid PID; this command works for jobs under tfoperator local up"
     return CliError(f"{name}: this run {problem}, so this command can't read its stacks", hint, exit_code=EXIT_FAILED)
 
 
@@ -114,7 +114,7 @@ def _print_report(made: Report, output: ReportFormat) -> None:
     if output is ReportFormat.JSON:
         print_object(msgspec.to_builtins(made), output)
         return
-    lines = report_lines(made) or ["Nothing has gone wrong."]
+    lines = report_lines(made) or ["No problem was found."]
     lines += ["", f"Time: {made.usage}"] if made.usage else []
     # A job that failed because it stalled has that in its condition.
     if lines[0] == made.message:

@@ -49,10 +49,10 @@ def logs(
 
     With -f the output continues through restarts until the job has ended. With more than one replica, each line begins
     with the replica's name. Logs of deleted pods come from the operator's log archive, if this machine can read it; a
-    line announces them.
+    line on stderr names the pod of each such log.
     """
     if follow and previous:
-        raise CliError("a previous run has ended, so it can't be followed: leave out either -f or --previous")
+        raise CliError("the log of a previous run can't be followed: leave out either -f or --previous")
     selection = selection_of(replica, all_replicas=all_replicas)
     wanted: dict[str, Any] = {
         "container": container,
@@ -79,7 +79,7 @@ def logs(
             note(_missing(log.pod, container, previous=previous))
             continue
         if log.archived is not None:
-            note(_origin(log) + ("; its lines have no times" if since or timestamps else ""))
+            note(_origin(log) + ("; no line of it has a time" if since or timestamps else ""))
         printer.log(log.pod, log.text)
     if not found:
         hint = f"To see what happened to them: tfoperator describe {name}"
@@ -93,11 +93,13 @@ def selection_of(replica: str | None, *, all_replicas: bool) -> ReplicaFilter:
     if replica is None:
         return ReplicaFilter(is_master=not all_replicas)
     if all_replicas:
-        raise CliError("--replica and --all-replicas exclude each other")
+        raise CliError("--replica and --all-replicas can't be used together: leave out one of them")
     kind, _, number = replica.partition("-")
     replica_type, index = parse_replica_type(kind), parse_replica_index(number)
     if replica_type is None or (number and index is None) or replica.endswith("-"):
-        raise CliError(f"--replica {replica}: write it like worker-1 or worker; types are {', '.join(ReplicaType)}")
+        raise CliError(
+            f"--replica {replica}: must have the form worker-1 or worker; the types are {', '.join(ReplicaType)}"
+        )
     return ReplicaFilter(replica_type=replica_type, replica_index=index)
 
 
@@ -142,9 +144,9 @@ def _missing(pod: Pod, container: str, *, previous: bool) -> str:
     if container and names and container not in names:
         return f"{replica_name(pod)} has no container {container}; it has {', '.join(names)}"
     if previous:
-        return f"{replica_name(pod)} has no previous run"
+        return f"{replica_name(pod)} has no log of a previous run: its container has not been restarted"
     if status.phase in ("Succeeded", "Failed"):
-        return f"{replica_name(pod)} has ended, and has no such log"
+        return f"{replica_name(pod)} has ended, and this log does not exist"
     reason = waiting_reason(pod)
     return f"{replica_name(pod)} has not started yet" + (f" ({reason})" if reason else "")
 

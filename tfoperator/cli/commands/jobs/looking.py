@@ -43,7 +43,7 @@ def get(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME...]", help="Names of jobs. Default: all jobs.")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Stay, and show every change.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep running, and show every change.")] = False,
     selector: Selector = "",
     all_namespaces: AllNamespaces = False,
     output: ListOutput = ListFormat.TABLE,
@@ -52,9 +52,9 @@ def get(
     """Show TFJobs and their states."""
     wanted = names or []
     if all_namespaces and wanted:
-        raise CliError("a job is looked up by name in one namespace: leave out either the name or -A")
+        raise CliError("a name needs one namespace: leave out either the name or -A")
     if watch and len(wanted) > 1:
-        raise CliError("--watch takes one name, or no name to watch all jobs")
+        raise CliError("--watch takes at most one name; leave out the names to watch all jobs")
     from tfoperator.cli.views.listing import JobPrinter, ListedJob, find_jobs, usage_of_jobs, watch_jobs
 
     of_runs = [word for word in wanted if of_run(word, cluster)[0] is not None]
@@ -129,7 +129,7 @@ def _report(
 
 def events(
     name: JobName,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Stay, and show every new event.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep running, and show every new event.")] = False,
     output: ReportOutput = ReportFormat.TEXT,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:

@@ -71,7 +71,7 @@ class FolderOptions(msgspec.Struct, frozen=True):
         note(f"files are sent as {folder.name}: {len(package.names)}, {mebibytes(len(package.content))} when packed")
         if package.secrets:
             said = ", ".join(map(printable, package.secrets[:5]))
-            note(f"warning: these may be secrets: {said}; name them in .tfoperatorignore to keep them here")
+            note(f"warning: these files may be secrets: {said}; to exclude files, name them in .tfoperatorignore")
         return folder
 
 
@@ -97,7 +97,11 @@ def submit(
     ] = None,
     dry_run: Annotated[
         DryRun,
-        typer.Option("--dry-run", help="Only check the objects: here (client), or also by the API server (server)."),
+        typer.Option(
+            "--dry-run",
+            help="Only check the objects, without creating them: on this machine (client), or also in the API server "
+            "(server).",
+        ),
     ] = DryRun.NONE,
     follow: Annotated[
         bool,
@@ -115,7 +119,7 @@ def submit(
 
     All objects are checked first; if one has a mistake, nothing is created. ConfigMaps, Secrets, claims, Services and
     ServiceAccounts in the files are also created, in the order of the files. A program's folder is copied to each
-    replica, without the files that git or .tfoperatorignore ignores.
+    replica, except the files that git or .tfoperatorignore ignores.
 
     Exit code 0: created (with --wait: all jobs succeeded). 1: an object is not valid or was refused, or a job
     failed. 2: bad input. 124: the time limit is over.
@@ -126,7 +130,7 @@ def submit(
     is_real = dry_run is DryRun.NONE
     follow, wait = is_real and (follow or attached), is_real and (wait or follow or attached)
     if follow and sum(is_tfjob(manifest.obj) for manifest in manifests) > 1:
-        raise CliError("--follow and --attached work with one job", "Nothing was submitted.")
+        raise CliError("--follow and --attached take exactly one job", "Nothing was submitted.")
     with _connect(cluster, dry_run) as found:
         default = found.namespace if found else "default"
         places = [in_namespace(manifest, cluster.namespace, default) for manifest in manifests]
@@ -155,7 +159,9 @@ def _sources(files: list[str], folder: FolderOptions, options: ProgramOptions) -
         manifests = [manifest for file in files for manifest in load_manifests(file)]
         return manifests, folder.packed() if folder.workdir or folder.pip else None
     if options.emit_yaml:
-        raise CliError("--emit-yaml is for `tfoperator run`", "Here --dry-run=client -o yaml prints the job.")
+        raise CliError(
+            "--emit-yaml is an option of `tfoperator run`", "To print the job here, use --dry-run=client -o yaml."
+        )
     # As with --emit-yaml, the job must not refer to anything on this machine.
     there = msgspec.structs.replace(options, image=options.image or DEFAULT_BASE_IMAGE, emit_yaml=True)
     job = program_job(files, there)
@@ -216,7 +222,7 @@ def _create_other(client: TFJobClient | None, manifest: Manifest, place: str, dr
 
     resource = resource_of(manifest.obj)
     if resource is None:
-        note(f"{manifest.place()}: {title(manifest)} is left out; create it with kubectl apply")
+        note(f"{manifest.place()}: {title(manifest)} is skipped; create it with kubectl apply")
         return
     if client is None:
         return
@@ -224,7 +230,7 @@ def _create_other(client: TFJobClient | None, manifest: Manifest, place: str, dr
     try:
         client.api.create(resource, where, manifest.obj, decode_plain, dry_run=dry_run is DryRun.SERVER)
     except AlreadyExistsError:
-        note(f"{title(manifest)} exists already, and is not changed")
+        note(f"{title(manifest)} already exists, and is not changed")
     else:
         note(f"{title(manifest)} created")
 
@@ -242,7 +248,10 @@ def _follow(client: TFJobClient, job: dict[str, Any], *, attached: bool) -> int:
             client.delete_job(name, place)
             note(f"TFJob {name} is deleted")
         else:
-            note(f"TFJob {name} goes on. To see its logs again: tfoperator logs {name} -f --all-replicas -n {place}")
+            note(
+                f"TFJob {name} is still running. To see its logs again: tfoperator logs {name} -f --all-replicas -n "
+                f"{place}"
+            )
             note(f"To delete it: tfoperator delete {name} -n {place}")
         return EXIT_INTERRUPTED
     return 0

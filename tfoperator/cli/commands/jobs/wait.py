@@ -26,8 +26,8 @@ def wait(
         typer.Option(
             "--for",
             help=(
-                "Condition to wait for (Succeeded, Failed, Running, Suspended ...), or `deleted`. If "
-                "it is repeated, any of them ends the wait."
+                "Condition to wait for (Succeeded, Failed, Running, Suspended ...), or `deleted`. If the option is "
+                "repeated, the wait ends when one of the conditions holds."
             ),
             metavar="WHAT",
         ),
@@ -46,7 +46,9 @@ def wait(
     targets = _targets(target or [ConditionType.SUCCEEDED])
     deadline = Deadline(timeout_seconds(timeout) if timeout else None)
     if targets == [_DELETED] and of_run(name, cluster)[0] is not None:
-        raise CliError(f"{name}: the jobs of a run are kept, and not deleted", "Wait for another condition.")
+        raise CliError(
+            f"{name}: jobs of a run are never deleted, so this wait would not end", "Wait for another condition."
+        )
     with client_of(name, cluster) as (client, name):
         if targets == [_DELETED]:
             await_deletion(client, name, client.namespace, deadline)
@@ -73,8 +75,10 @@ def _targets(given: list[str]) -> list[str]:
     for text in given:
         target = by_spelling.get(text.lower().removeprefix("condition=").removesuffix("=true"))
         if target is None:
-            raise CliError(f"--for={text} is not a condition; choose one of {', '.join(ConditionType)} and {_DELETED}")
+            raise CliError(
+                f"--for={text} is not a condition; the conditions are {', '.join(ConditionType)} and {_DELETED}"
+            )
         targets.append(target)
     if _DELETED in targets and len(targets) > 1:
-        raise CliError("--for=deleted can't be combined with others")
+        raise CliError("--for=deleted can't be combined with other conditions")
     return targets

@@ -39,7 +39,9 @@ def compile_pipeline(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="File to write. Default: standard output.", metavar="FILE")
     ] = None,
-    to: Annotated[Orchestrator, typer.Option("--to", help="Orchestrator that is to run it.")] = Orchestrator.ARGO,
+    to: Annotated[
+        Orchestrator, typer.Option("--to", help="Orchestrator for which the file is written.")
+    ] = Orchestrator.ARGO,
     template: Annotated[
         bool, typer.Option("--template", help="For Argo: write a WorkflowTemplate instead of a Workflow.")
     ] = False,
@@ -68,7 +70,7 @@ def compile_pipeline(
         list[str] | None,
         typer.Option(
             "--claim",
-            help="Volume of the launchers' pods. Default: pipeline:/data; '' for no volume.",
+            help="Claim that the launchers' pods mount. Default: pipeline:/data; '' for no volume.",
             metavar="NAME:PATH",
         ),
     ] = None,
@@ -85,10 +87,11 @@ def compile_pipeline(
 ) -> None:
     """Write a pipeline as a Workflow of Argo, or as a DAG of Airflow, whose pods launch the pipeline's steps.
 
-    The pipeline's parameters become parameters of the Workflow or DAG. The same file gives the same bytes.
+    The pipeline's parameters become parameters of the Workflow or DAG. Compiling the same file again gives the same
+    output.
     """
     if template and to is not Orchestrator.ARGO:
-        raise CliError("--template is for Argo")
+        raise CliError("--template needs --to argo")
     with in_words("Nothing was written."):
         from tfoperator.pipeline.compiling.launch_plan import LauncherPods
 
@@ -129,11 +132,20 @@ def _plan(loaded: object, platform: str, pods: LauncherPods) -> LaunchPlan:
     plan = launch_plan(graph, loaded.parameters, loaded.left_out, pods)
     PipelineRunner(IN_CLUSTER, loaded.platform_configs(platform), home=pods.home).check(loaded.pipeline)
     if outside_of_claims(graph.root, pods.claims):
-        note(f"pipeline_root {graph.root} is in no --claim: what a class in a launcher's pod writes there is lost")
+        note(
+            f"pipeline_root {graph.root} is on no volume of --claim, so files that a class writes there in a "
+            "launcher's pod are lost"
+        )
     if "://" in pods.home and outside_of_claims(logs_folder(pods.home), pods.claims):
-        note("the folder of --home is in no --claim: logs of steps go with the launchers' pods, which print them, too")
+        note(
+            "the folder of --home is on no volume of --claim, so the logs of the steps are deleted with the "
+            "launchers' pods; the pods print them, too"
+        )
     if plan.others:
-        note(f"{', '.join(plan.others)}: no text gives such a value, so each run has the file's default")
+        note(
+            f"{', '.join(plan.others)}: the value of such a parameter can't be given as text, so each run uses the "
+            "default in the file"
+        )
     return plan
 
 
@@ -154,6 +166,6 @@ def _claims(given: list[str] | None) -> tuple[Claim, ...]:
     for text in ["pipeline:/data"] if given is None else [claim for claim in given if claim]:
         name, colon, path = text.partition(":")
         if not colon:
-            raise CliError(f"--claim {text}: write it like NAME:PATH")
+            raise CliError(f"--claim {text}: must have the form NAME:PATH")
         found.append(Claim(name, path))
     return tuple(found)

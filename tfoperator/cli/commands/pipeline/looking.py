@@ -38,7 +38,7 @@ def runs(
         now = SystemClock().now()
         table(RUNS_HEADER, [run_row(record, states.get(record.id, {}), now) for record in found], state_column=2)
     else:
-        note("there are no runs" + (f" of {pipeline}" if pipeline else ""))
+        note("there are no pipeline runs" + (f" of {pipeline}" if pipeline else ""))
 
 
 def show(run: RunArgument, home: HomeOption = DEFAULT_HOME, output: ReportOutput = ReportFormat.TEXT) -> None:
@@ -68,14 +68,14 @@ def logs(
     with opened(home) as (place, store):
         found = place.find(store, run)
         if step not in found.steps:
-            raise CliError(f"run {found.id} has no step {step!r}; there are {', '.join(found.steps)}")
+            raise CliError(f"run {found.id} has no step {step!r}; its steps are {', '.join(found.steps)}")
         used = store.executions(found.id).get(step)
         try:
             for line in place.logs.lines(found.id, step):
                 typer.echo(without_controls(line))
         except FileNotFoundError:
             cached = used is not None and used.state == "CACHED"
-            why = "its outputs are those of an earlier execution" if cached else "it logged nothing"
+            why = "its outputs come from an earlier execution" if cached else "it logged nothing"
             note(f"step {step} of run {found.id} has no log: {why}")
         except BrokenPipeError:
             raise
@@ -86,7 +86,7 @@ def logs(
 def lineage(
     artifact: Annotated[str, typer.Argument(metavar="ARTIFACT", help="An artifact's URI or id.")],
     downstream: Annotated[
-        bool, typer.Option("--downstream", help="Show the artifacts that were made from it instead.")
+        bool, typer.Option("--downstream", help="Show the artifacts that were made from this artifact instead.")
     ] = False,
     home: HomeOption = DEFAULT_HOME,
     output: ReportOutput = ReportFormat.TEXT,
@@ -99,7 +99,7 @@ def lineage(
         found = store.artifacts(artifact)
         if not found:
             raise CliError(
-                f"there is no record of artifact {artifact}",
+                f"no record of artifact {artifact} was found",
                 "To see the artifacts of a run: tfoperator pipeline show RUN",
                 exit_code=EXIT_FAILED,
             )
@@ -136,7 +136,7 @@ def graph(
             from tfoperator.pipeline.pipeline_file import load_pipeline_file
 
             if not Path(what).is_file():
-                raise CliError(f"{what}: there is no such file")
+                raise CliError(f"{what}: neither a run nor a file with this name exists")
             made = graph_of(load_pipeline_file(what, single_values("--param", params)).pipeline)
             typer.echo(draw(made.name, {step.name: sorted(step.after) for step in made.steps}), nl=False)
         return

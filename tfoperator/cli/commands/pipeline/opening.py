@@ -47,15 +47,15 @@ def in_words(hint: str = "Nothing was launched.", *, failed: int = EXIT_FAILED) 
     except RunInProgress as error:
         raise CliError(str(error), "Nothing was launched.", exit_code=EXIT_RETRYABLE) from None
     except OwnershipLost as error:
-        raise CliError(str(error), "This runner has not stopped any step.", exit_code=EXIT_RETRYABLE) from None
+        raise CliError(str(error), "The running steps were not stopped.", exit_code=EXIT_RETRYABLE) from None
     except ComponentError as error:
         raise CliError(str(error), hint) from None
     except CannotStop as error:
-        raise CliError(str(error), "Try again when it can be reached.", exit_code=failed) from None
+        raise CliError(str(error), "Run the command again when the store can be reached.", exit_code=failed) from None
     except StoreError as error:
         code = EXIT_RETRYABLE if error.passing else failed
         hint = (
-            "Running steps go on. To continue the run when the store can be reached, use --resume."
+            "Running steps continue. To continue the run when the store can be reached, use --resume."
             if error.passing
             else ""
         )
@@ -71,7 +71,7 @@ def opened(path: str) -> Iterator[tuple[Home, MetadataStore]]:
         with closing(Home(path)) as home:
             if not home.exists():
                 raise CliError(
-                    f"no pipeline was run here: there is no {home}",
+                    f"no pipeline was run in this folder: {home} does not exist",
                     "If the run was recorded in another place, name it with --home.",
                 )
             with home.store() as store:

@@ -77,7 +77,7 @@ def run(
         int, typer.Option("--parallel", min=1, help="Maximum number of steps that run at the same time.")
     ] = 4,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be launched, without any request.")
+        bool, typer.Option("--dry-run", help="Show what would be launched, and launch nothing.")
     ] = False,
     pipeline_root: Annotated[
         str,
@@ -113,7 +113,7 @@ def run(
     """
     if resume and run_id:
         raise CliError(
-            "give either --resume, which continues an existing run, or --run-id, which begins the run if it does not "
+            "give either --resume, which continues an existing run, or --run-id, which starts the run if it does not "
             "exist"
         )
     with in_words():
@@ -149,7 +149,7 @@ def run(
         }
 
         def show(url: str) -> None:
-            note(f"the page, for one browser: {url}")
+            note(f"the page (the link works once, for one browser): {url}")
 
         page = nullcontext() if not ui else served_page(None, show, pipelines=checked_home(home))
         with page:
@@ -193,7 +193,7 @@ def stop(
 
         found = place.find(store, run)
         if found.state != "interrupted":
-            note(f"run {found.id} is {found.state}: there is nothing to stop")
+            note(f"run {found.id} is {found.state}, so there is nothing to stop")
             if found.state == "running":
                 raise typer.Exit(EXIT_FAILED)
             return
@@ -206,7 +206,7 @@ def clean(
         list[str] | None, typer.Argument(metavar="[RUN]...", help="Ids of the runs to remove; by default old runs.")
     ] = None,
     keep: Annotated[
-        int, typer.Option("--keep", min=0, help="Without RUN: keep this number of runs of each pipeline.")
+        int, typer.Option("--keep", min=0, help="Number of runs of each pipeline that are kept if no RUN is given.")
     ] = 10,
     outputs: Annotated[
         bool, typer.Option("--outputs", help="Also remove the runs' outputs that no other run uses.")
@@ -220,18 +220,20 @@ def clean(
         wanted = [place.find(store, word) for word in runs] if runs else old_runs(place, store, keep)
         for found in wanted:
             if not found.over:
-                raise CliError(f"run {found.id} is {found.state}", f"End it first: tfoperator pipeline stop {found.id}")
+                raise CliError(
+                    f"run {found.id} is {found.state}", f"Stop the run first: tfoperator pipeline stop {found.id}"
+                )
         for found in wanted:
             try:
                 removed = clean_run(place, store, found, outputs=outputs)
             except OSError as error:
-                hint = "The run is kept. Type the command again when they can be removed."
+                hint = "The record of the run is kept. Run the command again when the outputs can be removed."
                 raise CliError(
-                    f"what run {found.id} has left can't be removed: {error}", hint, exit_code=EXIT_FAILED
+                    f"the outputs of run {found.id} can't be removed: {error}", hint, exit_code=EXIT_FAILED
                 ) from None
             say(f"run {found.id} removed" + (f", and {len(removed)} outputs" if removed else ""))
         if not wanted:
-            note(f"there are no more than {keep} runs of a pipeline: nothing is removed")
+            note(f"no pipeline has more than {keep} runs, so nothing is removed")
 
 
 def _trusted(loaded: LoadedPipeline, file: str, containers: str, *, root: str, privileged: bool) -> LoadedPipeline:
@@ -245,7 +247,9 @@ def _trusted(loaded: LoadedPipeline, file: str, containers: str, *, root: str, p
     graph = loaded.pipeline
     if not isinstance(graph, Graph):
         if root:
-            raise CliError("--pipeline-root is for a file of Kubeflow Pipelines; a Python file names its own")
+            raise CliError(
+                "--pipeline-root is for a file of Kubeflow Pipelines; a Python file sets its own pipeline_root"
+            )
         return loaded
     here = Path.cwd()
     if root:
@@ -253,14 +257,14 @@ def _trusted(loaded: LoadedPipeline, file: str, containers: str, *, root: str, p
         loaded = msgspec.structs.replace(loaded, pipeline=graph)
     elif place := foreign_root(graph, here):
         raise CliError(
-            f"{file}: its outputs would go to {place}, which is not below the current folder",
+            f"{file}: its outputs would be written to {place}, which is not below the current folder",
             f"Nothing was launched. To allow it: --pipeline-root {shlex.quote(place)}",
         )
     asked = [] if privileged else privileges(loaded.platforms, containers, here)
     if asked:
         raise CliError(
-            "\n".join([f"{file}: its containers need more access to this machine:", *asked]),
-            "Nothing was launched. To allow all of it: --allow-privileged",
+            "\n".join([f"{file}: its containers need more access to this machine than is allowed:", *asked]),
+            "Nothing was launched. To allow all of this access: --allow-privileged",
         )
     return loaded
 

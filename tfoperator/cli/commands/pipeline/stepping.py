@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 def step(
     file: FileArgument,
     step: Annotated[str, typer.Argument(metavar="STEP", help="Name of a step of the run.")],
-    run_id: Annotated[str, typer.Option("--run-id", help="Id of the run. The first step that comes begins it.")],
+    run_id: Annotated[
+        str, typer.Option("--run-id", help="Id of the run. The first step with this id creates the run.")
+    ],
     orchestrator: Annotated[
         str, typer.Option("--orchestrator", help="Name of the orchestrator that decides the order of the steps.")
     ] = "other",
@@ -49,7 +51,12 @@ def step(
         typer.Option("--encoded-param", help="Value of a parameter in base64.", metavar="NAME=BASE64"),
     ] = None,
     steps: Annotated[
-        str, typer.Option("--steps", help="Steps that `compile` has found; other steps are refused.", metavar="DIGEST")
+        str,
+        typer.Option(
+            "--steps",
+            help="Digest of the steps when the pipeline was compiled; if the steps differ now, the launch is refused.",
+            metavar="DIGEST",
+        ),
     ] = "",
     launching: StepLaunching = StepLaunching(),
     home: HomeOption = DEFAULT_HOME,
@@ -104,7 +111,7 @@ def finish(
             try:
                 found = records.find(store, run)
             except NoSuchRun:
-                note(f"no step of run {run} has begun: there is nothing to end")
+                note(f"run {run} has not started any step, so it can't be ended")
                 return
             ended = finish_run(records, store, found, Launching().context(cluster, tell=note))
     say(f"run {ended.id} of {ended.pipeline}: {ended.state}" + (f": {ended.message}" if ended.message else ""))
@@ -116,7 +123,7 @@ def _decoded(given: list[str] | None) -> dict[str, str]:
         try:
             found[name] = base64.b64decode(value, validate=True).decode()
         except (binascii.Error, UnicodeDecodeError):
-            raise CliError(f"--encoded-param {name}: its value is not base64 of UTF-8") from None
+            raise CliError(f"--encoded-param {name}: the value must be UTF-8 text in base64") from None
     return found
 
 
@@ -128,7 +135,7 @@ def _check_steps(file: str, loaded: LoadedPipeline, wanted: str) -> None:
     graph = graph_of(loaded.pipeline)
     if wanted and steps_digest({node.name: node.after for node in graph.steps}) != wanted:
         raise CliError(
-            f"{file}: with these parameters the pipeline has other steps than when it was compiled: "
+            f"{file}: with these parameters the pipeline has other steps than at the time when it was compiled: "
             f"{', '.join(node.name for node in graph.steps)}",
             "Compile it with these parameters, and submit the new file.",
         )

@@ -31,7 +31,7 @@ def _headline(job: JobResult, result: RunResult) -> str:
         words = "succeeded" if job.succeeded else "FAILED"
         return f"TFJob {job.name} {words} {after}" + ("" if job.succeeded else f": {job.message}")
     if result.outcome is RunOutcome.TIMED_OUT:
-        return f"TFJob {job.name} did not end within the time limit, stopped {after}"
+        return f"TFJob {job.name} did not end within the time limit, and was stopped {after}"
     return f"TFJob {job.name} was interrupted {after}"
 
 

@@ -189,13 +189,13 @@ class View(RunListener, ABC):
         self._show_early()
         self.unfold(all_of_them=True)
         if outcome is RunOutcome.INTERRUPTED:
-            self.say("tfoperator", "stopping the job in order; press Ctrl-C again to stop it at once")
+            self.say("tfoperator", "stopping the job gracefully; press Ctrl-C again to stop it at once")
         elif outcome is RunOutcome.TIMED_OUT:
             self.say("tfoperator", "the time limit is over: stopping the job")
 
     def page_link(self, url: str) -> None:
         """Show how to open the page."""
-        self.say("tfoperator", f"the page, for one browser: {url}")
+        self.say("tfoperator", f"the page (the link works once, for one browser): {url}")
 
     def tick(self) -> None:
         """Show what is due."""

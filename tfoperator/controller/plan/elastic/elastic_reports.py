@@ -31,8 +31,8 @@ _SAVED_STEP = "saved_step"
 """The metric by which `Saving` reports a checkpoint."""
 
 _WITHOUT_CHECKPOINTS = (
-    "the job has no spec.checkpoint, and its program has reported no checkpoint. If the program does not resume, each "
-    "change of the number of workers begins the training anew"
+    "the job has no spec.checkpoint, and its program has reported no checkpoint. If the program does not continue "
+    "from a checkpoint, the training starts from the beginning after each change of the number of workers"
 )
 
 
@@ -103,18 +103,18 @@ def restarting_for_size(facts: Facts, size: Size) -> Iterator[Want]:
 
 
 def _change_text(facts: Facts, size: Size) -> str:
-    again = ": all its replicas start again. That is no failure" if size.has_pods else ""
+    again = ": all its replicas restart. This does not count as a failure" if size.has_pods else ""
     return f"job {facts.job.metadata.name} goes {size.change}{again}."
 
 
 def size_note(size: Size) -> str:
     """Return how the number of workers differs from the wanted number, for the condition Running; else empty."""
     if size.record.lacking_since is not None and size.workers == size.least:
-        return f"with fewer than {size.least} workers (minReplicas) it does not train"
+        return f"it does not train with fewer than {size.least} workers (minReplicas)"
     if size.workers >= size.wanted:
         return ""
-    asks = f", and asks for room for {size.probes} more" if size.probes else ""
-    return f"it has {size.workers} of the {size.wanted} wanted workers{asks}"
+    asks = f", and looks for nodes for {size.probes} more" if size.probes else ""
+    return f"it has {size.workers} of the {size.wanted} requested workers{asks}"
 
 
 def _probe(facts: Facts, manifests: ReplicaManifests, group: ReplicaGroup, index: int, workers: int) -> Create:

@@ -90,7 +90,7 @@ def decide(
     if room is None:
         return size
     if wanted < before:
-        return _changed(size, wanted, f"the job was scaled to {wanted}", now)
+        return _changed(size, wanted, f"the number of workers was set to {wanted}", now)
     if before < size.least:
         return _changed(size, size.least, f"minReplicas is {policy.least}", now)
     if room.lacking:
@@ -129,7 +129,7 @@ def _lacking(policy: ElasticPolicy, size: Size, room: Room, now: datetime) -> Si
     if left > 0:
         return msgspec.structs.replace(size, look_again=left)
     lack = "1 replica has" if room.lacking == 1 else f"{room.lacking} replicas have"
-    why = f"{lack} had no room for {policy.shrink_after} seconds"
+    why = f"{lack} had no node for {policy.shrink_after} seconds"
     return _changed(size, target, f"{why} ({room.why})" if room.why else why, now)
 
 
@@ -140,7 +140,7 @@ def _growing(policy: ElasticPolicy, size: Size, room: Room, most: int, now: date
         return msgspec.structs.replace(size, look_again=due)
     if room.found and room.is_answered:
         workers = min(size.before + room.found, most)
-        return _changed(size, workers, f"there is room for {workers - size.before} more", now)
+        return _changed(size, workers, f"there are nodes for {workers - size.before} more", now)
     return msgspec.structs.replace(size, probes=most - size.before)
 
 

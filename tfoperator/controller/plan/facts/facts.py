@@ -36,12 +36,12 @@ _TRAINED = (UsagePhase.TRAINING, UsagePhase.LOST, UsagePhase.STALLED)
 class Stage(Enum):
     """The stage of a job's life."""
 
-    ACTIVE = "the job goes on"
-    SUSPENDED = "its pods are released"
-    SUCCEEDED = "it has ended well"
-    FAILED = "it has ended badly"
-    FINISHED = "it had ended before"
-    INVALID = "its spec can't be acted on"
+    ACTIVE = "the job continues"
+    SUSPENDED = "its pods are deleted"
+    SUCCEEDED = "it succeeds now"
+    FAILED = "it fails now"
+    FINISHED = "it had ended earlier"
+    INVALID = "its spec is not valid"
 
     @property
     def is_end(self) -> bool:
@@ -93,11 +93,11 @@ class DataServiceState(Enum):
     """The state of one member of a job's data service."""
 
     MISSING = "needs its first pod"
-    TAKEN = "had a pod that is gone without our doing, and needs a new pod"
+    TAKEN = "had a pod that is gone although the operator did not delete it, and needs a new pod"
     PENDING = "its pod has not started"
     RUNNING = "its pod runs"
-    FAILED = "its pod has ended as a whole, and is made again"
-    LEAVING = "its pod terminates; it waits until the pod is gone"
+    FAILED = "its pod has ended, and the operator creates a new pod"
+    LEAVING = "its pod is terminating, and the operator waits until the pod is gone"
 
 
 class Member(msgspec.Struct, frozen=True, gc=False):

@@ -20,9 +20,9 @@ STACKS_TIMEOUT = 30.0
 class StallState(Enum):
     """The state of a job's progress."""
 
-    NOT_WATCHED = "it has no deadline for its progress"
-    NOT_RUNNING = "not all that it needs runs"
-    GOES_ON = "there is news within the deadline"
+    NOT_WATCHED = "the job has no progressDeadlineSeconds"
+    NOT_RUNNING = "a replica that the job needs does not run"
+    GOES_ON = "the job has made progress within the deadline"
     STALLED = "there is none"
     UNKNOWN = "nobody can tell"
 

@@ -279,7 +279,7 @@ def _report(facts: Facts, seen: DataServiceFacts, address: str) -> Iterator[Want
 def _restarted(members: Sequence[Member]) -> str:
     named = ", ".join(f"{member_suffix(member.member)} ({_cause(member)})" for member in members[:_MAX_NAMES])
     more = f" and {len(members) - _MAX_NAMES} more" if len(members) > _MAX_NAMES else ""
-    return f"The data service is started again in part: {named}{more}. The job goes on."
+    return f"Pods of the data service are restarted: {named}{more}. The job goes on."
 
 
 def _cause(member: Member) -> str:

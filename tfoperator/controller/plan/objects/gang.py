@@ -66,7 +66,7 @@ def _gang(facts: Facts, scheduler: GangScheduler, manifests: ReplicaManifests) -
     job, groups, current = facts.job, facts.groups, facts.observed.pod_group
     if _is_leaving(current, groups, scheduler):
         waits: str | None = (
-            f"PodGroup {job.metadata.name} is being deleted; the operator makes it again when it is gone"
+            f"PodGroup {job.metadata.name} is being deleted; the operator creates it again when it is gone"
         )
         return Gang(scheduler, manifests, None, may_create=False, waits=waits, is_stuck=False)
     policy = job.spec.policy.scheduling_policy or SchedulingPolicy()
@@ -153,7 +153,10 @@ def ignored_topology(facts: Facts, gang: GangScheduler) -> str:
     wanted = facts.job.metadata.annotations.get(GANG_TOPOLOGY_ANNOTATION)
     if not wanted or current is None or current.spec.scheduling_constraints is not None:
         return ""
-    why = "the API server's gate TopologyAwareWorkloadScheduling is off, or the annotation is younger"
+    why = (
+        "the API server's feature gate TopologyAwareWorkloadScheduling is off, or the annotation was added after the "
+        "PodGroup"
+    )
     return f"PodGroup {current.metadata.name} has no topology: {why if gang.is_kubernetes else gang.name + ' has none'}"
 
 
@@ -240,7 +243,7 @@ def not_admitted(name: str, wanted: PodGroupSpec, current: PodGroup | None) -> s
     """Return the message that the scheduler has not admitted PodGroup `name`, so it may have no pods yet."""
     gang = _called(wanted)
     if current is None or not current.status.phase:
-        return f"{gang} waits for Volcano to look at PodGroup {name}"
+        return f"{gang} waits until Volcano processes PodGroup {name}"
     queue = current.spec.queue or wanted.queue
     where = f" to queue {queue}" if queue else ""
     unschedulable = (condition.message for condition in current.status.conditions if condition.type == "Unschedulable")
@@ -262,7 +265,10 @@ def not_scheduled(
     gang = _called(wanted)
     if wanted.min_member > len(replicas):
         # Kubernetes' own scheduler does not even look at such pods.
-        return f"{gang} can never start: the job has only {len(replicas)} replicas (schedulingPolicy.minAvailable)"
+        return (
+            f"{gang} can never start: it needs more pods (schedulingPolicy.minAvailable) than the job's "
+            f"{len(replicas)} replicas"
+        )
     refusals = [message for replica in replicas if (message := _refusal(replica)) is not None]
     if not refusals:
         return ""

@@ -175,7 +175,7 @@ def report_edits(facts: Facts) -> Iterator[Want]:
     if types:
         yield event(
             JobReason.TEMPLATE_CHANGED,
-            f"The spec of the pods of {', '.join(types)} has changed. Existing pods stay as they are until they are "
+            f"The pod template of {', '.join(types)} has changed. Existing pods keep the old template until they are "
             "restarted; to replace all pods, suspend the job and resume it.",
         )
 
@@ -225,14 +225,14 @@ def _overruled(group: ReplicaGroup, manifests: ReplicaManifests) -> Iterator[Wan
     if not has_started and manifests.overrules_tf_config(group):
         yield event(
             JobReason.SET_TF_CONFIG,
-            f"TF_CONFIG in the pod template of {group.type} is overwritten: the operator's names all replicas of the "
-            "job. Remove it from env, or give your own variable another name",
+            f"TF_CONFIG in the pod template of {group.type} has no effect, because the operator sets this variable "
+            "for all replicas of the job. Remove it from env, or give your own variable another name",
         )
     if manifests.overrules_host_name(group):
         yield event(
             JobReason.SET_HOSTNAME,
-            f"hostname and subdomain in the pod template of {group.type} will be overwritten: the network of the job "
-            f"is {Network.PER_JOB}",
+            f"hostname and subdomain in the pod template of {group.type} have no effect, because spec.network of the "
+            f"job is {Network.PER_JOB}",
         )
 
 

@@ -71,8 +71,11 @@ def plan_tensorboard(facts: Facts) -> Iterator[Want]:
     service = list(_bring("services", job, there.service, tensorboard_service(job, wanted, options), not suspended))
     yield from service
     if service and (refused := refused_service_type(wanted, options)):
-        message = f"{_SPEC_FIELD}.serviceType: {refused} is not allowed, so the service is ClusterIP"
-        yield event(JobReason.TENSORBOARD_NOT_EXPOSED, f"{message}; see --exposed-tensorboards of the operator")
+        message = f"{_SPEC_FIELD}.serviceType: {refused} is not allowed, so the service has the type ClusterIP"
+        yield event(
+            JobReason.TENSORBOARD_NOT_EXPOSED,
+            f"{message}; the operator's option --exposed-tensorboards allows other types",
+        )
     if suspended and queue_name(job.metadata.labels):
         yield from _remove("deployments", there.deployment, DeleteReason.SUSPEND)
     else:

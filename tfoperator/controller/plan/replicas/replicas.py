@@ -35,20 +35,22 @@ _MAX_NAMES = 3
 _NEEDED_BY_ALL: tuple[OwnedKind, ...] = ("podgroups", "services")
 _OF_ONE_REPLICA = (ReasonKind.NAME_TAKEN, ReasonKind.NAME_LEAVING)
 """Reasons that don't concern the other replicas of the type."""
-_GANG_STEP = "wait for room, or ask for less"
+_GANG_STEP = "wait until nodes have enough free resources, or request less"
 
 
 class ReplicaState(Enum):
     """The state of one replica."""
 
     MISSING = "has no pod and needs one"
-    VANISHED = "had a pod that is gone without our doing, and needs a new one"
+    VANISHED = "had a pod that is gone although the operator did not delete it, and needs a new pod"
     PENDING = "its pod has not started"
     RUNNING = "its pod runs"
-    SUCCEEDED = "finished well, now or earlier; its pod may be gone"
+    SUCCEEDED = "has succeeded, now or earlier; its pod may be gone"
     FAILED = "failed for good"
-    RESTARTING = "its pod has failed or is being taken away, and it will be started again"
-    LEAVING = "its pod terminates, which counts for nothing; it waits until the pod is gone"
+    RESTARTING = "its pod has failed or is being deleted, and the operator will restart the replica"
+    LEAVING = (
+        "its pod is terminating, which is neither a success nor a failure; the operator waits until the pod is gone"
+    )
 
 
 STATES_WITHOUT_POD = (ReplicaState.MISSING, ReplicaState.VANISHED)
@@ -425,7 +427,8 @@ def _reason(
 ) -> Reason | None:
     if replica.held_until is not None:
         again = (
-            f"its pods were taken from the job repeatedly; the next pod is made at {replica.held_until:%H:%M:%S} UTC"
+            "its pods were deleted or evicted repeatedly; the operator creates the next pod at "
+            f"{replica.held_until:%H:%M:%S} UTC"
         )
         return Reason(ReasonKind.OTHER, again)
     without = replica.state in STATES_WITHOUT_POD

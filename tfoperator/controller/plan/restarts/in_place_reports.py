@@ -109,11 +109,15 @@ def report_old_server() -> Want:
 def report_old_kubelets(unaided: Sequence[Replica]) -> Want:
     """Report that kubelets have not restarted containers that they should have."""
     names = ", ".join(replica.pod.metadata.name for replica in unaided[:_MAX_NAMES] if replica.pod is not None)
-    return _recreation(f"the kubelets of {names} don't follow rules of exit codes (Kubernetes 1.35 does)")
+    return _recreation(
+        f"the kubelets of {names} don't support restart rules for exit codes (Kubernetes 1.35 supports them)"
+    )
 
 
 def _recreation(why: str) -> Want:
-    return event(JobReason.RESTARTS_BY_RECREATION, f"spec.runPolicy.restartMode: {why}, so pods are made again instead")
+    return event(
+        JobReason.RESTARTS_BY_RECREATION, f"spec.runPolicy.restartMode: {why}, so the operator creates new pods instead"
+    )
 
 
 def _restarted(group: ReplicaGroup) -> Iterator[_Restarted]:
@@ -145,7 +149,10 @@ def _outlook(total: int) -> str:
     """Return when the next event comes, if not with the next restart."""
     if total < _ONE_BY_ONE:
         return ""
-    return f" The job's pods have {total} such restarts; the next event comes at {_next_round(total)}."
+    return (
+        f" The job's pods now have {total} such restarts; the operator sends the next event at {_next_round(total)} "
+        "restarts."
+    )
 
 
 def _name(restarted: _Restarted) -> str:

@@ -33,9 +33,9 @@ def warn_of_lone_restarts(facts: Facts) -> Iterator[Want]:
         return
     yield event(
         JobReason.RESTARTED_ALONE,
-        f"{_some(names)} {'is' if len(names) == 1 else 'are'} restarted after {_some(ended)} had ended. Replicas that "
-        "train together (MultiWorkerMirroredStrategy) would wait for each other for ever: set "
-        "spec.runPolicy.restartScope to Job, so that all are restarted together.",
+        f"{_some(names)} {'is' if len(names) == 1 else 'are'} restarted after {_some(ended)} had ended. Replicas "
+        "that train together (MultiWorkerMirroredStrategy) wait for each other without end in this case: set "
+        "spec.runPolicy.restartScope to Job, so that all replicas restart together.",
     )
 
 

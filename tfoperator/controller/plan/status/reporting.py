@@ -88,13 +88,13 @@ def report_suspension(facts: Facts) -> Iterator[Want]:
         yield from report_restarts_in_place(facts.groups)
     name, by_user, gate = facts.job.metadata.name, facts.job.spec.suspended, facts.observed.gate
     if gate is not None and not by_user:
-        leaving = QueueGate("PodsLeaving", "its old pods are still there")
+        leaving = QueueGate("PodsLeaving", "its old pods still exist")
         yield from _queue(facts, leaving if gate.admitted else gate)
         return
     message = f"TFJob {name} is suspended."
     yield from _held(ConditionType, JobReason.SUSPENDED, message)
     if is_held(facts.conditions) and not by_user:
-        waits = f"TFJob {name} is resumed when the last of its old pods is gone."
+        waits = f"TFJob {name} will be resumed when its last old pod is gone."
         yield SetCondition(ConditionType.SUSPENDED, "True", JobReason.SUSPENDED, waits)
         return
     suspended = SetCondition(ConditionType.SUSPENDED, "True", JobReason.SUSPENDED, message)
@@ -171,8 +171,8 @@ def report_progress(facts: Facts) -> Iterator[Want]:
     absent = " or ".join(absent_leaders(facts.job, groups))
     ignored = "" if facts.options.gang is None else ignored_topology(facts, facts.options.gang)
     of_job = (
-        (ReasonKind.NO_LEADER, f"the job has no {absent} replica now" if absent else ""),
-        (ReasonKind.OLD_PODS, "all replicas start again when the last old pod is gone" if facts.restart.old else ""),
+        (ReasonKind.NO_LEADER, f"the job now has no {absent} replica" if absent else ""),
+        (ReasonKind.OLD_PODS, "all replicas restart when the last old pod is gone" if facts.restart.old else ""),
         (ReasonKind.NO_TOPOLOGY, ignored),
         (ReasonKind.FEWER_WORKERS, "" if facts.size is None else size_note(facts.size)),
     )
@@ -242,8 +242,8 @@ def report_stall(facts: Facts) -> Iterator[Want]:
             message = f"TFJob {name} makes progress."
             yield SetCondition(ConditionType.STALLED, "False", JobReason.PROGRESS_RESUMED, message, if_there=True)
         case StallState.NOT_RUNNING:
-            again = "its time without progress begins again when all of them run"
-            message = f"TFJob {name} has replicas that don't run; {again}."
+            again = "the time without progress starts at zero when all of them run"
+            message = f"TFJob {name} has replicas that do not run; {again}."
             yield SetCondition(ConditionType.STALLED, "False", JobReason.NOT_RUNNING, message, if_there=True)
         case StallState.NOT_WATCHED:
             yield RemoveCondition(ConditionType.STALLED)
@@ -360,7 +360,8 @@ def _losses(groups: Sequence[ReplicaGroup]) -> Iterator[Want]:
         more = f" and {len(new) - _MAX_LOSSES} more" if len(new) > _MAX_LOSSES else ""
         yield event(
             JobReason.REPLICA_FAILED,
-            f"{', '.join(parts)}{more} failed for good; {len(group.failed)} of {group.size} have. The job goes on.",
+            f"{', '.join(parts)}{more} failed for good, so {len(group.failed)} of {group.size} have failed. The job "
+            "goes on.",
         )
 
 

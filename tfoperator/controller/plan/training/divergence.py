@@ -24,9 +24,9 @@ def report_divergence(facts: Facts) -> Iterator[Want]:
     is_true, key = facts.is_true(ConditionType.DIVERGED), facts.job.metadata.key
     if reported.loss_not_a_number >= MAX_NOT_A_NUMBER and not is_true:
         message = (
-            f"The loss of TFJob {key} is not a number (NaN or infinite): {reported.replica} has reported so "
+            f"The loss of TFJob {key} is not a number (NaN or infinite): {reported.replica} has reported this "
             f"{MAX_NOT_A_NUMBER} times in a row. Stop the job, and continue from an earlier checkpoint with a lower "
-            "learning rate or other data."
+            "learning rate or with other data."
         )
         yield SetCondition(ConditionType.DIVERGED, "True", JobReason.LOSS_IS_NOT_A_NUMBER, message)
         yield event(JobReason.LOSS_IS_NOT_A_NUMBER, message)

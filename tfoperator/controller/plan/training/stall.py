@@ -165,7 +165,10 @@ def _behind_by_reports(reported: TrainingProgress) -> tuple[str, ...]:
 def _by_logs(facts: Facts, clock: _Clock) -> Stall:
     job, lines = facts.job, facts.observed.log_lines
     if lines is None:
-        message = "its replicas report no progress, and this operator does not read logs"
+        message = (
+            "its replicas report no progress, and this operator does not read logs: report the progress from the "
+            "program"
+        )
         return Stall(state=StallState.UNKNOWN, message=_unknown(job, message))
     training = sorted(_training(_running(facts.groups)), key=lambda entry: entry[0].type not in CHIEF_TYPES)
     pods = {group.name_of(replica): pod for group, replica, pod in training}
@@ -192,7 +195,7 @@ def _by_logs(facts: Facts, clock: _Clock) -> Stall:
     again = min(max(half, seconds_between(last, looked) * _SHARE_OF_SILENCE), _MAX_LOOK_PERIOD)
     look_at = all_pods if since >= again else ()
     if lines.problem:
-        message = _unknown(job, f"its replicas report none, and their logs can't be read: {lines.problem}")
+        message = _unknown(job, f"its replicas report no progress, and their logs can't be read: {lines.problem}")
         return Stall(
             state=StallState.UNKNOWN,
             message=message,

@@ -31,7 +31,7 @@ def report_invalid(facts: Facts) -> Iterator[Want]:
         yield SetCondition(ConditionType.FAILED, "True", JobReason.INVALID, message)
         yield event(JobReason.INVALID, message)
         return
-    message = f"TFJob {key} is left alone until its spec is valid again: {text}"
+    message = f"The operator does nothing for TFJob {key} until its spec is valid again: {text}"
     running = SetCondition(ConditionType.RUNNING, "Unknown", JobReason.INVALID, message)
     yield running
     if differs(facts, running):

@@ -89,13 +89,19 @@ def _stall(facts: Facts) -> Verdict | None:
 
 
 VERDICTS = (
-    Row(_success, "The work is done: what else is wrong, or comes too late, can't undo that."),
-    Row(_replica_failure, "No other attempt follows, so neither a limit nor a suspension is the reason of the end."),
-    Row(_too_many_failures, "A suspension resumes the job later, but its limit on failures has been reached now."),
-    Row(_suspension, "The deadlines of a suspended job stand still, and nothing of it makes progress."),
-    Row(_deadline, "It limits the time of the whole job, so it comes before limits on a part of that."),
-    Row(_late_start, "A replica that has not started explains why the others make no progress."),
-    Row(_stall, "It ends a job that nothing else ends."),
+    Row(_success, "The work is done: an error elsewhere, or a limit that is reached later, does not change this."),
+    Row(
+        _replica_failure,
+        "The operator makes no other attempt, so neither a limit nor a suspension is the reason for the end.",
+    ),
+    Row(
+        _too_many_failures,
+        "The job has already reached its limit of failures, although a suspended job could be resumed later.",
+    ),
+    Row(_suspension, "While a job is suspended, its deadlines do not run, and it makes no progress."),
+    Row(_deadline, "It limits the time of the whole job, so it comes before the limits for parts of this time."),
+    Row(_late_start, "A replica that has not started is the reason why the others make no progress."),
+    Row(_stall, "It ends a job that no other rule ends."),
 )
 """The verdicts, of which the first that holds wins; if none does the job goes on."""
 
@@ -218,7 +224,7 @@ def _not_started_message(facts: Facts, left: float) -> str:
     unknown = Reason(ReasonKind.OTHER, "its pod has not started")
     reasons += [(kind, index, unknown) for kind, index in sorted(late - explained)]
     allowed_seconds = facts.job.spec.policy.start_deadline_seconds
-    cause = f"not all of its replicas have started within the {allowed_seconds} seconds of startDeadlineSeconds"
+    cause = f"some of its replicas have not started within the {allowed_seconds} seconds of startDeadlineSeconds"
     return f"{_job_failed_because(facts.job, cause)}: {text_of(waiting_for(reasons, before))}"
 
 

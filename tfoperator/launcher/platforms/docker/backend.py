@@ -67,17 +67,19 @@ class DockerBackend:
                 # After a lost response, or a launcher killed before it could record the id.
                 found = self._client.containers.get(name)
                 if found.labels.get(LAUNCH_LABEL) != run:
-                    raise PermanentFailure(f"container {name} exists, and is not this launch's") from error
+                    raise PermanentFailure(f"container {name} exists, but belongs to another launch") from error
                 return found
 
         try:
             container = self._patiently(f"create container {name}", create)
         except ImageNotFound as error:
-            raise PermanentFailure(f"image {image} is not there, and is not to be pulled") from error
+            raise PermanentFailure(
+                f"image {image} does not exist on this machine, and the config forbids to pull it"
+            ) from error
         except NotFound as error:
-            raise PermanentFailure(f"the Docker engine refuses it: {error.explanation or error}") from error
+            raise PermanentFailure(f"the Docker engine refuses the container: {error.explanation or error}") from error
         except (TypeError, ValueError, DockerException) as error:  # docker-py's own checks of its arguments
-            raise PermanentFailure(f"the config is not what docker takes: {error}") from error
+            raise PermanentFailure(f"the platform config is not valid for docker: {error}") from error
         self._context.tell(f"container {name} created")
         return str(container.id)
 
@@ -179,11 +181,12 @@ class DockerBackend:
         image_id = container.attrs.get("Image", "")
         end = ContainerEnd(code, ": ".join(said), output=self._output(container), image_id=image_id)
         if cause is EndCause.STOPPED:
-            message = f"container {name} was stopped by another program, and ended with exit code {code} after that"
+            message = f"container {name} was stopped by another program, and then ended with exit code {code}"
         elif cause is EndCause.UNKNOWN and code == 0:
             message = (
-                f"container {name} ended with exit code 0, but the Docker engine has no event of its end any more, so "
-                "the engine may have stopped it: it was restarted, or has had many events since"
+                f"container {name} ended with exit code 0, but the Docker engine no longer has the event of its end. "
+                "So the engine may have stopped the container: either the engine was restarted, or it has had many "
+                "events since then"
             )
         else:
             return end
@@ -198,7 +201,7 @@ class DockerBackend:
                 lambda: cause_of_end(read_events(self._client, container), stop_signal),
             )
         except (PermanentFailure, NotFound) as error:
-            logger.warning("whether another program stopped container %s can't be seen: %s", container.name, error)
+            logger.warning("it is not known whether another program stopped container %s: %s", container.name, error)
             return EndCause.ITSELF
 
     def _output(self, container: Container) -> bytes | None:

@@ -36,9 +36,9 @@ def connect_docker(url: str = "") -> DockerClient:
         return DockerClient(base_url=url) if url else docker.from_env()
     except (DockerException, OSError) as error:
         raise PlatformUnavailable(
-            f"no Docker engine answers at {where}: {error}. Is it running? Without one: as processes of this machine, "
-            "with `launch --launcher process` or `pipeline run --containers process`; or, after "
-            'eval "$(tfoperator local up)", as pods of a control plane on it, with kubernetes in place of process'
+            f"no Docker engine answers at {where}: {error}. Start it, or run without it: as processes of this "
+            "machine, with `launch --launcher process` or `pipeline run --containers process`; or, after eval "
+            '"$(tfoperator local up)", as pods of a control plane on this machine, with kubernetes instead of process'
         ) from error
 
 
@@ -66,7 +66,7 @@ class _ContainerLog:
         try:
             self._stream.close()
         except Exception as error:  # noqa: BLE001 - it may be closed already, with various errors
-            logger.debug("closing a log: %s", error)
+            logger.debug("can't close a log: %s", error)
 
 
 def read_file(container: Container, path: str) -> bytes:
@@ -106,7 +106,7 @@ def read_events(client: DockerClient, container: Container) -> Iterator[Containe
             number = str(event["Actor"]["Attributes"].get("signal", ""))
             yield ContainerEvent(event["Action"], int(number) if number.isdecimal() else 0)
     except urllib3.exceptions.HTTPError as error:
-        raise OSError(f"the events of container {container.name} were cut: {error}") from error
+        raise OSError(f"the stream of events of container {container.name} was interrupted: {error}") from error
     finally:
         stream.close()
 

@@ -30,7 +30,7 @@ class EndCause(enum.Enum):
     """The cause of a container's end, as far as the engine's events show it."""
 
     ITSELF = "the program ended by itself"
-    STOPPED = "the container was stopped, and ended after that"
+    STOPPED = "the container was stopped, and then ended"
     UNKNOWN = "the engine has no event of the end"
 
 

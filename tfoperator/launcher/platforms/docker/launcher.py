@@ -39,10 +39,13 @@ class DockerPlatformConfig(PlatformConfig):
         """Raises PlatformConfigError for an argument that the launcher itself sets."""
         if taken := sorted(self.OURS & run_kwargs.keys()):
             raise PlatformConfigError(
-                f"docker: {', '.join(taken)}: the launcher decides that (image and command are the component's)"
+                f"docker: {', '.join(taken)}: remove this from the config, because the launcher sets it (image and "
+                "command come from the component)"
             )
         if run_kwargs.get("pull", "missing") not in self.PULLS:
-            raise PlatformConfigError(f"docker: pull: {run_kwargs['pull']!r} is none of {', '.join(self.PULLS)}")
+            raise PlatformConfigError(
+                f"docker: pull: must be one of {', '.join(self.PULLS)}, but is {run_kwargs['pull']!r}"
+            )
         self._run_kwargs = copy.deepcopy(run_kwargs)
 
     @property
@@ -119,7 +122,7 @@ class DockerComponentLauncher(ContainerComponentLauncher):
     def dry_run(self) -> str:
         """Return the call."""
         config = self._run_kwargs
-        engine = config.get("docker_server_url", "what DOCKER_HOST says")
+        engine = config.get("docker_server_url", "the value of DOCKER_HOST")
         name = object_name(self.component.name, "RUN", 1)
         call = {
             "engine": engine,
@@ -162,5 +165,5 @@ class DockerComponentLauncher(ContainerComponentLauncher):
             try:
                 return str(client.images.get_registry_data(image).id)
             except (DockerException, OSError) as error:
-                logger.debug("the digest of %s can't be found out: %s", image, error)
+                logger.debug("can't find the digest of %s: %s", image, error)
                 return ""

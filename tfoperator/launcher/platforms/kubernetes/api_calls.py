@@ -59,10 +59,12 @@ class ApiCalls:
         try:
             return self._repeated(what, call, self._launch.context.api_retry, self._launch.cancelled)
         except (InvalidError, BadRequestError) as error:
-            raise PermanentFailure(f"the API server refuses it: {error}") from error
+            raise PermanentFailure(f"the API server refuses the object: {error}") from error
         except KubeError as error:
             if is_transient(error):
-                raise PlatformUnavailable(f"the API server can't be reached or fails: {error}") from error
+                raise PlatformUnavailable(
+                    f"the API server does not answer, or answers with an error: {error}"
+                ) from error
             raise
 
     def delete(self, resource: Resource, name: str, uid: str) -> None:

@@ -86,7 +86,7 @@ def _as_dict(value: Any) -> Json:
     """Return a pod spec as JSON: a dictionary unchanged, a model of the kubernetes package without unset fields."""
     plain = _plain(value)
     if not isinstance(plain, dict):
-        raise PlatformConfigError(f"a pod spec is a dictionary or a V1PodSpec, not {type(value).__name__}")
+        raise PlatformConfigError(f"a pod spec must be a dictionary or a V1PodSpec, not {type(value).__name__}")
     return plain
 
 
@@ -113,7 +113,7 @@ def quantity(field: str, value: str | float) -> str:
         if match := _BYTES.fullmatch(text):  # as in the TFX design: 1GB
             number, unit, binary = match.groups()
             return f"{number}{unit.upper() if binary else ('k' if unit in 'kK' else unit)}{binary}"
-        raise PlatformConfigError(f"{field}: {value!r} is no quantity: write it like 2, 500m, 1G or 1Gi")
+        raise PlatformConfigError(f"{field}: must be a quantity such as 2, 500m, 1G or 1Gi, but is {value!r}")
     return text
 
 

@@ -87,7 +87,7 @@ class PodWait(ObjectWait[PodView]):
             return
         event = self._calls.warning(self._uid)
         said = f"{waits} ({event})" if event and event not in str(waits) else str(waits)
-        what = "has not been scheduled" if waits.limit == "schedule" else "has not started"
+        what = "has not been scheduled to a node" if waits.limit == "schedule" else "has not started"
         after = f" after {now - self._since:.0f} s" if waits.limit else ""
         raise NeverStarted(f"pod {self._calls.namespace}/{self._name} {what}{after}: {said}")
 
@@ -147,7 +147,7 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
             with self.context.kube():  # which makes no request
                 pass
         except ConfigError as error:
-            raise PlatformConfigError(f"component {self.component.name}: no cluster is known: {error}") from None
+            raise PlatformConfigError(f"component {self.component.name}: no cluster is configured: {error}") from None
 
     def _place(self) -> dict[str, str]:
         return {"namespace": self.context.namespace or self.manifest["metadata"].get("namespace") or ""}
@@ -204,11 +204,11 @@ def check_pod(component: str, pod: Json) -> None:
     containers = spec.get("containers") if isinstance(spec, dict) else None
     own = [c for c in containers or () if isinstance(c, dict) and c.get("name") == MAIN]
     if len(own) != 1 or not own[0].get("image"):
-        raise PlatformConfigError(f"component {component}: the config leaves no container {MAIN!r} with an image")
+        raise PlatformConfigError(f"component {component}: the config must have a container {MAIN!r} with an image")
     if spec is not None and spec.get("restartPolicy") == "Always":
         raise PlatformConfigError(
-            f"component {component}: restartPolicy Always would start the component again for ever: "
-            "leave it at Never, or choose OnFailure"
+            f"component {component}: restartPolicy must not be Always, which would restart the component without "
+            "end: leave it at Never, or choose OnFailure"
         )
 
 

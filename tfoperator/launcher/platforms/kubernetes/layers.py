@@ -102,13 +102,14 @@ def _check_unique(items: list[Any], before: Mapping[str, Json], key: str, where:
         value = str(item[key])
         if value in own and "$patch" not in item:
             raise StrategicMergeError(
-                f"{where}: {key} {value} is there twice; Kubernetes merges this list by {key}, so one would be lost"
+                f"{where}: {key} {value} must not appear twice, because Kubernetes merges this list by {key}, and "
+                "one item would be lost"
             )
         old = seen.get(value)
         if beside and old is not None and item.get(beside, default) != old.get(beside, default) and beside in item:
             raise StrategicMergeError(
-                f"{where}: {key} {value} is already there with {beside} {old.get(beside, default)!r}; Kubernetes "
-                f"merges this list by {key} alone, so that one would be lost"
+                f"{where}: {key} {value} already exists with {beside} {old.get(beside, default)!r}; Kubernetes "
+                f"merges this list by {key} alone, so one of the items would be lost"
             )
         own.add(value)
         seen[value] = item

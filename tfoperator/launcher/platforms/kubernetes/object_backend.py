@@ -105,7 +105,7 @@ class ObjectBackend:
             # After a lost response, or a launcher killed before it could record the UID.
             made = calls.patiently(f"get {what}", lambda: calls.client.get(resource, calls.namespace, name, _decode))
             if made.metadata.labels.get(LAUNCH_LABEL) != run:
-                raise PermanentFailure(f"{what} exists, and is not this launch's") from error
+                raise PermanentFailure(f"{what} exists, but belongs to another launch") from error
         self.launch.context.tell(f"{what} created")
         return made.metadata.uid
 
@@ -128,7 +128,7 @@ class ObjectBackend:
                 if not (is_transient(outcome) or isinstance(outcome, UnauthorizedError)):
                     raise outcome
                 if failures >= launch.context.api_retry.attempts:
-                    raise PlatformUnavailable(f"the API server can't be followed: {outcome}") from outcome
+                    raise PlatformUnavailable(f"the objects can't be watched: {outcome}") from outcome
                 launch.cancelled.wait(launch.context.clock, _RETRY_SECONDS)
         except (LaunchCancelled, NeverStarted):
             self._interrupted = wait  # the container still runs, and logs more while it is stopped
@@ -231,9 +231,9 @@ class ObjectBackend:
                     case Gone():
                         return
                     case KubeError() as error:
-                        logger.warning("whether %s is gone can't be seen: %s", what, error)
+                        logger.warning("it is not known whether %s is gone: %s", what, error)
                         return
-        logger.warning("%s is still there although it was deleted", what)
+        logger.warning("%s still exists although it was deleted", what)
 
     def _shown(self, name: str) -> str:
         return f"{self._resource.kind} {self.calls.namespace}/{name}"

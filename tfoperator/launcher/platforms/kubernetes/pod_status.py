@@ -82,7 +82,9 @@ class Pending(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         said = ": ".join(part for part in (self.reason, self.message) if part)
-        return said or ("no node was chosen for it" if self.limit == "schedule" else "it has not started")
+        return said or (
+            "the scheduler has not found a node for it" if self.limit == "schedule" else "it has not started"
+        )
 
 
 _PERMANENT_REASONS = frozenset({"InvalidImageName", "ErrImageNeverPull"})
@@ -145,7 +147,7 @@ def container_end(pod: PodView, container: str = MAIN, events: Iterable[Event] =
         order = interrupted_by(terminated.finished_at if terminated else None, found, _lag(pod))
         if order is None:
             return reported
-        message = f"{order.message}; its exit code 0 does not show that its work was done"
+        message = f"{order.message}; exit code 0 does not prove here that the work was done"
         return msgspec.structs.replace(
             reported, exit_code=None, message=message, lost=not order.by_limit, timed_out=order.by_limit
         )
@@ -204,7 +206,7 @@ def _interruptions(pod: PodView, terminated: ContainerStateTerminated | None) ->
     name, status, found = pod.metadata.key, pod.status, list[Interruption]()
     for condition in status.conditions:
         if condition.type == "DisruptionTarget" and condition.status == "True":
-            why = condition.message or "its node was needed"
+            why = condition.message or "the node was needed for other pods"
             at = condition.last_transition_time if condition.reason != _BY_KUBELET else None
             found.append(Interruption(f"pod {name} was disrupted ({condition.reason}): {why}", at))
     if status.reason not in ("", _LIMIT_REASON):
@@ -214,7 +216,7 @@ def _interruptions(pod: PodView, terminated: ContainerStateTerminated | None) ->
         deleted = f"pod {name} was deleted before its container had succeeded"
         found.append(Interruption(deleted, pod.metadata.certain_deletion))
     if terminated is not None and terminated.reason == "ContainerStatusUnknown":
-        found.append(Interruption(f"pod {name}: its node lost the container: {terminated.message}"))
+        found.append(Interruption(f"pod {name}: the container was lost on its node: {terminated.message}"))
     if status.reason == _LIMIT_REASON:
         reached = limit_reached(status.start_time, pod.spec.active_deadline_seconds)
         said = ": ".join(part for part in (status.reason, status.message) if part)

@@ -33,7 +33,7 @@ def compile_path(path: str) -> JSONPath:
     while position < len(path):
         match = _TOKEN.match(path, position)
         if match is None:
-            raise ValueError(f"can't read JSONPath {path!r} from {path[position:]!r}")
+            raise ValueError(f"JSONPath {path!r} can't be read from {path[position:]!r} on")
         steps.append(_step(match))
         position = match.end()
 

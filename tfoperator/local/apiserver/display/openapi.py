@@ -80,7 +80,7 @@ def _text(number: int, value: str) -> bytes:
 
 
 def _bytes(number: int, value: bytes) -> bytes:
-    assert len(value) < 128, "a longer one needs a length of several bytes"
+    assert len(value) < 128, "a longer block needs a length of several bytes"
     return bytes((number << 3 | 2, len(value))) + value
 
 
@@ -142,8 +142,8 @@ class OpenAPI:
 
 
 _BUILTIN_TEXT = (
-    "A {} of Kubernetes, with the fields and types that it has there. What each field means is told by "
-    "`kubectl explain` against a cluster, and by the Kubernetes API reference."
+    "A {} of Kubernetes, with the same fields and types. The meaning of the fields is in the Kubernetes API "
+    "reference, and in the output of `kubectl explain` for a real cluster."
 )
 _INFO_OBJECT = {"title": "Kubernetes (tfoperator, embedded)", "version": EMBEDDED_KUBERNETES}
 

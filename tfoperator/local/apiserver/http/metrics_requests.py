@@ -52,7 +52,7 @@ class MetricsRequests:
         selector = parse_selector(resource, query.get("labelSelector", ""), query.get("fieldSelector", ""))
         usage = await asyncio.get_running_loop().run_in_executor(None, self._source)
         if usage is None:
-            raise StatusError(503, "ServiceUnavailable", "nothing has been measured yet")
+            raise StatusError(503, "ServiceUnavailable", "no usage has been measured yet")
         found = self._metrics(usage, path)
         if not path.name:
             found = [one for one in found if selector.matches(one)]

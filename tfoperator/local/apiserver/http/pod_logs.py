@@ -130,7 +130,7 @@ class LogReaders:
         ending.start()
         ending.join(timeout)
         if ending.is_alive():
-            logger.warning("a reader of logs still reads, %.0f s after the server's end", timeout)
+            logger.warning("a client still reads a log, %.0f s after the end of the server", timeout)
 
     async def open(self, reader: LogReader, wanted: LogRequest) -> AsyncIterator[bytes]:
         """Open a log and wait for its first chunk, so that a missing log can still be refused. Raises StatusError."""
@@ -155,7 +155,7 @@ class LogReaders:
                     return
                 chunk = await asyncio.get_running_loop().run_in_executor(self._pool, next, rest, None)
         except Exception as error:  # noqa: BLE001 - as above, but the response has begun
-            logger.warning("log of %s/%s broke off: %s", wanted.namespace, wanted.pod, error)
+            logger.warning("log of %s/%s was interrupted: %s", wanted.namespace, wanted.pod, error)
 
 
 def _status(error: Exception, wanted: LogRequest) -> StatusError:

@@ -86,7 +86,7 @@ class PodStreams:
         """Send a container's output from now on. Raises StatusError."""
         container = choose_container(pod.obj, request.query.get("container", ""))
         check_host(pod)
-        reader = _served(self._node.logs, "no node agent serves logs")
+        reader = _served(self._node.logs, "no node agent that serves logs is running")
         _check_upgrade(request)
         wanted = LogRequest(pod.metadata["namespace"], pod.metadata["name"], container, follow=True, tail_lines=0)
         chunks = await self._logs.open(reader, wanted)
@@ -104,7 +104,7 @@ class PodStreams:
         check_host(pod)
         if not command:
             raise bad_request("you must specify at least one command for the container")
-        run_beside = _served(self._node.beside, "no node agent runs commands")
+        run_beside = _served(self._node.beside, "no node agent that runs commands is running")
         try:
             beside = run_beside(pod.metadata["namespace"], pod.metadata["name"], container, command)
         except LaunchError as error:
@@ -134,7 +134,7 @@ def _check_upgrade(request: ApiRequest) -> None:
         raise bad_request("Upgrade request required")
     if upgrade != "websocket":
         spoken = upgrade.partition("/")[0].upper()[:20]
-        message = f"{spoken} is not spoken here: use kubectl 1.31 or later, or another client that speaks WebSockets"
+        message = f"{spoken} is not supported here: use kubectl 1.31 or later, or another client that uses WebSockets"
         raise StatusError(400, "BadRequest", message, headers=_CLOSE_HEADER)
 
 

@@ -44,14 +44,14 @@ _Message = Mapping[int, _Field]
 def decode(body: bytes) -> dict[str, Any]:
     """Return the object in a Kubernetes protobuf envelope, as in JSON. Raises ProtobufError."""
     if not body.startswith(_MAGIC):
-        raise ProtobufError("the body does not begin like Kubernetes protobuf")
+        raise ProtobufError("the body does not begin with the prefix of Kubernetes protobuf")
     envelope = _decode_message(body[len(_MAGIC) :], _ENVELOPE)
     kind = envelope.get("typeMeta", {})
     known = _table()["kinds"]
     version = "v1" if kind.get("kind") == "DeleteOptions" else kind.get("apiVersion")  # part of every group
     name = f"{version}/{kind.get('kind')}"
     if name not in known:
-        raise ProtobufError(f"{kind.get('kind') or 'this kind'} can't be read from protobuf here: send JSON")
+        raise ProtobufError(f"{kind.get('kind') or 'this kind'} can't be read as protobuf here: send JSON")
     return {**kind, **_decode_message(envelope.get("raw", b""), _message(known[name]))}
 
 
@@ -190,7 +190,7 @@ def _json(raw: _Raw) -> Any:
     try:
         return None if held is None else json.loads(held)
     except ValueError as error:
-        raise ProtobufError("a protobuf field does not hold JSON") from error
+        raise ProtobufError("a protobuf field does not contain JSON") from error
 
 
 def _quantity(raw: _Raw) -> str:

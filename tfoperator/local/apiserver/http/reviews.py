@@ -80,7 +80,7 @@ def reviewed(resource: ResourceType, method: str, body: Json, token: str) -> Jso
         raise method_not_allowed()
     spec = body.get("spec") or {}
     if not isinstance(spec, dict):
-        raise bad_request("the spec of a review is an object")
+        raise bad_request("the spec of a review must be an object")
     metadata = {"creationTimestamp": None}
     header = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata, "spec": spec}
     return {**header, "status": _REVIEWS[resource](spec, token)}

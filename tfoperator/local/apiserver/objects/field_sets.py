@@ -235,7 +235,7 @@ def _paths(tree: Mapping[str, Any], path: Path) -> Iterator[Path]:
 def _check(element: str, below: Any) -> None:
     kind, text = element[:2], element[2:]
     if kind not in ("f:", "k:", "v:") or not isinstance(below, dict):
-        raise ValueError(f"{element[:64]!r} is no element of a path")
+        raise ValueError(f"{element[:64]!r} is not a valid element of a path")
     if kind == "k:" and not isinstance(json.loads(text), dict):
         raise ValueError(f"{element[:64]!r} names no keys")
     if kind == "v:":

@@ -77,7 +77,7 @@ class GarbageCollector:
                 self._process(resource, stored)
             except StatusError as error:
                 # Another write came first, or the object is invalid by today's rules; its next event retries.
-                logger.warning("can't collect %s %s: %s", resource.qualified, key, error)
+                logger.warning("can't delete %s %s as garbage: %s", resource.qualified, key, error)
 
     def _process(self, resource: ResourceType, stored: StoredObject) -> None:
         metadata = stored.metadata

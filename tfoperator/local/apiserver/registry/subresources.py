@@ -63,7 +63,7 @@ def rescaled(resource: ResourceType, current: StoredObject, change: Patcher, *, 
         raise bad_request(f'Scale in version "v1" cannot be handled as a Scale: {error}') from error
     replicas = spec.replicas or 0
     if replicas > _INT32_MAX:
-        raise bad_request(f'Scale in version "v1" cannot be handled as a Scale: {replicas} is no int32')
+        raise bad_request(f'Scale in version "v1" cannot be handled as a Scale: {replicas} is not an int32')
     if replicas < 0 and not resource.custom:  # of a custom resource, the check of the whole object finds it
         problem = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
         raise invalid(SCALES, current.metadata["name"], [problem])

@@ -97,7 +97,7 @@ class DockerContainer:
             # Respond at once: without `one_shot`, the engine takes two samples, a second apart.
             stats = self._api.stats(self.id, stream=False, one_shot=True)
         except ENGINE_ERRORS as error:
-            logger.debug("%s is not measured: %s", self.id[:12], explain(error))
+            logger.debug("the use of %s can't be measured: %s", self.id[:12], explain(error))
             return None
         return container_usage(stats)
 
@@ -151,7 +151,7 @@ def image_of(api: Any, container_id: str) -> str:
     try:
         return str(api.inspect_container(container_id)["Image"])
     except ENGINE_ERRORS as error:
-        logger.debug("the image of %s is not known: %s", container_id[:12], explain(error))
+        logger.debug("the image of %s can't be found: %s", container_id[:12], explain(error))
         return ""
 
 

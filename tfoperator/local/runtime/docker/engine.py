@@ -41,11 +41,14 @@ def connect() -> Engine:
         info = client.api.info()
     except ENGINE_ERRORS as error:
         raise RuntimeUnavailable(
-            f"can't reach a Docker engine: {explain(error)}. Is it running, may you use it, is DOCKER_HOST right?"
+            f"can't reach a Docker engine: {explain(error)}. Check that the engine is running, that you have the "
+            "permission to use it, and that DOCKER_HOST is correct"
         ) from None
     if info.get("OSType", "linux") != "linux":
         client.close()
-        raise RuntimeUnavailable("this Docker engine runs Windows containers; it has to run Linux ones")
+        raise RuntimeUnavailable(
+            "this Docker engine runs Windows containers, but Linux containers are needed: switch the engine"
+        )
     return Engine(client.api, int(info.get("NCPU") or 1), str(info.get("Architecture") or platform.machine()))
 
 
@@ -86,6 +89,6 @@ def try_remove(removal: Callable[[], object], what: str) -> bool:
     try:
         removal()
     except ENGINE_ERRORS as error:
-        logger.debug("%s is not removed, or gone already: %s", what, explain(error))
+        logger.debug("%s can't be removed, or is already gone: %s", what, explain(error))
         return False
     return True

@@ -105,7 +105,7 @@ class HostAccess:
         try:
             number = socket.if_nametoindex(bridge.interface)
         except OSError:
-            raise Unreachable(f"{bridge.interface} of network {network} is no interface of this machine") from None
+            raise Unreachable(f"{bridge.interface} of network {network} is not an interface of this machine") from None
         with self._lock:
             if self._open.get(network) != (bridge, number):
                 self._service.accept(listen_on(bridge, self._service.port))

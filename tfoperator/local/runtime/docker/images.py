@@ -79,8 +79,8 @@ class Images:
                 first_time = image not in self._not_pulled
                 self._not_pulled.add(image)
             if first_time:
-                hint = "imagePullPolicy IfNotPresent saves the try"
-                logger.warning("image %s can't be pulled, the one of this machine is used; %s", image, hint)
+                hint = "to avoid the attempt, set imagePullPolicy IfNotPresent"
+                logger.warning("image %s can't be pulled, so the image on this machine is used; %s", image, hint)
 
     def close(self) -> None:
         """Wait up to one second for each pull."""
@@ -117,7 +117,11 @@ class Images:
                 raise StartLater(
                     "ImagePullBackOff", f'Back-off pulling image "{image}": {pull.error}', max(left, _POLL)
                 )
-        hint = "; one that is only on this machine needs imagePullPolicy IfNotPresent" if policy == "Always" else ""
+        hint = (
+            "; an image that exists only on this machine needs imagePullPolicy IfNotPresent"
+            if policy == "Always"
+            else ""
+        )
         raise StartLater(
             "ErrImagePull", f'Failed to pull image "{image}": {pull.error}{hint}', _POLL * 5, event="Failed"
         )

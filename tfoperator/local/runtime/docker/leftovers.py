@@ -66,7 +66,7 @@ def _remove(api: Any, filters: dict[str, str], chosen: Any) -> list[str]:
             if chosen(network.get("Labels") or {}):
                 try_remove(partial(api.remove_network, network["Id"]), network["Id"])
     except ENGINE_ERRORS as error:
-        logger.warning("can't look for what is left in Docker: %s", explain(error))
+        logger.warning("can't look for containers that earlier runs left in Docker: %s", explain(error))
     return removed
 
 
@@ -81,7 +81,7 @@ def _wait_until_gone(api: Any, container: str) -> None:
     except NotFound:
         return
     except ENGINE_ERRORS as error:
-        logger.warning("the container %s is left in Docker: %s", container, explain(error))
+        logger.warning("the container %s could not be removed from Docker: %s", container, explain(error))
 
 
 def _is_orphan(labels: dict[str, str]) -> bool:

@@ -111,7 +111,8 @@ def _pause(api: Any, container: str) -> bool:
         if not state["Running"]:
             return False
         raise LaunchError(
-            f"container {container} could put a link in the way of a subPath, and can't be paused: {explain(error)}",
+            f"container {container} could replace a folder on the path of a subPath by a link, and can't be paused: "
+            f"{explain(error)}",
             126,
         ) from None
     return True
@@ -121,4 +122,4 @@ def _resume(api: Any, container: str) -> None:
     try:
         api.unpause(container)
     except ENGINE_ERRORS as error:  # it was removed; if not, its worker misses its end
-        logger.warning("container %s may be paused still: %s", container, explain(error))
+        logger.warning("container %s may still be paused: %s", container, explain(error))

@@ -96,11 +96,11 @@ class DockerRuntime:
         engine = connect()
         try:
             for name in remove_leftovers(engine.api):
-                logger.info("removed container %s, left behind by a run that was killed", name)
+                logger.info("removed container %s, which a killed run had left", name)
             ensure_sandbox_image(engine)
         except ENGINE_ERRORS as error:
             engine.api.close()
-            raise RuntimeUnavailable(f"the Docker engine refuses what is needed: {explain(error)}") from None
+            raise RuntimeUnavailable(f"the Docker engine refuses a request: {explain(error)}") from None
         except RuntimeUnavailable:
             engine.api.close()
             raise
@@ -233,10 +233,10 @@ class DockerRuntime:
         except APIError as error:
             said = explain(error)
             if init and _NO_INIT_TEXT in said:
-                logger.info("the Docker engine has no init process: %s", said)
+                logger.info("the Docker engine can't start an init process: %s", said)
                 self._has_init = False
             elif gpus and not run.gpus and _NO_GPUS_TEXT in said:
-                warn("NoGPU", f"the Docker engine has no GPUs ({said}): what asks for them runs on the CPU")
+                warn("NoGPU", f"the Docker engine has no GPUs ({said}): containers that request GPUs run on the CPU")
                 self._without_gpus = True
             else:
                 raise

@@ -106,7 +106,7 @@ def sandbox_settings(
 def _root_file_system(architecture: str) -> bytes:
     machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(architecture, architecture)
     if machine not in _PAUSE_CODE:
-        raise RuntimeUnavailable(f"the Docker runtime knows x86_64 and aarch64, not {architecture}")
+        raise RuntimeUnavailable(f"the Docker runtime supports x86_64 and aarch64, not {architecture}")
     program = _executable(*_PAUSE_CODE[machine])
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:

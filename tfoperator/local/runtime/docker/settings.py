@@ -154,8 +154,8 @@ def check_privileges(pod: LocalPod, container: Container) -> None:
     """Raise LaunchError, which names the fields and the option, if the container asks for more than a sandbox."""
     if wanted := list(_privileges(pod, container)):
         raise LaunchError(
-            f"container {container.name!r} would have power over this machine: {', '.join(wanted)}. If you trust the "
-            f"manifest as you trust a program that you run as root: {FLAG}",
+            f"container {container.name!r} would have access to this machine: {', '.join(wanted)}. If you trust the "
+            f"manifest as much as a program that you run as root, use {FLAG}",
             126,
         )
 

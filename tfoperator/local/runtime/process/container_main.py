@@ -96,7 +96,7 @@ def find_program(name: str, environment: Mapping[str, str], directory: str) -> s
     if name in ("python", "python3"):
         return sys.executable
     if name == "tensorboard":
-        raise ProgramError("TensorBoard is not installed on this machine; to have it: pip install tensorboard")
+        raise ProgramError("TensorBoard is not installed on this machine. To install it: pip install tensorboard")
     raise ProgramError(f"program {name!r} not found on PATH ({path})")
 
 
@@ -278,7 +278,7 @@ def _enter(arguments: list[str]) -> None:
         sys.stderr.write(f"{error}\n")
         sys.exit(error.exit_code)
     except OSError as error:
-        sys.stderr.write(f"can't enter the container: {error.strerror}\n")
+        sys.stderr.write(f"can't switch to the container's namespaces: {error.strerror}\n")
         sys.exit(126)
 
 

@@ -185,11 +185,11 @@ def open_control_groups(found: Sequence[Hierarchy] | None = None) -> ControlGrou
         missing -= wanted
     if missing:
         ControlGroups(bases).close()
-        why = "; ".join(problems) or "no hierarchy of control groups has them"
+        why = "; ".join(problems) or "this machine has no control group hierarchy with these controllers"
         raise RuntimeUnavailable(
             f"limits of {' and '.join(sorted(missing))} can't be enforced for processes here ({why}): leave out "
-            "--enforce-limits, start it with `systemd-run --user --scope -p Delegate=yes tfoperator ...`, or use "
-            "--runtime docker"
+            "--enforce-limits, start the command with `systemd-run --user --scope -p Delegate=yes tfoperator ...`, "
+            "or use --runtime docker"
         )
     return ControlGroups(bases)
 
@@ -212,7 +212,7 @@ def _emptied(own: Path, controllers: set[str]) -> Path:
     """Return our own group, after moving this process to a subgroup: a group with children may contain no process."""
     others = set((own / "cgroup.procs").read_text().split()) - {str(os.getpid())}
     if others:
-        raise PermissionError(1, "other processes are in this control group, too", str(own))
+        raise PermissionError(1, "other processes are in the same control group", str(own))
     leaf = own / f"{_GROUP_PREFIX}.self"
     leaf.mkdir(exist_ok=True)
     _write(leaf / "cgroup.procs", str(os.getpid()))

@@ -41,9 +41,9 @@ class LinkedVolumes:
             except PathTaken as error:
                 raise StartLater(
                     "ContainerCreating",
-                    f"volume {mount.name!r} can't be mounted: {error}; a path has one volume at a time, since this "
-                    f"machine permits no mount namespaces ({self._refusal()}): wait until that has ended, use another "
-                    "mountPath, or --runtime docker",
+                    f"volume {mount.name!r} can't be mounted: {error}; this machine allows no mount namespaces "
+                    f"({self._refusal()}), so a path can have only one volume at a time: wait until the other pod "
+                    "has ended, use another mountPath, or --runtime docker",
                     _RETRY_SECONDS,
                     event="FailedMount",
                 ) from None
@@ -58,7 +58,7 @@ class LinkedVolumes:
             if problem:
                 warn(
                     "MountUnavailable",
-                    f"volume {mount.name!r} can't appear at {mount.mount_path} ({problem}); its path is in the "
+                    f"volume {mount.name!r} can't be mounted at {mount.mount_path} ({problem}); its path is in the "
                     f"environment variable {mount_variable(mount)}",
                 )
         temporary = next((mount for mount in mounts if mount.replaces_tmp), None)

@@ -86,13 +86,13 @@ class MountLinks:
             return
         users = [user for link, found in self._users.items() if link[0] == path for user in found]
         if users:
-            raise PathTaken(f"{path} has volume {users[0].volume!r} of pod {users[0].key}")
+            raise PathTaken(f"{path} is used by volume {users[0].volume!r} of pod {users[0].key}")
         owner = path.lstat().st_uid
         if owner not in (0, os.geteuid()):
             raise PathTaken(f"{path} is a symbolic link of another user (ID {owner})")
         run = _run_of(path.readlink().parents)
         if run is not None:
-            raise PathTaken(f"{path} has a volume of another run ({run})")
+            raise PathTaken(f"{path} is used by a volume of another run ({run})")
 
     def release(self, pod: str) -> None:
         """Remove the links that only this pod used. If one can't be removed, that is logged."""

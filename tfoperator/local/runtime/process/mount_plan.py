@@ -137,7 +137,7 @@ class _Planner:
     def add(self, mount: Mount) -> None:
         source = self._machine.look(str(mount.source))
         if source is None:
-            raise _error(mount, f"its content is missing on this machine ({mount.source})")
+            raise _error(mount, f"its content does not exist on this machine ({mount.source})")
         place = self._find(mount)
         target = str(PurePosixPath(place.path, *place.missing))
         if target == "/":
@@ -146,7 +146,7 @@ class _Planner:
             self._make_point(mount, place, folder=source.is_folder)
         elif place.entry.is_folder != source.is_folder:
             kinds = ("a folder", "a file") if source.is_folder else ("a file", "a folder")
-            raise _error(mount, f"the volume's content is {kinds[0]}, and {target} is {kinds[1]}")
+            raise _error(mount, f"the volume's content is {kinds[0]}, but {target} is {kinds[1]}")
         self.binds.append(Bind(str(mount.source), target, mount.read_only))
         self._placed[target] = mount
 
@@ -157,7 +157,7 @@ class _Planner:
         if place.volume is not None and not _is_on_machine(place.volume):
             self.points.append(MountPoint(path, folder, volume=str(place.volume.source)))
         elif any(_is_in(place.path, folder) for folder in _WITHOUT_MOUNT_POINTS):
-            raise _error(mount, f"there can't be a mount point in {place.path}")
+            raise _error(mount, f"no mount point can be created in {place.path}")
         elif self._is_personal(place):
             self.points.append(MountPoint(path, folder))
         elif place.path not in self.mirrors:
@@ -198,7 +198,7 @@ class _Planner:
                 raise _error(mount, f"{path} is a symbolic link in a volume, which programs could point anywhere")
             links += 1
             if links > _MAX_LINKS:
-                raise _error(mount, "there are too many symbolic links on it")
+                raise _error(mount, "the path contains too many symbolic links")
             parts = [*PurePosixPath(place.path, entry.target).parts[1:], *parts]
             place = _Place("/", "/", root)
         return place
@@ -208,7 +208,7 @@ class _Planner:
         mine = entry.owner in (0, self._machine.user)
         open_to_all = bool(above.entry.mode & stat.S_IWOTH)
         if not mine and (entry.is_link or open_to_all):
-            kind = "a symbolic link" if entry.is_link else "an entry of a folder to which all users may write, and"
+            kind = "a symbolic link" if entry.is_link else "an entry of a folder that all users may write to, and"
             raise _error(mount, f"{path} is {kind} of another user (ID {entry.owner}), who could replace it")
 
 

@@ -52,7 +52,7 @@ def mounted_command(mounts: Sequence[FolderMount], needed: Sequence[Path]) -> li
         for point in plan.points:
             if not point.volume:
                 raise PermanentFailure(
-                    f"a folder can't be mounted at {point.path}, which does not exist: make it first"
+                    f"a folder can't be mounted at {point.path}, which does not exist: create it first"
                 )
             make_beneath(Path(point.volume), os.path.relpath(point.path, point.volume), folder=point.folder)
     except (LaunchError, UnsafePath, OSError) as error:

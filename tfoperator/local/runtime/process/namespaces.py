@@ -47,7 +47,7 @@ class Namespaces:
     def refusal(self) -> str:
         """Why this machine permits no mount namespaces; "" if it does. The first call takes some 20 ms."""
         if not self._wanted:
-            return "they are switched off"
+            return "mount namespaces are switched off"
         refusal = "only Linux has mount namespaces"
         if sys.platform == "linux":
             refusal = _probe()
@@ -77,7 +77,7 @@ class Namespaces:
                 self._points.make(pod.metadata.uid, point.path, folder=point.folder)
         except (OSError, UnsafePath) as error:
             problem = error.strerror if isinstance(error, OSError) else error
-            raise LaunchError(f"the mount point {point.path} can't be made: {problem}") from None
+            raise LaunchError(f"the mount point {point.path} can't be created: {problem}") from None
 
 
 def _probe() -> str:
@@ -147,7 +147,9 @@ class NamespaceStart(msgspec.Struct, frozen=True):
         if report is None:
             process.kill()
             process.wait()
-            raise LaunchError(f"its volumes were not mounted within {_TIMEOUT:.0f} s: does a file server not respond?")
+            raise LaunchError(
+                f"its volumes were not mounted within {_TIMEOUT:.0f} s: perhaps a file server does not respond"
+            )
         *warnings, last = report.splitlines() or [""]
         code, _, message = last.partition(" ")
         if code.isdigit():

@@ -59,7 +59,7 @@ class ProcessGroup:
         """Return the stacks of its Python threads; blocks for some seconds if a process does not respond."""
         with self._lock:
             if self._reaped:
-                return "No stacks: it has ended.\n"
+                return "No stacks: the process has ended.\n"
         return stacks_of_group(self.pid, stacks_folder(self._log.path), find_py_spy())
 
     def join(self, timeout: float) -> None:

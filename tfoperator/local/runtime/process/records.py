@@ -90,7 +90,7 @@ def kill_recorded(records: Path) -> list[str]:
     for file in sorted(records.glob("*.json")):
         record = read_record(file, Group)
         if record is None:
-            logger.warning("%s is not a process record, ignored", file)
+            logger.warning("%s is not a process record, and is ignored", file)
             continue
         if signal_process(ProcessIdentity(record.pid, record.started), signal.SIGKILL, group=True):
             killed.append(record.container or str(record.pid))

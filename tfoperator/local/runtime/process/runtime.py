@@ -125,7 +125,7 @@ class ProcessRuntime:
             self._groups = open_control_groups()
         private_folder(self._records)
         for name in (*kill_recorded(self._records), *kill_left_behind(self._records.parent.parent)):
-            logger.warning("killed %s, left behind by a run that was killed", name)
+            logger.warning("killed %s, which a killed run had left running", name)
         self._guardian.start()
         record_owner(self._records, self._guardian.pid, self._mark)
 
@@ -161,8 +161,8 @@ class ProcessRuntime:
         """Start the container's process; see `Runtime.launch`."""
         if not run.command:
             raise LaunchError(
-                f"container {run.container.name!r} has no command, and the process runtime can't know what the image "
-                f"{run.container.image!r} would run: set `command`, or let it run there with --runtime docker"
+                f"container {run.container.name!r} has no command, and the process runtime does not read the command "
+                f"from the image {run.container.image!r}: set `command`, or use --runtime docker"
             )
         placed = placed_mounts(run.mounts)
         has_namespace = bool(placed) and not self._namespaces.refusal
@@ -222,7 +222,7 @@ class ProcessRuntime:
         with self._lock:
             place = self._places.get((pod.metadata.uid, container))
         if place is None or not self._is_running(place.process):
-            raise LaunchError(f"container {container!r} of pod {pod.metadata.name} does not run")
+            raise LaunchError(f"container {container!r} of pod {pod.metadata.name} is not running")
         label = f"{pod.metadata.key}/{container} exec"
         if place.has_namespace:
             command = enter_command(place.process.pid, place.directory, command)

@@ -80,7 +80,7 @@ def _spy(program: str, pid: int, *, stopped: bool) -> tuple[str, str]:
     if done.returncode == 0:
         return done.stdout, ""
     problem = (done.stderr.strip().splitlines() or ["no reason given"])[0].removeprefix("Error: ")
-    return "", f"py-spy can't look at process {pid}: {problem}"
+    return "", f"py-spy can't read process {pid}: {problem}"
 
 
 def _processes(group: int) -> list[tuple[int, str]]:

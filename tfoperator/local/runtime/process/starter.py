@@ -54,7 +54,9 @@ class Starter:
 
     def _use_default(self) -> None:
         wanted, self.directory = self._run.container.working_dir, self._default
-        self._warn("WorkingDirMissing", f"workingDir {wanted} does not exist on this machine, using {self._default}")
+        self._warn(
+            "WorkingDirMissing", f"workingDir {wanted} does not exist on this machine, so {self._default} is used"
+        )
 
     def _popen(
         self, program: str, command: Sequence[str], directory: Path, *descriptors: int

@@ -32,7 +32,7 @@ def test_of_lines_the_last_stay_and_of_other_lists_the_first() -> None:
     assert short["jobs"][0] == "job 0"
     assert short[LEFT_OUT] == [
         f"jobs: the first {len(short['jobs'])} of 5000",
-        "maxCharacters asks for a longer answer",
+        "for a longer answer, set maxCharacters",
     ]
 
 

@@ -119,7 +119,7 @@ def test_a_text_starts_no_program_of_this_machine(
 ) -> None:
     """The test uses the embedded API server, whose pods are processes."""
     text = submitted_manifest("mnist", Worker=2)
-    with pytest.raises(CliError, match="only a file that the user named"):
+    with pytest.raises(CliError, match="only takes files that the user named"):
         ask("submit", manifest=text)
     monkeypatch.setattr(changes, "is_local", lambda client: False)
     shown = ask("submit", manifest=text)
@@ -134,7 +134,7 @@ def test_a_wrong_manifest_is_not_submitted(ask: Ask, scope: Scope) -> None:
         ask("submit", file="job.yaml")
     assert refused.value.hint == "The cluster is unchanged."
     path.write_text("apiVersion: v1\nkind: Service\nmetadata: {name: x}")
-    with pytest.raises(CliError, match="there are 0 TFJobs in there"):
+    with pytest.raises(CliError, match="the input has 0 TFJobs"):
         ask("submit", file="job.yaml")
 
 
@@ -142,8 +142,8 @@ def test_a_run_shows_the_words_of_its_command(ask: Ask) -> None:
     shown = ask("run", file="train.py", workers=2, arguments=["--rate", "0.1; rm -rf /"], timeoutSeconds=60)
     path = Path("train.py").absolute()
     assert shown.effect[0] == (
-        "These words start processes on this machine: "
-        f"tfoperator run {path} --workers 2 --timeout 60s -- --rate '0.1; rm -rf /'"
+        f"These arguments start processes on this machine: tfoperator run {path} --workers 2 --timeout 60s -- --rate "
+        "'0.1; rm -rf /'"
     )
     assert shown.token
 

@@ -73,7 +73,7 @@ def test_a_user_who_does_not_accept_changes_nothing(
 
 @pytest.mark.parametrize(
     ("action", "said"),
-    [("nothing", "the user did not answer in 0 s: the change was not made"), ("error", "could not ask the user")],
+    [("nothing", "the user did not answer within 0 s: the change was not made"), ("error", "could not ask the user")],
 )
 def test_a_question_without_an_answer_ends_with_the_call(
     scope: Scope, tools: tuple[Tool, ...], world: ServedWorld, monkeypatch: pytest.MonkeyPatch, action: str, said: str

@@ -16,7 +16,7 @@ def effects(clock: FakeClock) -> Effects:
 def test_a_token_is_for_one_change(effects: Effects) -> None:
     token = effects.token("scale", ASKED, "state")
     effects.redeem(token, "scale", ASKED, "state")
-    with pytest.raises(TokenRefused, match="used already"):
+    with pytest.raises(TokenRefused, match="already used: for another change"):
         effects.redeem(token, "scale", ASKED, "state")
     other = effects.token("scale", ASKED, "state")
     effects.redeem(other, "scale", ASKED, "state")

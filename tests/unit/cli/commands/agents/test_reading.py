@@ -95,13 +95,13 @@ def test_logs_around_a_text_and_the_last_lines(scope: Scope, world: ServedWorld)
     found = ask(scope, "logs", job="logged", allReplicas=True, pattern="STEP 30", context=1)
     assert isinstance(found, answers.Logs)
     assert found.logs[0].lines == ("step 29", "step 30", "step 31")
-    assert found.logs[1].problem == "this text is in no line"
+    assert found.logs[1].problem == "no line contains this text"
     absent = ask(scope, "logs", job="logged", replica="worker-1", previous=True)
     assert isinstance(absent, answers.Logs)
     assert absent.logs[0].problem == "there is no previous log"
     timed = ask(scope, "logs", job="logged", around="2026-01-01T00:00:00Z")
     assert isinstance(timed, answers.Logs)
-    assert timed.logs[0].problem == "its lines have no times"
+    assert timed.logs[0].problem == "no line of it has a time"
 
 
 def test_lines_around_a_time() -> None:
@@ -149,12 +149,12 @@ def test_jobs_and_runs_are_listed_together_and_a_run_is_explained_without_a_clus
     listed = ask(alone, "list_jobs")
     assert isinstance(listed, answers.JobList)
     assert [line.job for line in listed.jobs] == [run.job]
-    assert listed.cluster.startswith("The cluster was not read: ")
+    assert listed.cluster.startswith("The jobs of the cluster could not be read: ")
     with pytest.raises(CliError, match="can't read its stacks"):
         ask(alone, "stacks", job="latest")
     with pytest.raises(CliError, match="this run has no job other"):
         ask(alone, "explain", job="latest/other")
-    with pytest.raises(CliError, match="there is no such run"):
+    with pytest.raises(CliError, match="this run does not exist"):
         ask(alone, "explain", job="absent/job")
 
 
@@ -228,7 +228,7 @@ def test_an_older_job_is_converted_and_its_migration_is_shown(scope: Scope) -> N
     found = ask(scope, "convert_manifest", manifest=older)
     assert isinstance(found, answers.Converted)
     assert found.manifest.startswith("apiVersion: kubeflow.org/v1\nkind: TFJob\n")
-    assert found.notes[0] == "manifest:2: note: kubeflow.org/v1alpha2 is taken as kubeflow.org/v1"
+    assert found.notes[0] == "manifest:2: note: kubeflow.org/v1alpha2 is read as kubeflow.org/v1"
     with pytest.raises(CliError, match="not a version of TFJob"):
         ask(scope, "convert_manifest", manifest=JOB.replace("kubeflow.org/v1", "kubeflow.org/v9"))
     migration = ask(scope, "migrate", manifest=JOB.replace("replicaz", "replicas"))
@@ -259,7 +259,7 @@ def test_a_field_has_its_choices_and_its_default() -> None:
     found = manifests.field_meaning("spec.tfReplicaSpecs.Worker.restartPolicy")
     assert found.choices == ("Always", "OnFailure", "Never", "ExitCode")
     assert found.default == "Never"
-    assert "Consequence of a failure" in found.description
+    assert "Action after" in found.description
 
 
 @pytest.mark.parametrize("path", ["spec.tfReplicaSpec", "spec.tfReplicaSpecs.Worker.replicas.x", "spec.runPolicy[0]"])

@@ -100,8 +100,12 @@ def test_a_job_cannot_be_named_like_an_option_or_a_folder(talk: Talk, tools: tup
         ("explain_field", {"field": "__class__"}, "`$.field`"),
         ("explain_field", {"field": "spec.tfReplicaSpec"}, "Perhaps you mean tfReplicaSpecs"),
         ("pipeline_runs", {"run": "../../etc"}, "`$.run`"),
-        ("pipeline_runs", {}, "no pipeline was run here"),
-        ("run", {"file": "/etc/shadow"}, "this file was not named when the server was started (named: train.py)"),
+        ("pipeline_runs", {}, "no pipeline was run in this folder"),
+        (
+            "run",
+            {"file": "/etc/shadow"},
+            "this file was not named when the server was started (the files are: train.py)",
+        ),
         ("submit", {"file": "other.yaml"}, "this file was not named"),
         ("submit", {}, "either `manifest` or `file`"),
         ("explain", {"job": "absent"}, "absent"),
@@ -162,7 +166,7 @@ def test_a_call_ends_in_time_and_reports_its_steps(scope: Scope, monkeypatch: py
         assert result.is_error
         return str(result.content[0].text)  # type: ignore[union-attr]
 
-    assert converse_here(scope, (blocking(done),), ask) == "the call did not end in 0 s; its last step: digging"
+    assert converse_here(scope, (blocking(done),), ask) == "the call did not end within 0 s; its last step: digging"
     assert [message for _, _, message in reports][-1] == "digging"
     assert [progress for progress, _, _ in reports] == sorted(progress for progress, _, _ in reports)
 
@@ -178,7 +182,7 @@ def test_a_thousand_calls_at_once_are_answered_or_refused_and_the_next_call_work
             if len(found) == 1000 - server.PARALLEL_CALLS - server.WAITING_CALLS:
                 done.set()  # all that are refused were refused at once
             if result.is_error:
-                assert "calls are under way" in str(result.content[0].text)  # type: ignore[union-attr]
+                assert "calls are running" in str(result.content[0].text)  # type: ignore[union-attr]
 
         async with anyio.create_task_group() as tasks:
             for _ in range(1000):
@@ -203,7 +207,7 @@ def test_an_error_that_nobody_expects_is_a_short_message(scope: Scope, caplog: p
     said = converse_here(scope, (tool,), ask)
     assert said.startswith("internal error: RuntimeError: password=<masked>")
     assert len(said) < 4100
-    assert "a call has failed" in caplog.text
+    assert "a call has failed with an unexpected error" in caplog.text
 
 
 def test_the_pages_and_the_fields_are_resources_in_parts(talk: Talk) -> None:

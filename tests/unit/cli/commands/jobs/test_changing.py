@@ -29,9 +29,11 @@ def test_workers_and_other_types_are_scaled_but_not_those_that_the_job_lacks(tel
     assert (said.code, said.out, said.err) == (0, "tfjob.kubeflow.org/mnist scaled\n", "")
     specs = world.job()["spec"]["tfReplicaSpecs"]
     assert (specs["Worker"]["replicas"], specs["PS"]["replicas"]) == (4, 2)
-    assert "has no Chief replicas; it has PS, Worker" in tell("scale", "mnist", "--replicas", "Chief=1", code=1).err
+    assert (
+        "has no Chief replicas; its types are PS, Worker" in tell("scale", "mnist", "--replicas", "Chief=1", code=1).err
+    )
     world.status({"startTime": "2026-01-01T00:00:00Z"})
-    assert "lacks enableDynamicWorker" in tell("scale", "mnist", "--workers", "3").err, "they will not notice"
+    assert "has no enableDynamicWorker, so" in tell("scale", "mnist", "--workers", "3").err, "they will not notice"
 
 
 def test_jobs_are_deleted_by_name_and_a_missing_one_does_not_keep_the_others(tell: Tell, world: ServedWorld) -> None:
@@ -58,8 +60,8 @@ def test_the_jobs_of_a_manifest_are_deleted_and_nothing_else(tell: Tell, world: 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["delete"], "name either jobs or manifests"),
-        (["delete", "a", "-f", "x.yaml"], "name either jobs or manifests"),
+        (["delete"], "give either names of jobs or manifests"),
+        (["delete", "a", "-f", "x.yaml"], "give either names of jobs or manifests"),
         *(
             (["scale", "mnist", *said], "")
             for said in ([], ["--workers", "-1"], ["--replicas", "PS"], ["--replicas", "Boss=1"])

@@ -32,7 +32,7 @@ def test_a_job_that_failed_for_its_stall_says_so_once_and_where_its_stacks_are(
     world.becomes("Failed", message=STALLED, reason="ProgressDeadlineExceeded")
     root = tmp_path / "archive"
     root.mkdir()
-    told = ["Stacks of its threads are kept:", f"  worker-0: {keep_stacks(world, root)}", ""] if stacks else []
+    told = ["The stacks of its threads are kept:", f"  worker-0: {keep_stacks(world, root)}", ""] if stacks else []
     lines = tell("report", "mnist", "--archive-dir", str(root), code=0).out.splitlines()
     assert lines[:2] == [f"TFJob {world.namespace}/mnist FAILED: {STALLED}", ""]
     assert lines[2 : 2 + len(told)] == told

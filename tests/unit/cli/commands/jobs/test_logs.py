@@ -102,7 +102,7 @@ def test_the_run_before_a_restart_and_what_can_not_be(tell: Tell, world: ServedW
     assert "--since" in tell("logs", "again", "--since", "yesterday", code=2).err
     for replica in ("boss-0", "worker-", "worker-x", "worker--1"):
         said = tell("logs", "any", "--replica", replica, code=2)
-        assert "write it like worker-1 or worker" in said.err
+        assert "must have the form worker-1 or worker" in said.err
 
 
 def test_what_has_no_log_says_why(tell: Tell, world: ServedWorld) -> None:
@@ -132,7 +132,7 @@ def test_of_a_deleted_job_without_the_log_that_is_wanted_it_says_whose_there_are
     assert said.err.splitlines() == [
         f"tfoperator: TFJob mnist in namespace {world.namespace} is gone; the archive has logs of it, but only of "
         "worker-1, worker-2",
-        f"Read them: {command} --replica worker-1, or {command} --all-replicas",
+        f"To read the logs: {command} --replica worker-1, or {command} --all-replicas",
     ]
     assert tell("logs", "mnist", "--archive-dir", str(archive), "--replica", "worker-1").out == "of worker 1\n"
     assert "there is no TFJob never" in tell("logs", "never", "--archive-dir", str(archive)).err

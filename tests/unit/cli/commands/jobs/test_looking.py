@@ -33,7 +33,7 @@ def test_it_tells_everything_that_helps_to_understand_a_job(tell: Tell, world: S
         ("worker-0 Running yes 2 ", "last exit code 137"),
         (
             "worker-1 ImagePullBackOff no 0 ",
-            'can\'t be pulled ("for a reason"). Next: look with kubectl describe pod at what the kubelet reports',
+            "can't be pulled (\"for a reason\"). Next: to see the kubelet's report: kubectl describe pod",
         ),
         ("worker-2 Completed no 3 ", ""),
         ("worker-3 No pod no 0 ", ""),
@@ -53,7 +53,7 @@ def test_a_large_job_that_nobody_has_taken_notice_of_does_not_fill_the_screen_an
 ) -> None:
     world.submit(Worker=500)
     out = tell("describe", "mnist").out
-    assert "none: is the operator running?" in out
+    assert "none: perhaps the operator is not running" in out
     assert "State:        Pending" in out
     assert "worker: 480 more" in out
     assert len(out.splitlines()) < 50
@@ -83,7 +83,7 @@ def test_what_runs_on_after_a_success_is_named_with_how_to_end_it(tell: Tell, wo
     assert "set spec.runPolicy.cleanPodPolicy to Running" in text
 
 
-QUOTA = Reason(ReasonKind.QUOTA, "ResourceQuota few has no room for its pod", "ask for less")
+QUOTA = Reason(ReasonKind.QUOTA, "ResourceQuota few has no room for its pod", "request less")
 
 
 def test_replicas_that_can_not_be_made_have_the_reason_of_the_condition_in_every_view(
@@ -99,10 +99,13 @@ def test_replicas_that_can_not_be_made_have_the_reason_of_the_condition_in_every
     assert f"worker-1 No pod no 0 - - {QUOTA}" in rows
     assert f"worker-2 No pod no 0 - - {QUOTA}" in rows
     report = tell("report", "mnist", code=0).out
-    assert "Nothing has gone wrong" not in report
+    assert "No problem was found" not in report
     assert f"worker-1, worker-2 wait: {QUOTA}" in report
     assert "worker-0 waits: InvalidImageName: for a reason. Next: correct the image's name" in report
-    assert "ps-0 waits: it has no pod, and the job does not say why. Next: look whether the operator runs" in report
+    assert (
+        "ps-0 waits: it has no pod, and the job does not show the reason. Next: check that the operator is running"
+        in report
+    )
 
 
 def test_a_report_names_what_took_a_replica_and_a_job_that_runs_well_has_nothing_to_report(
@@ -112,11 +115,11 @@ def test_a_report_names_what_took_a_replica_and_a_job_that_runs_well_has_nothing
     world.becomes("Running", message="runs")
     world.pod("worker-0")
     world.pod("worker-1")
-    assert "Nothing has gone wrong." in tell("report", "mnist", code=0).out
+    assert "No problem was found." in tell("report", "mnist", code=0).out
     world.status({"disruptions": 1, "restarts": 1})
     taken = (
-        "job mnist is restarting because replica(s) were taken from it: "
-        "Worker-1 (node n2 is lost: DeletionByTaintManager)."
+        "job mnist is restarting because replica(s) were taken from it: Worker-1 (node n2 is lost: "
+        "DeletionByTaintManager)."
     )
     world.event("TFJob", "mnist", "TFJobRestarting", taken, warning=True)
     report = tell("report", "mnist", code=0).out
@@ -137,7 +140,8 @@ def test_a_pod_that_waits_for_a_volume_shows_the_last_word_of_its_kubelet(tell: 
     for command in ("describe", "report"):
         out = " ".join(tell(command, "mnist", code=0).out.split())
         assert (
-            "PodIsPrepared: its node prepares the pod since 00:00:00 UTC. Next: look with kubectl describe pod" in out
+            "PodIsPrepared: the kubelet of its node prepares the pod since 00:00:00 UTC. Next: look with kubectl "
+            "describe pod" in out
         )
         assert 'Its last event: FailedMount: configmap "settings" not found' in out
 

@@ -30,22 +30,22 @@ def far(queues: Queues) -> Queues:
 
 def test_logs_names_the_cluster_that_has_them_will_have_or_has_had_them(queues: Queues) -> None:
     job = queues.submit_far("far")
-    assert "on the cluster that is chosen for it" in queues.tell("logs", "far", "-f", code=1).err
+    assert "on the cluster that it chooses for the job" in queues.tell("logs", "far", "-f", code=1).err
     queues.admits(job, *RUNS, clusterName="worker-1")
     for options in ((), ("--follow",), ("--all-replicas",)):
         said = queues.tell("logs", "far", *options, code=1)
-        assert "is MultiKueue's: it runs on cluster worker-1, and its pods and their logs are there" in said.err
-        assert "with --kubeconfig or --context for that cluster" in said.err
+        assert "is MultiKueue's: it runs on cluster worker-1, where its pods and their logs are" in said.err
+        assert "with --kubeconfig or --context of that cluster" in said.err
     copies(queues, "far", condition("Failed", message="it failed"))
     said = queues.tell("logs", "far", code=1).err
-    assert "it ran on cluster worker-1, and its pods went when it had ended; a log archive there may have" in said
+    assert "it ran on cluster worker-1, where its pods were deleted after its end; a log archive there may have" in said
 
 
 def test_stacks_and_suspend_name_the_cluster_and_a_report_tells_where_to_ask(far: Queues) -> None:
     assert "it runs on cluster worker-1" in far.tell("stacks", "far", code=1).err
     said = far.tell("suspend", "far", code=1).err
     assert "on cluster worker-1" in said
-    assert "Kueue's way: kubectl patch workloads.kueue.x-k8s.io tfjob-far -n" in said
+    assert "Suspend or resume it through Kueue: kubectl patch workloads.kueue.x-k8s.io tfjob-far -n" in said
     copies(far, "far", condition("Failed", message="it failed"))
     said = far.tell("report", "far", code=0).out
     assert "it failed" in said
@@ -56,7 +56,7 @@ def test_what_is_known_of_replicas_elsewhere_is_told_and_what_their_job_lacks(fa
     said = far.tell("describe", "far", code=0).out
     assert "on cluster worker-1, from MultiKueue: Worker: 2 active, 0 succeeded, 0 failed" in said
     assert "No pod" not in said
-    assert "Left behind:  spec.checkpoint: MultiKueue doesn't copy this to the other cluster" in said
+    assert "Left behind:  spec.checkpoint: MultiKueue does not copy these fields to the other cluster" in said
     header, row = (line.split() for line in far.tell("get", code=0).out.splitlines())
     cells = dict(zip(header, row, strict=False))
     assert (cells["STATE"], cells["READY"], cells["RESTARTS"]) == ("Running", "-", "-")
@@ -71,6 +71,9 @@ def test_submit_warns_of_what_multikueue_leaves_behind(queues: Queues, tmp_path:
     file = tmp_path / "job.json"
     file.write_text(json.dumps(made))
     said = queues.tell("submit", str(file), code=0).err
-    assert said.count("spec.checkpoint: is not copied to the cluster where MultiKueue has the job run") == 1
+    assert (
+        said.count("spec.checkpoint: has no effect: MultiKueue does not copy it to the cluster in which the job runs")
+        == 1
+    )
     validated = queues.run("validate", str(file), code=0).out
     assert "warning: spec.checkpoint: is not copied" in validated

@@ -30,8 +30,8 @@ def test_a_job_is_created_in_the_contexts_namespace_or_it_is_said_what_to_do(
     assert "Create it with: kubectl create namespace nowhere" in said.err
     said = tell("submit", manifest, code=1)
     assert said.err == (
-        f"tfoperator: there is already a TFJob mnist in namespace {world.namespace}\n"
-        f"Choose another name, or delete it first: tfoperator delete mnist -n {world.namespace}\n"
+        f"tfoperator: namespace  already has a TFJob mnist{world.namespace}\nChoose another name, or delete the "
+        f"existing object first: tfoperator delete mnist -n {world.namespace}\n"
     )
 
 
@@ -76,9 +76,9 @@ def test_what_the_job_needs_is_created_too_and_what_is_left_out_is_named(
         in said.err
     )
     assert world.client.get(CONFIG_MAPS, world.namespace, "settings", json.loads)["data"] == {"a": "b"}
-    assert "ResourceQuota quota is left out; create it with kubectl apply" in said.err
+    assert "ResourceQuota quota is skipped; create it with kubectl apply" in said.err
     world.sdk.delete_job("mnist")
-    assert "ConfigMap settings exists already, and is not changed" in tell("submit", str(path)).err
+    assert "ConfigMap settings already exists, and is not changed" in tell("submit", str(path)).err
 
 
 def test_an_older_version_is_submitted_as_v1_also_from_standard_input(
@@ -87,7 +87,7 @@ def test_an_older_version_is_submitted_as_v1_also_from_standard_input(
     old = tfjob("mnist", Worker=3) | {"apiVersion": "kubeflow.org/v1alpha2"}
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(yaml.safe_dump(old).encode())))
     said = tell("submit", "-", code=0)
-    assert "v1alpha2 is taken as kubeflow.org/v1" in said.err
+    assert "v1alpha2 is read as kubeflow.org/v1" in said.err
     assert world.job()["apiVersion"] == "kubeflow.org/v1"
 
 
@@ -117,7 +117,7 @@ def test_what_contradicts_itself_or_has_no_meaning_is_refused(
     assert "Nothing was submitted." in said.err
     path.write_text(yaml.safe_dump(job))
     said = tell("submit", str(path), "-n", "there", code=2)
-    assert "TFJob mnist is for namespace here, but --namespace says there" in said.err
+    assert "TFJob mnist has namespace here, but --namespace is : make them equalthere" in said.err
     for command in (["submit", manifest], ["delete", "mnist"]):
         said = tell(*command, "--timeout", "5s", code=2)
         assert "--timeout: needs --wait" in " ".join(said.err.split())
@@ -142,7 +142,7 @@ def test_a_program_becomes_a_job_of_the_cluster(tell: Tell, world: ServedWorld, 
     said = tell("submit", "src/train.py", *options, code=0)
     assert said.out == f"tfjob.kubeflow.org/mnist created in {world.namespace}\n"
     assert ": 3, 0.0 MiB when packed" in said.err
-    assert "warning: these may be secrets: .env;" in said.err
+    assert "warning: these files may be secrets: .env;" in said.err
     specs = world.job()["spec"]["tfReplicaSpecs"]
     assert {kind: spec["replicas"] for kind, spec in specs.items()} == {"PS": 1, "Worker": 2}
     pod = specs["Worker"]["template"]["spec"]
@@ -161,12 +161,12 @@ def test_a_manifest_gets_a_folder_where_one_is_named(tell: Tell, world: ServedWo
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["../outside.py"], "../outside.py does not travel from .: it is not in there"),
-        (["src/train.py", "--pip=../outside.py"], "../outside.py does not travel"),
-        (["src/train.py", "--pip=missing.txt"], "missing.txt does not travel"),
-        (["src/train.py", "--workdir=src", "--pip=needs.txt"], "../needs.txt does not travel from src"),
-        (["src/train.py", "--emit-yaml"], "--emit-yaml is for `tfoperator run`"),
-        (["src/train.py", "--checkpoint=kept"], "--checkpoint: containers and clusters can't see"),
+        (["../outside.py"], "../outside.py is not copied from .: it is not in this folder"),
+        (["src/train.py", "--pip=../outside.py"], "../outside.py is not copied"),
+        (["src/train.py", "--pip=missing.txt"], "missing.txt is not copied"),
+        (["src/train.py", "--workdir=src", "--pip=needs.txt"], "../needs.txt is not copied from src"),
+        (["src/train.py", "--emit-yaml"], "--emit-yaml is an option of `tfoperator run`"),
+        (["src/train.py", "--checkpoint=kept"], "--checkpoint: this folder is on this machine only"),
         (["job.yaml", "--ps=1"], "--ps: this option is for a program"),
     ],
 )
@@ -181,6 +181,6 @@ def test_what_can_not_travel_is_refused(
 
 def test_options_of_the_program_itself_have_their_place(run: Tell, work: Path) -> None:
     said = run("submit", "src/train.py", "--epochs", "3", code=2)
-    assert "Options of src/train.py itself come after --: tfoperator submit src/train.py -- --epochs 3" in said.err
+    assert "Put options of src/train.py itself after --: tfoperator submit src/train.py -- --epochs 3" in said.err
     for words in (("run", "src/train.py", "--workers", "x"), ("pipeline", "run", "src/train.py", "--epochs", "3")):
-        assert "come after" not in run(*words, code=2).err
+        assert "itself after" not in run(*words, code=2).err

@@ -128,7 +128,7 @@ def test_plain_lines_say_who_and_what() -> None:
         "[worker-0/sidecar] hm",
         "[worker-0] warning: Why: trouble (x3)",
         "[digits-unknown] event: Why: fine",
-        "[tfoperator] stopping the job in order; press Ctrl-C again to stop it at once",
+        "[tfoperator] stopping the job gracefully; press Ctrl-C again to stop it at once",
     ]
 
 

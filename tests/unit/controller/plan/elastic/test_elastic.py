@@ -190,7 +190,7 @@ def test_a_job_that_becomes_smaller_restarts_all_replicas_and_counts_no_failure(
     restarting = made.condition(ConditionType.RESTARTING)
     assert restarting.reason == "TFJobResized"
     assert (
-        "from 3 to 2 workers, because 1 replica has had no room for 60 seconds (Insufficient cpu)" in restarting.message
+        "from 3 to 2 workers, because 1 replica has had no node for 60 seconds (Insufficient cpu)" in restarting.message
     )
     (event,) = [one for one in made.events if one.reason == "TFJobResized"]
     assert (event.type, event.message) == ("Normal", restarting.message)
@@ -220,11 +220,11 @@ def test_a_job_of_one_worker_has_no_cluster_and_grows_again_by_a_probe_whose_pro
     assert not seen.deleted_pods
     waits = planned(job, running(0, 1), pending(1, 2, probe=True, conditions=(NO_CPU,)), now=after(700))
     assert (waits.deleted_pods, [one for one in waits.actions if not one.required]) == ([], [])
-    assert "it has 1 of the 2 wanted workers, and asks for room for 1 more" in waits.condition("Running").message
+    assert "it has 1 of the 2 requested workers, and looks for nodes for 1 more" in waits.condition("Running").message
     found = planned(job, running(0, 1), pending(1, 2, probe=True, node="n1"), now=after(700))
     assert sorted(found.deleted_pods) == ["Worker-0", "Worker-1"], "the probe, too: its program is not to run"
     assert (found.status.elastic.workers, found.status.restarts, found.status.disruptions) == (2, 1, 1)
-    assert "from 1 to 2 workers, because there is room for 1 more" in found.condition("Restarting").message
+    assert "from 1 to 2 workers, because there are nodes for 1 more" in found.condition("Restarting").message
 
 
 def test_a_probe_that_its_kubelet_refused_makes_room_for_another() -> None:
@@ -293,7 +293,7 @@ def test_scaling_restarts_all_so_that_each_replica_has_the_new_number() -> None:
     scaled = replace(job, spec=replace(job.spec, tf_replica_specs=specs))
     made = planned(scaled, *(running(index, 3) for index in range(3)))
     assert sorted(made.deleted_pods) == ["Worker-0", "Worker-1", "Worker-2"]
-    assert "because the job was scaled to 2" in made.condition(ConditionType.RESTARTING).message
+    assert "because the number of workers was set to 2" in made.condition(ConditionType.RESTARTING).message
 
 
 def test_a_new_leader_whose_status_is_older_than_the_pods_takes_their_number() -> None:

@@ -414,7 +414,7 @@ def test_an_edit_of_what_its_pods_are_made_from_is_reported() -> None:
     job = settled(job_with_service(), *running())
     plan = planned(job, *running(), edited_templates=("spec.dataService",))
     assert [event.message for event in plan.events if event.reason == "TemplateChanged"] == [
-        "The spec of the pods of the data service has changed. Existing pods stay as they are until they are "
+        "The pod template of the data service has changed. Existing pods keep the old template until they are "
         "restarted; to replace all pods, suspend the job and resume it."
     ]
 

@@ -357,7 +357,7 @@ def test_the_group_goes_when_the_job_is_suspended_or_has_ended() -> None:
 def test_waiting_is_an_event_once_the_scheduler_has_looked_and_only_once() -> None:
     job = make_job({"Worker": replicas(2)}, runPolicy={"schedulingPolicy": {"queue": "q"}})
     fresh = decide(job)
-    assert "waits for Volcano to look at PodGroup mnist" in message(fresh)
+    assert "waits until Volcano processes PodGroup mnist" in message(fresh)
     assert fresh.reasons == []
     job = with_status(job, fresh.status)
     assert not decide(job, group=pod_group(job, "")).write_status
@@ -382,8 +382,8 @@ def test_the_gang_lacks_what_its_pods_lack_and_the_reason_outlives_echoes() -> N
     assert message(refused(job, sibling, "")) == ""
     told = refused(job, echo, "0/1 nodes are available: 1 Insufficient cpu.")
     assert message(told).endswith(
-        "0/2 replicas ready; Worker-0 and Worker-1 wait: the gang of 2 pods (cpu 2) waits for room: Insufficient cpu. "
-        "Next: wait for room, or ask for less."
+        "0/2 replicas ready; Worker-0 and Worker-1 wait: the gang of 2 pods (cpu 2) waits for room: Insufficient "
+        "cpu. Next: wait until nodes have enough free resources, or request less."
     )
     assert told.reasons == ["Unschedulable"]
     echoed = refused(with_status(job, told.status), echo, echo)
@@ -405,7 +405,7 @@ def test_a_gang_that_has_come_together_leaves_the_others_to_themselves() -> None
 def test_a_gang_larger_than_the_job_says_so(gang: GangScheduler, refusal: str) -> None:
     job = started(gang_job({"Worker": replicas(1)}, minAvailable=10))
     result = decide(job, member("Worker-0", refusal=refusal), group=pod_group(job, gang=gang), gang=gang)
-    assert "can never start: the job has only 1 replicas" in message(result)
+    assert "can never start: it needs more pods" in message(result)
 
 
 def test_a_topology_that_the_server_leaves_out_is_said_once() -> None:
@@ -416,7 +416,7 @@ def test_a_topology_that_the_server_leaves_out_is_said_once() -> None:
     without = pod_group(job, gang=KUBERNETES, schedulingConstraints=None)
     told = decide(job, pod, group=without, gang=KUBERNETES)
     assert told.reasons.count("TopologyIgnored") == 1
-    assert "PodGroup mnist has no topology: the API server's gate" in message(told)
+    assert "PodGroup mnist has no topology: the API server's feature gate" in message(told)
     again = decide(annotated(with_status(job, told.status), TOPOLOGY), pod, group=without, gang=KUBERNETES)
     assert "TopologyIgnored" not in again.reasons
     assert not again.write_status

@@ -36,7 +36,7 @@ def test_a_job_whose_workers_are_scaled_to_nothing_waits_for_more(leader: str) -
     running = planned(started(make_job({"Evaluator": 1, leader: 1})), evaluated, make_pod(f"{leader}-0"))
     paused = planned(make_job({"Evaluator": 1, leader: 0}, status=running.status), evaluated)
     assert not paused.has_condition(C.SUCCEEDED)
-    assert f"the job has no {leader} replica now" in paused.condition(C.RUNNING).message
+    assert f"the job now has no {leader} replica" in paused.condition(C.RUNNING).message
     back = planned(make_job({"Evaluator": 1, leader: 1}, status=paused.status), evaluated)
     assert back.created_pods == [f"{leader}-0"]
     gone = planned(make_job({"Evaluator": 1}, status=paused.status), evaluated)

@@ -328,7 +328,7 @@ def test_in_a_queue_it_gets_no_devices_which_no_quota_would_count(resources: Any
     plan = Objects().plan(new)
     assert bool(plan.tensorboard_actions) == made
     assert told(plan) == ([] if made else [NOT_COUNTED])
-    assert plan.creations("pods") or plan.status.conditions, "the job goes on"
+    assert plan.creations("pods") or plan.status.conditions, "the job continues"
     assert Objects().plan(started(job(board))).tensorboard_actions, "without a queue it is as before"
 
 

@@ -281,7 +281,7 @@ def test_one_lost_replica_restarts_all_and_counts_once(policy: str) -> None:
         "This counts as a disruption, not as a failure."
     )
     assert [event.message for event in seen.events if event.reason == "TFJobRestarting"] == [restarting.message]
-    assert "all replicas start again when the last old pod is gone" in seen.condition(C.RUNNING).message
+    assert "all replicas restart when the last old pod is gone" in seen.condition(C.RUNNING).message
 
     job = next_one(job, seen)
     waits = planned(job, make_pod("Worker-0", deleted=NOW), now=after(2))

@@ -56,7 +56,7 @@ def without_steps(text: str) -> str:
         (pending("ContainerCreating"), ""),
         (
             pending("ErrImagePull", "rpc error: no such image"),
-            f"Worker-0 waits: {NOT_PULLED}: its registry does not have it",
+            f"Worker-0 waits: {NOT_PULLED}: the registry does not have this image",
         ),
         (pending("ImagePullBackOff", 'Back-off pulling image "x"'), f"Worker-0 waits: {NOT_PULLED}"),
         (
@@ -73,7 +73,7 @@ def without_steps(text: str) -> str:
         (unschedulable("waiting for the gang"), "Worker-0 waits: Unschedulable: waiting for the gang"),
         (
             unschedulable("minCount (3) cannot be satisfied: 1 scheduled, 1 remaining"),
-            "Worker-0 waits: Unschedulable: not enough of its gang has room",
+            "Worker-0 waits: Unschedulable: the scheduler can't find nodes for enough pods of its gang",
         ),
         (unschedulable(""), "Worker-0 waits: Unschedulable"),
         (make_pod("Worker-0", "Pending", conditions=(PodCondition("Ready", "False", "ContainersNotReady"),)), ""),
@@ -114,14 +114,14 @@ def test_a_job_that_does_not_run_says_why_without_disturbing_its_state() -> None
     running, created = result.status.conditions
     assert (running.type, running.status, running.reason) == ("Running", "False", "TFJobPending")
     assert running.message == (
-        f"TFJob ns/mnist does not run yet. 0/2 replicas ready; Worker-0 waits: {NOT_PULLED}. Next: look with kubectl "
-        "describe pod at what the kubelet reports."
+        f"TFJob ns/mnist does not run yet. 0/2 replicas ready; Worker-0 waits: {NOT_PULLED}. Next: to see the "
+        "kubelet's report: kubectl describe pod."
     )
     assert (created.type, created.message) == ("Created", "TFJob mnist is created.")
 
 
-QUOTA = Reason(ReasonKind.QUOTA, "ResourceQuota q has no room for its pod", "ask for less")
-TAKEN = Reason(ReasonKind.NAME_TAKEN, "Pod ns/mnist-worker-1 is in the way", "delete it")
+QUOTA = Reason(ReasonKind.QUOTA, "ResourceQuota q has no room for its pod", "request less")
+TAKEN = Reason(ReasonKind.NAME_TAKEN, "Pod ns/mnist-worker-1 has a name that this job needs", "delete it")
 
 
 def running_message(refusals: Refusals | None, *pods: Pod, replicas: int = 4, before: Reason | None = None) -> str:
@@ -189,7 +189,7 @@ def test_a_job_is_looked_at_again_when_its_pod_has_been_prepared_for_long() -> N
     late = planned(job, prepared, now=after(4))
     assert late.requeue_after is None
     assert (
-        "Worker-0 waits: PodIsPrepared: its node prepares the pod since 12:00:00 UTC"
+        "Worker-0 waits: PodIsPrepared: the kubelet of its node prepares the pod since 12:00:00 UTC"
         in late.condition(ConditionType.RUNNING).message
     )
 
@@ -212,7 +212,7 @@ def test_the_reasons_are_in_the_status_for_programs_until_the_job_runs_or_ends()
     [entry] = result.status.waiting
     assert (entry.reason, entry.replicas, entry.count) == ("ImagePullBackOff", {"Worker": "0"}, 1)
     assert entry.message == "image example.com/train:1 can't be pulled"
-    assert entry.next_step == "look with kubectl describe pod at what the kubelet reports"
+    assert entry.next_step == "to see the kubelet's report: kubectl describe pod"
     waits = with_status(job, result.status)
     assert planned(waits, make_pod("Worker-0"), make_pod("Worker-1")).status.waiting == ()
     ended = make_pod("Worker-0", "Succeeded", exit_code=0)

@@ -28,7 +28,7 @@ from tfoperator.kube.views.objects import Pod
 
 DEADLINE = 600
 PULLS = (waiting("ErrImagePull", "not found"),)
-QUOTA = Reason(ReasonKind.QUOTA, "ResourceQuota q has no room for its pod", "ask for less")
+QUOTA = Reason(ReasonKind.QUOTA, "ResourceQuota q has no room for its pod", "request less")
 
 
 def job_of(workers: int = 2, **policy: Any) -> TFJob:
@@ -48,9 +48,9 @@ def test_a_job_whose_replica_never_started_fails_with_the_reason_and_its_pods_ar
     failed = over.condition(ConditionType.FAILED)
     assert failed.reason == "StartDeadlineExceeded"
     assert failed.message.startswith(
-        "Job mnist has failed because not all of its replicas have started within the 600 seconds of "
-        "startDeadlineSeconds: Worker-1 waits: ImagePullBackOff: image example.com/train:1 can't be pulled: its "
-        "registry does not have it"
+        "Job mnist has failed because some of its replicas have not started within the 600 seconds of "
+        "startDeadlineSeconds: Worker-1 waits: ImagePullBackOff: image example.com/train:1 can't be pulled: the "
+        "registry does not have this image"
     )
     assert ("Warning", "StartDeadlineExceeded") in [(event.type, event.reason) for event in over.events]
     assert {"PS-0", "Worker-0"} <= {*over.stopped_pods, *over.deleted_pods}

@@ -87,7 +87,9 @@ def test_a_failure_that_is_done_without_is_told_once_and_changes_nothing_else() 
     job = job_with("RFR", maxFailedWorkers=1)
     first = planned(job, *pods_by_letter("RFR"))
     assert (first.reasons, first.events[1].type) == (["ExitedWithCode", "ReplicaFailed"], "Warning")
-    assert first.events[1].message == ("Worker-1 (exited with code 1) failed for good; 1 of 3 have. The job goes on.")
+    assert first.events[1].message == (
+        "Worker-1 (exited with code 1) failed for good, so 1 of 3 have failed. The job goes on."
+    )
     assert first.write_status
     assert remembered(first) == "1"
     assert not first.deletions("pods")

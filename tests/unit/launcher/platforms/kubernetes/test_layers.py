@@ -111,5 +111,5 @@ def test_merges_that_would_lose_something_or_can_not_be_done_are_refused() -> No
             merged(first, second)
     named = merged(on_main(ports=[tcp]), on_main(ports=[{**tcp, "name": "dns"}]))
     assert main_of(named.pod)["ports"] == [{"containerPort": 53, "name": "dns"}]
-    with pytest.raises(PlatformConfigError, match=r"config of step: spec.containers: an item lacks 'name'"):
+    with pytest.raises(PlatformConfigError, match=r"config of step: spec.containers: each item must have 'name'"):
         merged({}, {"containers": [{"image": "x"}]})

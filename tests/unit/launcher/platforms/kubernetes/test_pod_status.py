@@ -89,7 +89,7 @@ DISRUPTED = [{"type": "DisruptionTarget", "status": "True", "reason": "Preemptio
         (pod("Failed", reason="OutOfcpu"), None, True, "OutOfcpu"),
         (pod("Failed", ended(143), conditions=DISRUPTED), None, True, "PreemptionByScheduler"),
         (pod("Running", ended(143), meta=DELETED), None, True, "deleted"),
-        (pod("Failed", ended(137, "ContainerStatusUnknown")), None, True, "lost the container"),
+        (pod("Failed", ended(137, "ContainerStatusUnknown")), None, True, "was lost on its node"),
         (pod("Succeeded", ended(0), meta=DELETED, conditions=DISRUPTED), None, True, "PreemptionByScheduler"),
     ],
 )

@@ -183,7 +183,7 @@ def test_without_files_it_makes_room_waits_and_says_so_once(
         assert ask(trusted).endswith(b"hello")
         assert exhausted.tries >= 4
     assert [record.getMessage() for record in caplog.records] == [
-        "can't accept connections for now: [Errno 24] Too many open files"
+        "can't accept connections at the moment: [Errno 24] Too many open files"
     ]
 
 

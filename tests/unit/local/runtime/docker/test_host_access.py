@@ -70,7 +70,7 @@ def test_a_network_is_opened_once_for_each_interface_that_it_has_on_this_machine
     accepted: list[socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     access = HostAccess(HostService(NAME, 0, accepted.append))
-    with pytest.raises(Unreachable, match="br-elsewhere of network net is no interface of this machine"):
+    with pytest.raises(Unreachable, match="br-elsewhere of network net is not an interface of this machine"):
         access.hosts(Networks("br-elsewhere"), "net")
     assert accepted == []
     assert access.hosts(Networks("lo"), "net") == {NAME: "127.0.0.1"}

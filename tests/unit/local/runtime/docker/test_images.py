@@ -146,5 +146,5 @@ def test_an_image_that_is_there_is_not_pulled_and_stands_in_for_a_latest_that_ca
     registry.there |= {"mine", "other:1"}
     eventually(lambda: had(images, of("mine", "Always")))
     images.ensure(of("mine", "Always"))
-    assert caplog.text.count("the one of this machine is used") == 1
+    assert caplog.text.count("the image on this machine is used") == 1
     assert "needs imagePullPolicy IfNotPresent" in str(refusal(images, of("other:1", "Always")))

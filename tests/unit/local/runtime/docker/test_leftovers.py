@@ -87,5 +87,5 @@ def test_what_does_not_go_is_said_and_waited_for_no_longer_and_what_is_gone_mean
     engine.being_removed = engine.never_gone = {"sandbox"}
     with caplog.at_level(logging.WARNING):
         assert remove_run(engine, "run") == ["worker"]
-    assert "the container sandbox is left in Docker: read timed out" in caplog.text
+    assert "the container sandbox could not be removed from Docker: read timed out" in caplog.text
     assert engine.network

@@ -132,7 +132,7 @@ def check(context: dict[str, Any] | None = None, **spec: Any) -> None:
     ],
 )
 def test_power_over_the_machine_needs_the_flag(context: dict[str, Any], spec: dict[str, Any], words: str) -> None:
-    with pytest.raises(LaunchError, match="container 'tensorflow' would have power") as caught:
+    with pytest.raises(LaunchError, match="container 'tensorflow' would have access") as caught:
         check(context, **spec)
     assert words in str(caught.value)
     assert "--allow-privileged" in str(caught.value)

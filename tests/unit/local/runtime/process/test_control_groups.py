@@ -71,11 +71,11 @@ def test_limits_of_version_1_are_in_two_trees(tmp_path: Path) -> None:
 
 def test_a_refusal_says_what_to_do_and_a_group_of_our_own_is_made_ready(tmp_path: Path) -> None:
     tree = unified(tmp_path, handed_on="memory")
-    with pytest.raises(RuntimeUnavailable, match="other processes are in this control group") as refused:
+    with pytest.raises(RuntimeUnavailable, match="other processes are in the same control group") as refused:
         open_control_groups([tree])
     for way in ("limits of cpu and memory", "systemd-run --user --scope", "--runtime docker", "--enforce-limits"):
         assert way in str(refused.value)
-    with pytest.raises(RuntimeUnavailable, match="no hierarchy"):
+    with pytest.raises(RuntimeUnavailable, match="no control group hierarchy"):
         open_control_groups([])
     (tree.own / "cgroup.procs").write_text(f"{os.getpid()}\n")
     open_control_groups([tree])

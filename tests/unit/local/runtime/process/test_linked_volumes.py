@@ -85,7 +85,7 @@ def test_a_path_has_one_volume_at_a_time_and_another_pod_waits_until_the_last_us
             reserve("third", other)
         assert (caught.value.reason, caught.value.event) == ("ContainerCreating", "FailedMount")
         holder = {"first": ("ns/first", "ns/second"), "second": ("ns/second",)}[ended]
-        assert any(f"{at} has volume 'weights' of pod {key}" in str(caught.value) for key in holder)
+        assert any(f"{at} is used by volume 'weights' of pod {key}" in str(caught.value) for key in holder)
         assert at.readlink() == volume
         bench.runtime.release_pod(pod(ended))
     reserve("third", other)

@@ -121,15 +121,15 @@ def test_a_folder_that_containers_need_stays_visible_below_a_volume() -> None:
     [
         ("/v/a", "/", "can't replace the root folder"),
         ("/v/a", "/opt/..", "can't replace the root folder"),
-        ("/v/a", "/proc/x", "be a mount point in /proc"),
+        ("/v/a", "/proc/x", "no mount point can be created in /proc"),
         ("/v/a", "/tmp/trap/x", "/tmp/trap is a symbolic link of another user .ID 54321."),
         ("/v/a", "/tmp/trap", "/tmp/trap is a symbolic link of another user"),
-        ("/v/a", "/tmp/theirs/x", "/tmp/theirs is an entry of a folder to which all users may write"),
+        ("/v/a", "/tmp/theirs/x", "/tmp/theirs is an entry of a folder that all users may write to"),
         ("/v/a", "/loop", "too many symbolic links"),
         ("/v/a", "/opt/app/settings.yaml", "content is a folder, and /opt/app/settings.yaml is a file"),
         ("/v/a", "/opt/app/settings.yaml/x", "/opt/app/settings.yaml is no folder"),
         ("/v/file", "/opt/app", "content is a file, and /opt/app is a folder"),
-        ("/v/none", "/opt/app", "its content is missing on this machine"),
+        ("/v/none", "/opt/app", "its content does not exist on this machine"),
     ],
 )
 def test_a_mount_that_cannot_be_made_names_the_volume_and_the_path(source: str, path: str, words: str) -> None:

@@ -41,13 +41,13 @@ def test_a_folder_is_bound_to_its_path_and_the_places_of_the_program_stay_visibl
 
 
 def test_a_path_that_is_missing_in_a_persons_folder_is_refused(folders: Path) -> None:
-    with pytest.raises(PermanentFailure, match="missing, which does not exist: make it first"):
+    with pytest.raises(PermanentFailure, match="missing, which does not exist: create it first"):
         binds(folders, FolderMount(str(folders / "source"), str(folders / "missing")))
     assert not (folders / "missing").exists()
 
 
 def test_a_source_that_is_missing_is_refused(folders: Path) -> None:
-    with pytest.raises(PermanentFailure, match="its content is missing on this machine"):
+    with pytest.raises(PermanentFailure, match="its content does not exist on this machine"):
         binds(folders, FolderMount(str(folders / "none"), str(folders / "there")))
 
 

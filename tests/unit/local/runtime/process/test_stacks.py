@@ -47,7 +47,7 @@ def test_a_py_spy_that_may_not_read_hangs_or_is_none_keeps_nobody_waiting_and_it
 ) -> None:
     program = py_spy(tmp_path, 'echo "Error: Permission denied: try it as root" >&2; exit 1')
     said = stacks_of_group(group, tmp_path, program)
-    assert said == f"No stacks: py-spy can't look at process {group}: Permission denied: try it as root.\n"
+    assert said == f"No stacks: py-spy can't read process {group}: Permission denied: try it as root.\n"
     monkeypatch.setattr(stacks, "_TIMEOUT", 0.2)
     assert "py-spy did not end within" in stacks_of_group(group, tmp_path, py_spy(tmp_path, "exec sleep 600"))
     assert "py-spy can't be started: No such file" in stacks_of_group(group, tmp_path, str(tmp_path / "nothing"))
