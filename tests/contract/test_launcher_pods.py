@@ -206,7 +206,7 @@ def test_a_pod_that_no_node_takes_fails_in_time(start: Start, player: PodPlayer)
     player.status(name, "Pending", conditions=[condition])
     eventually(lambda: any("0/3 nodes fit" in told for told in launch.told))
     clock.advance(600)
-    with pytest.raises(PermanentFailure, match="has not been scheduled to a node after 600 s: .* 0/3 nodes fit"):
+    with pytest.raises(PermanentFailure, match=r"has not been scheduled to a node after 600 s: .* 0/3 nodes fit"):
         launch.done()
     player.is_gone(name)
 

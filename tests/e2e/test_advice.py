@@ -221,7 +221,8 @@ for step in range(1, 81):  # a busy machine takes several lines for one report
     time.sleep(0.15)
 """
     done = cli.run("run", program(cli, text), "--logs-dir", "kept", code=0)
-    said = "The loss of TFJob default/train is not a number (NaN or infinite): worker-0 has reported this 10 times in a row"
+    loss = "The loss of TFJob default/train is not a number (NaN or infinite)"
+    said = f"{loss}: worker-0 has reported this 10 times in a row"
     assert f"[train] Diverged: {said}" in done.stdout
     assert f"\n{said}" in done.stdout.partition("TFJob train succeeded")[2]
     status = yaml.safe_load((cli.folder / "kept/default.train.yaml").read_text())["status"]

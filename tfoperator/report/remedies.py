@@ -156,8 +156,8 @@ def about_killed_at_the_end(facts: JobFacts) -> Iterator[str]:
         return
     names = ", ".join(killed[:5]) + (" and others" if len(killed) > 5 else "")
     longer = {
-        Typed.MANIFEST: "set a longer terminationGracePeriodSeconds; or set spec.successPolicy to AllWorkers, to wait for "
-        "all workers",
+        Typed.MANIFEST: "set a longer terminationGracePeriodSeconds; or set spec.successPolicy to AllWorkers, to wait "
+        "for all workers",
         Typed.PROGRAM: "set a longer --grace",
         Typed.FUNCTION: "let the function return soon after the first worker has ended",
     }

@@ -19,7 +19,7 @@ def checked_conditions(conditions: Collection[str]) -> frozenset[ConditionType]:
     by_lower = {condition.lower(): condition for condition in ConditionType}
     unknown = [condition for condition in conditions if condition.lower() not in by_lower]
     if unknown or not conditions:
-        what = f"{unknown[0]!r} is no condition" if unknown else "no condition to wait for was given"
+        what = f"{unknown[0]!r} is no condition" if unknown else "the condition to wait for is missing"
         raise ValueError(f"{what}; there are {', '.join(ConditionType)}")
     return frozenset(by_lower[condition.lower()] for condition in conditions)
 

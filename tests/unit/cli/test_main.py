@@ -67,7 +67,8 @@ def test_a_users_mistake_is_told_with_what_to_do_next_and_a_bug_is_one_line_and_
     assert said == (2, "tfoperator: no job named x\nTry: tfoperator get\n")
     code, text = run_failing(KeyError("replicas"))
     (log,) = tmp_path.iterdir()
-    told = f"tfoperator: internal error: KeyError: 'replicas'\nThis is a bug in tfoperator. Python's traceback is in {log}\n"
+    bug = f"This is a bug in tfoperator. Python's traceback is in {log}"
+    told = f"tfoperator: internal error: KeyError: 'replicas'\n{bug}\n"
     assert (code, text) == (70, told)
     assert "Traceback (most recent call last)" in log.read_text()
     for shown, error, *flags in ((True, KeyError("replicas"), "--debug"), (False, KeyboardInterrupt())):

@@ -14,7 +14,7 @@ def test_what_is_printed_are_the_stacks_and_who_has_none_says_why() -> None:
     assert stacks_told("No stacks: it does not run.\n") == PodStacks(problem="it does not run.")
     assert stacks_refused(api_error(403), "you").problem.startswith("you may not run a command in its pod (pods/exec)")
     assert (
-        stacks_refused(TransportError("no route"), "you").problem == "no command can be run in its container: no route"
+        stacks_refused(TransportError("no route"), "you").problem == "a command can't be run in its container: no route"
     )
 
 

@@ -179,7 +179,7 @@ def test_a_volume_that_could_not_be_mounted_is_no_fault_of_the_command() -> None
         (
             "Failed",
             "",
-            "no stacks were kept, so it is not known where it waited; `tfoperator stacks` prints stacks while a job runs",
+            "no stacks were kept, so it is not known where it waited; `tfoperator stacks` prints stacks",
         ),
     ],
 )

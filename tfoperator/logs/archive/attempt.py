@@ -99,8 +99,8 @@ class Attempt:
         )
         if saved.full:
             problem = (
-                "the archive is full; the namespace already uses more space than others, so no logs of other "
-                "namespaces are removed for it"
+                "the archive is full; the namespace already uses more space than others, so logs of other "
+                "namespaces are not removed for it"
             )
         if problem:
             self.problems.append(f"{run.container}: {problem}")

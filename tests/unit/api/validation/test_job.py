@@ -313,7 +313,7 @@ def test_what_would_leave_the_job_without_a_tensorboard_is_an_error(board: Any, 
 @pytest.mark.parametrize(
     ("board", "warning"),
     [
-        ({"logDir": "/logs"}, 'spec.tensorBoard.logDir: "/logs" is in none of the TensorBoard's volumeMounts'),
+        ({"logDir": "/logs"}, 'spec.tensorBoard.logDir: "/logs" is in none of the TensorBoard'),
         (
             GOOD | {"volumes": [{"name": "logs", "emptyDir": {}}]},
             "spec.tensorBoard.volumes[0]: must not be an emptyDir",

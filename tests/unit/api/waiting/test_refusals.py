@@ -149,12 +149,10 @@ def test_numbers_ids_and_order_are_no_news() -> None:
 
 
 def test_a_name_that_is_taken_says_by_what_and_what_to_do() -> None:
-    message = "Pod ns/a has a name that this job needs: it does not belong to this job. Delete it; the job's own is created then"
+    taken = "Pod ns/a has a name that this job needs: it does not belong to this job"
+    message = f"{taken}. Delete it; the job's own is created then"
     found = refused_because_taken(message, leaves=False)
-    assert str(found) == (
-        "NameTaken: Pod ns/a has a name that this job needs: it does not belong to this job. Next: delete it, the job's own is "
-        "created then"
-    )
+    assert str(found) == f"NameTaken: {taken}. Next: delete it, the job's own is created then"
     late = refused_because_taken(
         "Pod ns/a has a name that this job needs: it should have gone at T, but. The job's own", leaves=True
     )

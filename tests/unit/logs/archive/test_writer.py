@@ -179,7 +179,8 @@ def test_nobody_waits_longer_than_the_time_for_it(world: World) -> None:
     eventually(lambda: world.calls == ["x"])
     (record,) = world.found()
     assert record.containers[0].problem == "the time limit of 30 s was over before the whole log was copied"
-    told = "The log of pod mnist-worker-0 was not archived: tensorflow: the time limit of 30 s was over before the whole log was copied"
+    late = "the time limit of 30 s was over before the whole log was copied"
+    told = f"The log of pod mnist-worker-0 was not archived: tensorflow: {late}"
     assert world.reports == [f"vision/mnist: {told}"]
 
 

@@ -87,7 +87,7 @@ def test_what_a_pod_can_not_tell_and_the_archive_refuses_is_said() -> None:
     said = "Stacks of worker-0 are in the log archive. None of worker-1: its image has no tfoperator"
     assert message.startswith(said)
     assert "worker-2: no process here has registered" in message
-    assert "worker-3: no command can be run in its container: the node is gone" in message
+    assert "worker-3: a command can't be run in its container: the node is gone" in message
     full = Cluster()
     full.refusal = OSError("the archive is full")
     full.take(up(0))

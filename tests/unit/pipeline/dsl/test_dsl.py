@@ -69,7 +69,7 @@ def circle() -> list[BaseComponent]:
         (lambda: Add(name="x", number=1, left="/path"), "left must be a Channel"),
         (lambda: type("Nothing", (BaseComponent,), {})(), "must have an EXECUTOR_SPEC"),
         (lambda: make_spec_class(inputs={"a": ChannelParameter(type="X")},
-                                 parameters={"a": ExecutionParameter(type=int)}), "the names of inputs, outputs and parameters must differ"),
+                                 parameters={"a": ExecutionParameter(type=int)}), "outputs and parameters must differ"),
         (lambda: make_spec_class(outputs={"../a": ChannelParameter(type="X")}), "Python argument"),
     ],
 )  # fmt: skip

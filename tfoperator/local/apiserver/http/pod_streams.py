@@ -86,7 +86,7 @@ class PodStreams:
         """Send a container's output from now on. Raises StatusError."""
         container = choose_container(pod.obj, request.query.get("container", ""))
         check_host(pod)
-        reader = _served(self._node.logs, "no node agent that serves logs is running")
+        reader = _served(self._node.logs, "the node agent, which serves logs, is not running")
         _check_upgrade(request)
         wanted = LogRequest(pod.metadata["namespace"], pod.metadata["name"], container, follow=True, tail_lines=0)
         chunks = await self._logs.open(reader, wanted)
@@ -104,7 +104,7 @@ class PodStreams:
         check_host(pod)
         if not command:
             raise bad_request("you must specify at least one command for the container")
-        run_beside = _served(self._node.beside, "no node agent that runs commands is running")
+        run_beside = _served(self._node.beside, "the node agent, which runs commands, is not running")
         try:
             beside = run_beside(pod.metadata["namespace"], pod.metadata["name"], container, command)
         except LaunchError as error:

@@ -157,7 +157,7 @@ class _Planner:
         if place.volume is not None and not _is_on_machine(place.volume):
             self.points.append(MountPoint(path, folder, volume=str(place.volume.source)))
         elif any(_is_in(place.path, folder) for folder in _WITHOUT_MOUNT_POINTS):
-            raise _error(mount, f"no mount point can be created in {place.path}")
+            raise _error(mount, f"a mount point can't be created in {place.path}")
         elif self._is_personal(place):
             self.points.append(MountPoint(path, folder))
         elif place.path not in self.mirrors:

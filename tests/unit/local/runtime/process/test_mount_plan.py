@@ -121,7 +121,7 @@ def test_a_folder_that_containers_need_stays_visible_below_a_volume() -> None:
     [
         ("/v/a", "/", "can't replace the root folder"),
         ("/v/a", "/opt/..", "can't replace the root folder"),
-        ("/v/a", "/proc/x", "no mount point can be created in /proc"),
+        ("/v/a", "/proc/x", "a mount point can't be created in /proc"),
         ("/v/a", "/tmp/trap/x", "/tmp/trap is a symbolic link of another user .ID 54321."),
         ("/v/a", "/tmp/trap", "/tmp/trap is a symbolic link of another user"),
         ("/v/a", "/tmp/theirs/x", "/tmp/theirs is an entry of a folder that all users may write to"),
