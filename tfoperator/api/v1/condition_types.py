@@ -90,14 +90,6 @@ class ConditionType(Word):
 
     traits: ConditionTraits
 
-    def reason_when(self, *, holds: bool) -> OwnReason:
-        """Return the condition's own reason for being true or false. Raises TypeError if its row declares none."""
-        reason = self.traits.when_true if holds else self.traits.when_false
-        if reason is None:
-            field = "when_true" if holds else "when_false"
-            raise TypeError(f"the row of {self} in ConditionType has no {field}: declare it, or name a JobReason")
-        return OwnReason(reason.word)
-
     CREATED = (
         "Created",
         ConditionTraits(

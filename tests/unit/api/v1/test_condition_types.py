@@ -35,12 +35,6 @@ def test_each_condition_is_set_by_a_rule_of_the_plan() -> None:
     assert not unset, f"no rule in tfoperator/controller/plan sets {unset}"
 
 
-def test_a_condition_without_own_reasons_names_the_place_where_they_belong() -> None:
-    assert ConditionType.READY.reason_when(holds=True) == "TFJobReady"
-    with pytest.raises(TypeError, match="the row of Failed in ConditionType has no when_false"):
-        ConditionType.FAILED.reason_when(holds=False)
-
-
 def test_by_default_a_condition_is_ours_and_about_what_goes_on_and_concerns_nobody() -> None:
     traits = ConditionTraits(meaning="while it rains")
     assert (traits.is_peers, traits.concern, traits.at_end, traits.while_held) == (

@@ -121,9 +121,15 @@ class Row(NamedTuple):
 
 
 def observation(condition: ConditionType, message: str, *, holds: bool, if_there: bool = False) -> SetCondition:
-    """Return that a condition holds, or does not hold, with the reason that its row declares for this."""
-    status = "True" if holds else "False"
-    return SetCondition(condition, status, condition.reason_when(holds=holds), message, if_there)
+    """Return that a condition holds, or does not hold, with the reason that its row declares for this.
+
+    Raises TypeError if the row declares none.
+    """
+    reason = condition.traits.when_true if holds else condition.traits.when_false
+    if reason is None:
+        field = "when_true" if holds else "when_false"
+        raise TypeError(f"the row of {condition} in ConditionType has no {field}: declare it, or name a JobReason")
+    return SetCondition(condition, "True" if holds else "False", OwnReason(reason.word), message, if_there)
 
 
 def event(reason: JobReason, message: str, *, kind: EventType | None = None) -> PlannedEvent:
