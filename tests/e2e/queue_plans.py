@@ -2,13 +2,13 @@
 
     python -m tests.e2e.queue_plans --plans 100        # prints a table; exits with 1 if a promise was broken
 
-A plan is a queue of 4 CPUs, some jobs, and steps in random order: pods begin, end, fail and linger; people submit,
-suspend, change and delete jobs, delete and deactivate Workloads, drain the queue; Kueue and the operator are killed,
-each at least once, and start again some steps later. In the end nothing disturbs the jobs any more, and all must come
-to their end.
+A plan is a queue of 4 CPUs, some jobs, some of them elastic, and steps in random order: pods begin, end, fail and
+linger, or find no node; people submit, suspend, change and delete jobs, delete and deactivate Workloads, drain the
+queue; Kueue and the operator are killed, each at least once, and start again some steps later. In the end nothing
+disturbs the jobs any more, and all must come to their end.
 
 The judge checks every state that the API server had, by watches, not samples: pods that have not ended never need more
-CPUs than the queue has, and a job never has two Workloads.
+CPUs than the queue has, and a job never has two Workloads, but for the Workload by which an elastic job asks for more.
 """
 
 import argparse
@@ -27,8 +27,9 @@ from tests.e2e.queues import Queues, queues_of, with_template
 from tests.support.cluster import Cluster, Json, decode
 from tests.support.eventually import eventually, eventually_holds
 from tests.support.kueue import CLUSTER_QUEUES, PRIORITIES
-from tfoperator.api.kueue.queues import JOB_UID_LABEL, PRIORITY_LABEL
+from tfoperator.api.kueue.queues import JOB_UID_LABEL, PRIORITY_LABEL, REPLACES_ANNOTATION
 from tfoperator.api.kueue.workloads import WORKLOADS
+from tfoperator.api.replicas.names import ANNOTATION_PROBE
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.protocol.errors import KubeError, NotFoundError
 from tfoperator.kube.protocol.options import WatchOptions
@@ -116,29 +117,49 @@ class Judge:
                 continue
             self.seen["pods"] += uid not in alive and not deleted
             alive[uid] = (job, "" if deleted or obj["status"].get("phase") in _ENDED else obj["metadata"]["name"])
-            deactivated &= {one for one, name in alive.values() if name}
-            counted = sorted(name for one, name in alive.values() if name and one not in deactivated)
+            deactivated &= {job for job, name in alive.values() if name}
+            counted = sorted(name for job, name in alive.values() if name and job not in deactivated)
             self.most = max(self.most, len(counted))
             if len(counted) > CPUS:
                 self.broken.append(f"{len(counted)} CPUs of {CPUS} are taken: {counted}")
 
     def _judge_workloads(self) -> None:
-        """Check that a job never has two Workloads."""
+        """Check that a job never has two Workloads, but for a Workload that is to replace the other."""
         known: dict[str, Json] = {}
         for _, obj, deleted in self.versions:
             if "podSets" not in obj["spec"]:
                 continue
             uid, before = obj["metadata"]["uid"], known.get(obj["metadata"]["uid"], {})
+            replaces = REPLACES_ANNOTATION in obj["metadata"].get("annotations", {})
             self.seen["workloads"] += not before
+            self.seen["larger"] += replaces and not before
+            self.seen["grown"] += replaces and "QuotaReserved" in _true(obj) and "QuotaReserved" not in _true(before)
+            self.seen["partial"] += _is_partial(obj) and not _is_partial(before)
             self.seen["evictions"] += "Evicted" in _true(obj) and "Evicted" not in _true(before)
             known[uid] = {"gone": True} if deleted else obj
-            owners = Counter(one["metadata"]["labels"][JOB_UID_LABEL] for one in known.values() if "gone" not in one)
-            self.broken += [f"job {owner} has {count} Workloads" for owner, count in owners.items() if count > 1]
+            there = [workload for workload in known.values() if "gone" not in workload]
+            owners = Counter(workload["metadata"]["labels"][JOB_UID_LABEL] for workload in there)
+            asks = {
+                workload["metadata"]["labels"][JOB_UID_LABEL]
+                for workload in there
+                if REPLACES_ANNOTATION in workload["metadata"].get("annotations", {})
+            }
+            self.broken += [
+                f"job {owner} has {count} Workloads" for owner, count in owners.items() if count > 1 + (owner in asks)
+            ]
 
 
 def _true(workload: Json) -> list[str]:
     conditions = workload.get("status", {}).get("conditions", ())
     return [one["type"] for one in conditions if one["status"] == "True"]
+
+
+def _is_partial(workload: Json) -> bool:
+    """Whether Kueue has admitted fewer pods than the Workload asks for, and fewer are enough."""
+    assigned = workload.get("status", {}).get("admission", {}).get("podSetAssignments", ())
+    counts = {one["name"]: one.get("count") for one in assigned}
+    sets = workload.get("spec", {}).get("podSets", ())
+    return any("minCount" in one and counts.get(one["name"], one["count"]) < one["count"] for one in sets)
 
 
 def _in_words(obj: Json) -> str:
@@ -206,15 +227,22 @@ class Plan:
     def _submit(self) -> None:
         rng, queues = self._rng, self._queues
         name = f"job-{len(self._jobs)}"
-        replicas = {"Worker": rng.randint(1, 3), **({"PS": 1} if rng.random() < 0.3 else {})}
+        is_elastic = rng.random() < 0.4
+        has_server = not is_elastic and rng.random() < 0.4
+        replicas = {"Worker": rng.randint(1, 3), **({"PS": 1} if has_server else {})}
         manifest = queues.manifest(name, self._queue, restart_policy=rng.choice(("OnFailure", "ExitCode")), **replicas)
         for kind in replicas:
             with_template(manifest, kind, _LINGERS)
         manifest["metadata"]["labels"] |= rng.choice(({}, {PRIORITY_LABEL: "high"}))
         policy = manifest["spec"]["runPolicy"]
         policy["cleanPodPolicy"] = rng.choice(("All", "Running", "None"))
-        policy["restartScope"] = rng.choice(("Job", "Replica"))
-        if rng.random() < 0.3:
+        if is_elastic:
+            # The least number is the `minCount` of the job's Workload.
+            numbers = {"minReplicas": 1, "maxReplicas": 3, "shrinkAfterSeconds": 1, "growAfterSeconds": 2}
+            manifest["spec"]["elasticPolicy"] = numbers
+        else:
+            policy["restartScope"] = rng.choice(("Job", "Replica"))
+        if not is_elastic and rng.random() < 0.3:
             manifest["spec"]["enableDynamicWorker"] = True
             policy["schedulingPolicy"] = {"minAvailable": 1}
         queues.cluster.submit(manifest)
@@ -224,15 +252,21 @@ class Plan:
         """Play nodes, for some pods at a time: each is bound, runs, ends; a pod that is deleted lingers a while."""
         pods = self._queues.cluster.pods()
         for name in self._rng.sample(sorted(pods), min(3, len(pods))):
-            self._move(pods[name], self._rng.choice(("Running", "Running", "Succeeded", "Failed")))
+            end = self._rng.choice(("Running", "Running", "Succeeded", "Failed"))
+            self._move(pods[name], end, finds_node=self._rng.random() < 0.8)
 
-    def _move(self, pod: Json, end: str) -> None:
+    def _move(self, pod: Json, end: str, *, finds_node: bool = True) -> None:
         cluster, name = self._queues.cluster, pod["metadata"]["name"]
         with suppress(KubeError):
             if pod["metadata"].get("deletionTimestamp"):
                 cluster.end_pod(name)
             elif not pod["spec"].get("nodeName"):
-                cluster.bind(name)
+                if finds_node:
+                    cluster.bind(name)
+                else:
+                    refuse(cluster, name)
+            elif is_probe(pod):
+                return  # its kubelet waits for a ConfigMap that is never there
             elif pod["status"].get("phase") == "Pending":
                 cluster.set_phase(name, "Running")
             elif pod["status"].get("phase") == "Running" and end in _ENDED:
@@ -348,6 +382,19 @@ class Plan:
         found = self._queues.client.list(WORKLOADS, self._queues.namespace, decode).items
         label, uid = JOB_UID_LABEL, job["metadata"]["uid"]
         return [one.get("status") for one in found if one["metadata"].get("labels", {}).get(label) == uid]
+
+
+def is_probe(pod: Json) -> bool:
+    """Whether the pod asks for room alone."""
+    return ANNOTATION_PROBE in pod["metadata"].get("annotations", {})
+
+
+def refuse(cluster: Cluster, pod: str) -> None:
+    """Play a scheduler that finds no node for a pod."""
+    message = "0/1 nodes are available: 1 Insufficient cpu."
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    change = {"status": {"conditions": [refused]}}
+    cluster.client.patch(PODS, cluster.namespace, pod, change, decode, subresource="status")
 
 
 def play(queues: Queues, seed: int) -> Plan:

@@ -1,6 +1,7 @@
 """Elastic jobs on the embedded node: a user scales a running job."""
 
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -57,6 +58,34 @@ def test_scaling_a_running_job_gives_all_workers_the_new_number(
     )
     shown = cli.run("describe", "scaled", code=0).stdout
     assert "from 1 to 3 workers, because there are nodes for 2 more" in shown
+    costs = [(one.before, one.workers, one.untrained_seconds) for one in status.elastic.resizes]
+    assert [cost[:2] for cost in costs] == [(1, 3), (3, 2)]
+    assert all(cost is not None and 0 <= cost < 60 for *_, cost in costs), "each change shows its seconds"
+    assert re.search(
+        r"^Resized: +1 to 3 at .*: \d+ s without training; 3 to 2 at .*: \d+ s without", shown, re.MULTILINE
+    )
     assert re.search(
         "^Workers: +2 since .*, because the number of workers was set to 2 \\(2 changes\\)$", shown, re.MULTILINE
     )
+
+
+def test_a_running_run_is_scaled_by_its_name(tmp_path: Path) -> None:
+    cli, notes = Cli(tmp_path), tmp_path / "notes"
+    (tmp_path / "train.py").write_text(SLEEPER)
+
+    def begun(workers: int) -> bool:
+        text = notes.read_text() if notes.exists() else ""
+        return set(re.findall(rf"^worker (\d) of {workers}$", text, re.MULTILINE)) == {*map(str, range(workers))}
+
+    with cli.start("run", "train.py", "--workers", "1..4", "--", str(notes)) as run:
+        eventually(lambda: notes.exists() and "worker 0" in notes.read_text(), within=60, what="the job runs")
+        kubeconfig = next(tmp_path.glob(".tfoperator/runs/2*/kubeconfig"))
+        assert kubeconfig.stat().st_mode & 0o777 == 0o600
+        assert cli.run("scale", "latest", "--workers", "3", code=0).stdout == "tfjob.kubeflow.org/train scaled\n"
+        eventually(lambda: begun(3), within=60, what="three workers run")
+        refused = cli.run("scale", "latest", "--workers", "5", code=1)
+        assert "must be at least tfReplicaSpecs.Worker.replicas" in refused.stderr
+        run.end(signal.SIGINT)
+    assert not kubeconfig.exists()
+    over = cli.run("scale", "latest", "--workers", "2", code=1)
+    assert "latest: this run is over (Interrupted), so its job can't be changed" in over.stderr

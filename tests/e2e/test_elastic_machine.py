@@ -1,7 +1,6 @@
-"""An elastic job with real TensorFlow on the embedded node, whose GPUs are taken and given back: 2 workers, 1, 2."""
+"""Elastic jobs with real TensorFlow, and with Keras on JAX, on the embedded node: a GPU is taken and given back."""
 
 import os
-import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -11,12 +10,14 @@ from typing import Any
 import pytest
 
 from tests.support import manifests
+from tests.support.elastic_notes import EVERY, Notes
 from tests.support.eventually import eventually
 from tests.support.local_cluster import ROOT
 from tests.support.nvml import FakeNvml, uuids
 from tests.support.threads import no_threads_left
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.kube.protocol.resources import PODS
+from tfoperator.kube.views.objects import decode_pod
 from tfoperator.kube.views.pod_spec import GPU
 from tfoperator.local.controlplane import ControlPlane
 from tfoperator.local.gpus.manager import DeviceLocks, GpuManager
@@ -28,9 +29,6 @@ LIMIT = 200
 """Seconds for each wait; a start takes some 10 on an idle machine of 2 cores."""
 
 TRAIN = ROOT / "examples/elastic/train.py"
-EVERY = 5
-"""Steps between two checkpoints of this program."""
-
 WRAPPED = """
 import json, os, runpy, sys
 folder, program = sys.argv[1:]
@@ -43,36 +41,37 @@ runpy.run_path(program, run_name="__main__")
 """Runs a program that appends its output to FOLDER/notes; FOLDER/process-N has the number of worker N's process."""
 
 
-class Notes:
-    """The lines of a program's workers: `worker T of N begins after step S` and `worker T of N step S`."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def lines(self, pattern: str) -> list[tuple[int, ...]]:
-        text = self._path.read_text() if self._path.exists() else ""
-        return [tuple(map(int, one)) for one in re.findall(rf"^worker {pattern}$", text, re.MULTILINE)]
-
-    def trains_with(self, workers: int, starts: int) -> bool:
-        """Whether worker 0 has begun so many times, and trains with so many workers now."""
-        begun = self.lines(r"0 of (\d+) begins after step (\d+)")
-        steps = self.lines(r"0 of (\d+) step (\d+)")
-        if len(begun) != starts or not steps or begun[-1][0] != workers:
-            return False
-        return steps[-1][0] == workers and steps[-1][1] > begun[-1][1] + EVERY
-
-    def lost(self) -> list[int]:
-        """How many steps of worker 0 each of its starts but the first has lost."""
-        lost, last = [], 0
-        for kind, step in re.findall(
-            r"^worker 0 of \d+ (begins after|step)(?: step)? (\d+)", self._path.read_text(), re.MULTILINE
-        ):
-            if kind == "begins after":
-                lost.append(last - int(step))
-            else:
-                assert int(step) == (last + 1 if not lost[-1] else int(step)), "each step is made in order"
-            last = int(step)
-        return lost[1:]
+FITTING = """
+import os, time
+os.environ["KERAS_BACKEND"] = "jax"
+import keras, numpy
+from tfoperator.progress import SavingCallback
+worker, workers = 0, 1
+if "KERAS_DISTRIBUTION_NUM_PROCESSES" in os.environ:
+    keras.distribution.initialize()
+    keras.distribution.set_distribution(keras.distribution.DataParallel(auto_shard_dataset=False))
+    worker, workers = (int(os.environ[f"KERAS_DISTRIBUTION_{name}"]) for name in ("PROCESS_ID", "NUM_PROCESSES"))
+keras.utils.set_random_seed(1)
+inputs = numpy.arange(40000, dtype="float32").reshape(10000, 4) / 40000
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+model.compile(keras.optimizers.SGD(0.01), "mse")
+done = 0
+class Begins(keras.callbacks.Callback):
+    def on_train_begin(self, logs=None):
+        global done
+        done = int(self.model.optimizer.iterations)
+        print(f"worker {worker} of {workers} begins after step {done}")
+class Steps(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        global done
+        done += 1
+        print(f"worker {worker} of {workers} step {done}")
+        time.sleep(0.1)
+share = inputs[worker::workers]
+callbacks = [Steps(), SavingCallback(), Begins()]
+model.fit(share, share.sum(1), batch_size=10 // workers, epochs=100, shuffle=False, verbose=0, callbacks=callbacks)
+"""
+"""Fits with as many processes as there are. The batch of all together stays the same, so that a step means the same."""
 
 
 class Machine:
@@ -109,12 +108,15 @@ def plane(machine: Machine) -> Iterator[ControlPlane]:
         found.stop()
 
 
-def start(plane: ControlPlane, name: str, command: list[str], workers: int) -> None:
+def start(plane: ControlPlane, name: str, program: Path, folder: Path) -> None:
+    """Start a job of two workers that run this program, and keep notes and checkpoints in the folder."""
+    command = [sys.executable, "-c", WRAPPED, str(folder), str(program)]
     container: dict[str, Any] = {"name": "tensorflow", "image": "x", "command": command}
-    container["env"] = [{"name": "PYTHONPATH", "value": str(ROOT)}]
+    variables = {"PYTHONPATH": str(ROOT), "TFOPERATOR_CHECKPOINT_DIR": str(folder)}
+    container["env"] = [{"name": name, "value": value} for name, value in variables.items()]
     container["resources"] = {"limits": {GPU: 1}}
     pod = {"containers": [container], "terminationGracePeriodSeconds": 20}
-    worker = {"replicas": workers, "restartPolicy": "OnFailure", "template": {"spec": pod}}
+    worker = {"replicas": 2, "restartPolicy": "OnFailure", "template": {"spec": pod}}
     job = manifests.job(name, {"Worker": worker})
     job["spec"]["elasticPolicy"] = {"maxReplicas": 3, "shrinkAfterSeconds": 2, "growAfterSeconds": 4}
     plane.client.create(TFJOBS, "default", job, decode_tfjob)
@@ -124,27 +126,49 @@ def read(plane: ControlPlane, name: str) -> TFJob:
     return plane.client.get(TFJOBS, "default", name, decode_tfjob)
 
 
-@pytest.mark.tensorflow
-@pytest.mark.timeout(5 * LIMIT)
-def test_a_machine_that_is_taken_and_given_back_costs_no_step_and_a_kill_costs_those_since_the_checkpoint(
-    plane: ControlPlane, machine: Machine, tmp_path: Path
-) -> None:
-    notes = Notes(tmp_path / "notes")
-    start(plane, "taken", [sys.executable, "-c", WRAPPED, str(tmp_path), str(TRAIN)], 2)
+def end(plane: ControlPlane, name: str) -> None:
+    """Delete the job, and wait until its machines are free."""
+    plane.client.delete(TFJOBS, "default", name)
+    eventually(lambda: not plane.client.list(PODS, "default", decode_pod).items, within=60, what="the pods are gone")
+
+
+def take_and_give_back(plane: ControlPlane, machine: Machine, name: str, notes: Notes) -> None:
+    """Let a job that trains with two workers lose a machine, and have it again."""
     eventually(lambda: notes.trains_with(2, 1), within=LIMIT, what="two workers train")
-    plane.client.delete(PODS, "default", "taken-worker-1")
+    plane.client.delete(PODS, "default", f"{name}-worker-1")
     eventually(machine.take_one, within=60, every=0.005, what="the GPU is taken")
     eventually(lambda: notes.trains_with(1, 2), within=LIMIT, what="one worker goes on")
-    smaller = read(plane, "taken").status
+    smaller = read(plane, name).status
     assert smaller.elastic is not None
     assert (smaller.elastic.workers, smaller.ready) == (1, "1/1")
     assert "1 replica has had no node for 2 seconds (Insufficient nvidia.com/gpu)" in smaller.elastic.reason
     machine.give_back()
     eventually(lambda: notes.trains_with(2, 3), within=LIMIT, what="two workers train again")
     assert notes.lost() == [0, 0], "a change of size is announced"
-    assert read(plane, "taken").status.restarts == read(plane, "taken").status.disruptions == 3
+    assert read(plane, name).status.restarts == read(plane, name).status.disruptions == 3
+
+
+@pytest.mark.tensorflow
+@pytest.mark.timeout(5 * LIMIT)
+def test_a_machine_that_is_taken_and_given_back_costs_no_step_and_a_kill_costs_those_since_the_checkpoint(
+    plane: ControlPlane, machine: Machine, tmp_path: Path
+) -> None:
+    notes = Notes(tmp_path / "notes")
+    start(plane, "taken", TRAIN, tmp_path)
+    take_and_give_back(plane, machine, "taken", notes)
     os.kill(int((tmp_path / "process-1").read_text()), signal.SIGKILL)
     eventually(lambda: notes.trains_with(2, 4), within=LIMIT, what="both start again")
     assert notes.lost()[:2] == [0, 0]
     assert 0 <= notes.lost()[2] <= EVERY + 1, "a kill is not announced"
-    plane.client.delete(TFJOBS, "default", "taken")
+    end(plane, "taken")
+
+
+@pytest.mark.tensorflow
+@pytest.mark.timeout(4 * LIMIT)
+def test_keras_on_jax_goes_on_with_the_processes_that_there_are_and_loses_no_step(
+    plane: ControlPlane, machine: Machine, tmp_path: Path
+) -> None:
+    (tmp_path / "fitting.py").write_text(FITTING)
+    start(plane, "fitted", tmp_path / "fitting.py", tmp_path)
+    take_and_give_back(plane, machine, "fitted", Notes(tmp_path / "notes"))
+    end(plane, "fitted")

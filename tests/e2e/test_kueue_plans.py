@@ -2,17 +2,20 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
 from hack.chart import roles
 from tests.e2e.conftest import OPERATOR_USER
-from tests.e2e.queue_plans import CPUS, Judge, plans_cluster, play
+from tests.e2e.queue_plans import CPUS, Judge, is_probe, plans_cluster, play, refuse
 from tests.e2e.queues import PATIENCE, Queues
 from tests.support.audit import AuditTrail, granted
 from tests.support.cluster import Cluster
 from tests.support.eventually import eventually, eventually_holds
+from tests.support.operated import JobOnCluster
 from tfoperator.api.kueue.queues import PRIORITY_LABEL
+from tfoperator.kube.protocol.errors import KubeError
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400)]
 
@@ -44,6 +47,77 @@ def test_no_plan_overdraws_a_quota(ours: Queues, seed: int) -> None:
     plan = play(ours, seed)
     assert not plan.judge.broken
     assert plan.kills["kueue"], "a plan without a killed Kueue"
+
+
+def play_node(job: JobOnCluster, *, full_for: str = "") -> None:
+    """Bind pods, but not a replica's pod for which the node is full; run them; end deleted pods."""
+    for name, pod in job.pods().items():
+        with suppress(KubeError):  # it is gone meanwhile
+            if pod["metadata"].get("deletionTimestamp"):
+                job.cluster.end_pod(pod["metadata"]["name"])
+            elif not pod["spec"].get("nodeName") and name == full_for:
+                refuse(job.cluster, pod["metadata"]["name"])
+            elif not pod["spec"].get("nodeName"):
+                job.bind(name)
+            elif pod["status"].get("phase") == "Pending" and not is_probe(pod):
+                job.play("Running", name)
+
+
+def test_an_elastic_job_gives_quota_back_and_grows_in_its_queue_when_there_is_quota_again(ours: Queues) -> None:
+    ours.move_to(Cluster(ours.client, "elastic"))
+    queue, judge = ours.queue(CPUS), Judge(ours)
+    other = ours.submit("other", queue, Worker=3)
+    ours.wait_running(other, "worker-0", "worker-1", "worker-2")
+    manifest = ours.manifest("elastic", queue, restart_policy="OnFailure", Worker=3)
+    manifest["spec"]["elasticPolicy"] = {"minReplicas": 1, "shrinkAfterSeconds": 1, "growAfterSeconds": 2}
+    job = ours.submit_manifest(manifest)
+    ours.wait_running(job, "worker-0")
+    ours.wait_reserved(queue, 4)
+    first = ours.workload(job)
+    eventually(lambda: len(ours.workloads(job)) == 2, within=PATIENCE, every=0.1, what="it asks for more")
+    assert set(job.pods()) == {"worker-0"}, "it keeps what it has"
+    other.play("Succeeded", "worker-0", leads_to="Succeeded")
+
+    def grows() -> None:
+        play_node(job)
+        running = {name for name, pod in job.pods().items() if pod["status"].get("phase") == "Running"}
+        assert running == {"worker-0", "worker-1", "worker-2"}, running
+
+    eventually_holds(grows, within=PATIENCE, every=0.1, what="it has all of its workers")
+    [second] = ours.workloads(job)
+    assert second["metadata"]["uid"] != first["metadata"]["uid"]
+    ours.wait_reserved(queue, 3)
+    job.patch_spec(elasticPolicy={"growAfterSeconds": 600})
+    job.delete_pod("worker-2")
+
+    def shrinks() -> None:
+        play_node(job, full_for="worker-2")
+        assert job.status()["elastic"]["workers"] == 2, job.status()
+
+    eventually_holds(shrinks, within=PATIENCE, every=0.1, what="it goes on with two workers")
+    for _ in range(3):
+        play_node(job, full_for="worker-2")
+    ours.wait_reserved(queue, 2)
+    job.delete()
+    judge.end()
+    assert judge.broken == []
+
+
+def test_a_data_service_is_a_pod_set_of_its_jobs_workload_and_ends_with_it(ours: Queues) -> None:
+    ours.move_to(Cluster(ours.client, "data-service"))
+    queue = ours.queue(CPUS)
+    manifest = ours.manifest("fed", queue, Worker=1)
+    manifest["spec"]["dataService"] = {"workers": 2}
+    job = ours.submit_manifest(manifest)
+    counts = {one["name"]: one["count"] for one in ours.workload(job)["spec"]["podSets"]}
+    assert counts == {"worker": 1, "data-service": 3}
+    ours.wait_reserved(queue, CPUS)
+    names = {"fed-worker-0", "fed-dispatcher-0", "fed-dataworker-0", "fed-dataworker-1"}
+    eventually(lambda: set(ours.cluster.pods()) == names, within=PATIENCE, every=0.1, what="all are admitted")
+    for name in names:
+        ours.cluster.set_phase(name, "Running")
+    job.play("Succeeded", "worker-0", leads_to="Succeeded")
+    ours.wait_reserved(queue, 0)
 
 
 def test_replicas_that_gave_their_quota_back_have_it_again_before_they_start_again(ours: Queues) -> None:

@@ -14,7 +14,7 @@ from tfoperator.base.private_files import check_own_place
 from tfoperator.cli.cluster import ClusterOptions
 from tfoperator.cli.run_directory import RUNS
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_TIMEOUT, CliError
-from tfoperator.local.run.kept import LOG, UNREADABLE, KeptRun, is_run, read_run
+from tfoperator.local.run.kept import KUBECONFIG, LOG, RUNNING, UNREADABLE, KeptRun, is_run, read_run
 from tfoperator.sdk import JobFailed, TFJobClient, WaitTimeout
 
 if TYPE_CHECKING:
@@ -64,24 +64,49 @@ def client_of(word: str, cluster: ClusterOptions, archive_dir: str | None = None
             yield client, word
         return
     with opened(run) as recorded:
-        namespaces = {meta["name"]: meta["namespace"] for meta in recorded.jobs}
-        if not namespaces:
-            raise CliError(f"{word}: this run did not create any job", f"Its log: {run.directory / LOG}")
-        prefix = word.removesuffix(f"/{job}") if job else word.rstrip("/")
-        if not job and len(namespaces) > 1:
-            raise CliError(
-                f"{word}: this run has several jobs", f"Name one of the jobs: {_choices(run, prefix, namespaces)}"
-            )
-        job = job or next(iter(namespaces))
-        if job not in namespaces:
-            problem = f"{prefix}: this run has no job named {job}"
-            raise CliError(problem, f"Its jobs: {_choices(run, prefix, namespaces)}", exit_code=EXIT_FAILED)
-        with TFJobClient(run=recorded, namespace=namespaces[job]) as client:
+        job, namespace = _job_of(word, run, job, recorded)
+        with TFJobClient(run=recorded, namespace=namespace) as client:
             try:
                 yield client, job
             except (JobFailed, WaitTimeout) as error:
                 code = EXIT_TIMEOUT if isinstance(error, WaitTimeout) else EXIT_FAILED
                 raise CliError(str(error), f"To see why: tfoperator report {word}", exit_code=code) from None
+
+
+@contextmanager
+def client_to_change(word: str, cluster: ClusterOptions) -> Iterator[tuple[TFJobClient, str]]:
+    """Return a client and the name of a job: of the cluster, or of a run that goes on. Raises CliError."""
+    run, job = of_run(word, cluster)
+    if run is not None:
+        if run.state != RUNNING:
+            problem = f"{word}: this run is over ({run.state}), so its job can't be changed"
+            raise CliError(problem, "To start it again: tfoperator run", exit_code=EXIT_FAILED)
+        with opened(run) as recorded:
+            job, namespace = _job_of(word, run, job, recorded)
+        way = run.directory / KUBECONFIG
+        if not way.is_file():
+            problem = f"{word}: this run is starting or ending, so its job can't be changed now"
+            raise CliError(problem, f"Its log: {run.directory / LOG}", exit_code=EXIT_FAILED)
+        cluster, word = ClusterOptions(namespace=namespace, kubeconfig=str(way)), job
+    with cluster.connect() as client:
+        yield client, word
+
+
+def _job_of(word: str, run: KeptRun, job: str, recorded: RecordedRun) -> tuple[str, str]:
+    """Return the name and the namespace of the job of a run that a word names. Raises CliError."""
+    namespaces = {meta["name"]: meta["namespace"] for meta in recorded.jobs}
+    if not namespaces:
+        raise CliError(f"{word}: this run did not create any job", f"Its log: {run.directory / LOG}")
+    prefix = word.removesuffix(f"/{job}") if job else word.rstrip("/")
+    if not job and len(namespaces) > 1:
+        raise CliError(
+            f"{word}: this run has several jobs", f"Name one of the jobs: {_choices(run, prefix, namespaces)}"
+        )
+    job = job or next(iter(namespaces))
+    if job not in namespaces:
+        problem = f"{prefix}: this run has no job named {job}"
+        raise CliError(problem, f"Its jobs: {_choices(run, prefix, namespaces)}", exit_code=EXIT_FAILED)
+    return job, namespaces[job]
 
 
 def _choices(run: KeptRun, prefix: str, jobs: Iterable[str]) -> str:

@@ -219,7 +219,8 @@ def queue_of(job: TFJob, workloads: Sequence[Workload]) -> JobQueue:
         )
         found = _without_workload(job, QueueState.UNKNOWN, message)
         return msgspec.structs.replace(found, by_operator=not found.multikueue)
-    workload = max(workloads, key=lambda workload: (not workload.is_true("Finished"), *_age(workload)))
+    # An elastic job that asks for more workers has a second Workload, which waits.
+    workload = max(workloads, key=lambda one: (not one.is_true("Finished"), one.is_true("QuotaReserved"), *_age(one)))
     state, message = _state(workload)
     admission = workload.status.admission
     return JobQueue(

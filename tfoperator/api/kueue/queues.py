@@ -31,6 +31,9 @@ ADOPTED = "adopted"
 The operator compares such a Workload with its job, and adds a hyphen and the value that stands for the job's pod sets.
 """
 
+REPLACES_ANNOTATION = "kueue.x-k8s.io/workload-slice-replacement-for"
+"""On a Workload: the key of the Workload that it replaces when it has quota. Kueue counts the difference alone."""
+
 POD_SET_LABEL = "kueue.x-k8s.io/podset"
 """On a pod: its pod set. Kueue's own framework writes it into the job's templates, the operator does not."""
 

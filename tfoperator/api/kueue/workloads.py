@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.kueue.queues import ADOPTED, POD_SETS_ANNOTATION
+from tfoperator.api.kueue.queues import ADOPTED, POD_SETS_ANNOTATION, REPLACES_ANNOTATION
 from tfoperator.kube.protocol.resources import Resource
 from tfoperator.kube.protocol.verbs import decoder
 from tfoperator.kube.views.objects import HasMetadata
@@ -142,6 +142,11 @@ class Workload(HasMetadata, frozen=True):
     def mark(self) -> str:
         """The operator's mark in a Workload that it drives; empty in a Workload that Kueue's own framework drives."""
         return self.metadata.annotations.get(POD_SETS_ANNOTATION, "")
+
+    @property
+    def replaces(self) -> str:
+        """The key (`namespace/name`) of the Workload that it replaces as soon as it has quota; empty if it has none."""
+        return self.metadata.annotations.get(REPLACES_ANNOTATION, "")
 
     @property
     def is_adopted(self) -> bool:

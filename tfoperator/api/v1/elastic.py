@@ -1,7 +1,7 @@
 """The elastic policy of a TFJob, and the state that its status records: the number of workers may change. Pure."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Self
 
 import msgspec
 
@@ -66,12 +66,49 @@ class ElasticPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
         return GROW_AFTER if self.grow_after_seconds is None else max(self.grow_after_seconds, 0)
 
 
+MAX_RESIZES = 10
+"""The number of last changes that a status describes."""
+
+
+class Resize(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One change of the number of workers, and its cost.
+
+    `untrained_seconds` is for how long the job did not train because of the change; None until it trains again, or
+    changes once more. `untrained_before` is for how long the job had not trained in all when it changed.
+    """
+
+    time: Annotated[datetime | None, Field("Time of the change.")] = None
+    before: Annotated[int, Field("Number of workers before the change.")] = 0
+    workers: Annotated[int, Field("Number of workers after the change.")] = 0
+    reason: Annotated[str, Field("Reason of the change, in a sentence for people.")] = ""
+    untrained_seconds: Annotated[
+        int | None,
+        Field("Seconds from the change until the job trained again; unset until then.", int64=True),
+    ] = None
+    untrained_before: Annotated[
+        int, Field("Seconds for which the job had not trained before the change, since its creation.", int64=True)
+    ] = 0
+
+    def closed(self, untrained: int) -> Self:
+        """Return the change with its cost, when the job had not trained for so many seconds in all."""
+        if self.untrained_seconds is not None:
+            return self
+        return msgspec.structs.replace(self, untrained_seconds=max(untrained - self.untrained_before, 0))
+
+    def text(self) -> str:
+        """Return the change for people: `2 to 1 at 2026-11-30 01:02:03: 12 s without training`."""
+        when = "" if self.time is None else f" at {self.time:%Y-%m-%d %H:%M:%S}"
+        cost = "not at work yet" if self.untrained_seconds is None else f"{self.untrained_seconds} s without training"
+        return f"{self.before} to {self.workers}{when}: {cost}"
+
+
 class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The number of workers of an elastic job, since when it is so, and why.
 
     `workers` is the number that the job has, or waits for. `wanted` is the number of the spec for which it was chosen:
     if the spec has another number, a user has scaled the job since. `lacking_since` is when workers began to lack room;
-    None if all of them have room. The state exists from the first start of the job, until it is suspended.
+    None if all of them have room. `resizes` has the last changes, the newest at its end. The state exists from the
+    first start of the job, until it is suspended.
     """
 
     workers: Annotated[
@@ -84,6 +121,24 @@ class ElasticStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
         datetime | None, Field("Time since which workers wait for a node; unset if no worker waits.")
     ] = None
     changes: Annotated[int, Field("Number of changes of the number of workers since the start of the job.")] = 0
+    resizes: Annotated[
+        tuple[Resize, ...],
+        Field(
+            f"The last changes of the number of workers, {MAX_RESIZES} at most, with their costs.",
+            schema={"maxItems": MAX_RESIZES},
+        ),
+    ] = ()
+
+    def with_resize(self, resize: Resize) -> Self:
+        """Return the state after one more change; an earlier change that was not over has cost so much until now."""
+        ended = tuple(one.closed(resize.untrained_before) for one in self.resizes)
+        return msgspec.structs.replace(self, resizes=(*ended, resize)[-MAX_RESIZES:])
+
+    def closed(self, untrained: int) -> Self:
+        """Return the state when the job trains again, or stops: all changes are over."""
+        if all(one.untrained_seconds is not None for one in self.resizes):
+            return self
+        return msgspec.structs.replace(self, resizes=tuple(one.closed(untrained) for one in self.resizes))
 
     def text(self) -> str:
         """Return the number of workers for people, and the reason of the last change; empty if none is chosen."""

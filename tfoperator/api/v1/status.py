@@ -327,6 +327,10 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         }
         return {phase: seconds for phase, seconds in found.items() if seconds or phase == self.phase}
 
+    def untrained(self, now: datetime) -> int:
+        """Return the seconds up to `now` in which the job did not train."""
+        return sum(seconds for phase, seconds in self.until(now).items() if phase != UsagePhase.TRAINING)
+
     def goodput_at(self, now: datetime) -> int | None:
         """Return the share of the seconds up to `now` that trained, in percent; None if no seconds have passed."""
         seconds = self.until(now)

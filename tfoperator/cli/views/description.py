@@ -144,6 +144,8 @@ def _numbers(job: TFJob) -> Iterator[tuple[str, str]]:
     yield "Asked for", replicas_text(job)
     if job.status.elastic is not None and (workers := job.status.elastic.text()):
         yield "Workers", workers
+        if resizes := job.status.elastic.resizes:
+            yield "Resized", "; ".join(one.text() for one in resizes)
 
 
 def _progress(progress: TrainingProgress, now: datetime) -> Iterator[tuple[str, str]]:

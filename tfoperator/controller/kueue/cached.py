@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import force_setattr, replace
 
-from tfoperator.api.kueue.queues import POD_SETS_ANNOTATION
+from tfoperator.api.kueue.queues import POD_SETS_ANNOTATION, REPLACES_ANNOTATION
 from tfoperator.api.kueue.workloads import (
     Admission,
     Assignment,
@@ -32,6 +32,8 @@ MAX_WORKLOAD, MAX_FLAVOR = 16 << 10, 16 << 10
 
 _MAX_MARK = 64
 """Characters of the operator's mark, which has 16."""
+_MAX_KEY = 317
+"""Characters of the key of another Workload: a namespace, a slash and a name."""
 _MAX_NAME, _MAX_LIST = 316, 18
 """Characters of a name, and members of a list, that the CRD of Workloads allows."""
 
@@ -40,8 +42,11 @@ _TOO_LARGE = f"of an admission with more than {MAX_WORKLOAD} bytes"
 
 
 def _mark_alone(annotations: dict[str, str]) -> dict[str, str]:
-    mark = annotations.get(POD_SETS_ANNOTATION, "")
-    return {POD_SETS_ANNOTATION: mark[:_MAX_MARK]} if mark else {}
+    mark, replaces = annotations.get(POD_SETS_ANNOTATION, ""), annotations.get(REPLACES_ANNOTATION, "")
+    if not mark:
+        return {}
+    kept = {POD_SETS_ANNOTATION: mark[:_MAX_MARK]}
+    return kept | {REPLACES_ANNOTATION: replaces[:_MAX_KEY]} if replaces else kept
 
 
 def _read_of(data: bytes) -> Workload:

@@ -15,8 +15,10 @@ restarts replicas, makes no more pods than `QueueGate.quota` (`scaling.plan_repl
 
 A Workload without the operator's mark is driven by Kueue's own framework, which suspends and resumes the job: the
 operator leaves it alone. For a suspended job the operator makes no Workload, and Kueue's webhook suspends every job
-that its framework drives. So there is never a second Workload, whatever is switched on where. The decision does not
-depend on anything in a job: its author could write that, and get pods without quota.
+that its framework drives. So two drivers never have a Workload each for the same job, whatever is switched on where.
+The decision does not depend on anything in a job: its author could write that, and get pods without quota.
+
+An elastic job may have a second Workload for a time, by which it asks for more workers: see `growth`.
 
 Read `decide` from top to bottom: Workloads of others, ended jobs, jobs without a Workload, jobs whose Workload must go,
 and jobs whose Workload stays.
@@ -30,7 +32,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.kueue.queues import ADOPTED, POD_SETS_ANNOTATION, PRIORITY_LABEL, queue_name
+from tfoperator.api.kueue.queues import ADOPTED, POD_SETS_ANNOTATION, PRIORITY_LABEL, REPLACES_ANNOTATION, queue_name
 from tfoperator.api.kueue.workloads import Workload
 from tfoperator.api.replicas.data_service import DATA_SERVICE_POD_SET
 from tfoperator.api.replicas.names import is_data_service, replica_of
@@ -41,6 +43,7 @@ from tfoperator.api.v1.job_conditions import final_condition, has_condition
 from tfoperator.api.v1.status import parse_indexes
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.kueue.adoption import agree
+from tfoperator.controller.kueue.growth import WORKERS, Wish, seconds_to_grow, wish, writes_for
 from tfoperator.controller.kueue.objects import Flavor
 from tfoperator.controller.kueue.pod_sets import (
     PlacementError,
@@ -58,6 +61,8 @@ from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.kube.views.objects import Pod
 
 _FLAVOR_UNKNOWN = "FlavorUnknown"
+_REPLACED = "WorkloadSliceReplaced"
+"""Kueue's reason of a Workload that it has finished, because another Workload of the job has quota."""
 _UNREADABLE = (ValueError, TypeError, AttributeError)
 """The errors of a template that is not a pod template; msgspec's errors are ValueErrors."""
 
@@ -68,6 +73,7 @@ class Facts(msgspec.Struct, frozen=True):
     `job` is defaulted. `usable`: pods can be made from the job. `awaits_pods`: there may be pods that `pods` lacks.
     `asked` are the pod sets of a Workload that `is_to_be_compared`, as they are stored. `given_back` is the number of
     pods of each set whose quota this process may have given back by a write that the Workload does not show yet.
+    `larger` and `spent` are other Workloads of an elastic job (`growth.Roles`).
     """
 
     job: TFJob
@@ -79,6 +85,8 @@ class Facts(msgspec.Struct, frozen=True):
     default_ps_image: str = ""
     given_back: Mapping[str, int] = {}
     asked: Sequence[dict[str, Any]] = ()
+    larger: Workload | None = None
+    spent: tuple[Workload, ...] = ()
 
     def reclaimed(self, workload: Workload) -> dict[str, int]:
         """Return for how many pods of each set the Workload's quota was given back, as far as this process knows."""
@@ -90,12 +98,14 @@ class Decision(msgspec.Struct, frozen=True):
     """Whether the job may have pods, what is written, and what the plan is made from.
 
     `gate` is None where quota decides nothing: the operator drives no Workload of the job, or it has ended or is
-    suspended. `admitted` is a copy of the job with what its pods get.
+    suspended. `admitted` is a copy of the job with what its pods get. `look_again` is in how many seconds the decision
+    may change by itself.
     """
 
     gate: QueueGate | None = None
     writes: tuple[Write, ...] = ()
     admitted: TFJob | None = None
+    look_again: float | None = None
 
 
 def is_driven_by_kueue(workload: Workload) -> bool:
@@ -109,7 +119,34 @@ def is_to_be_compared(workload: Workload) -> bool:
 
 
 def decide(facts: Facts, now: datetime) -> Decision:
-    """Return what to do about the job's Workload at `now` (UTC)."""
+    """Return what to do about the job's Workloads at `now` (UTC)."""
+    made = _decide(facts, now)
+    if facts.larger is None and not facts.spent and facts.job.spec.elastic_policy is None:
+        return made
+    return _with_growth(facts, made, now)
+
+
+def _with_growth(facts: Facts, made: Decision, now: datetime) -> Decision:
+    """Return the decision with the writes to the second Workload of an elastic job, which asks for more workers.
+
+    The writes that give it up come first: it must not get quota from a Workload that is given back.
+    """
+    job, gate, workload, later = facts.job, made.gate, facts.workload, Wish()
+    if workload is not None and gate is not None and gate.admitted and not facts.spent:
+        later = wish(job, workload, gate.quota.get(WORKERS, 0), now)
+    first = [write for one in facts.spent for write in removal(one)]
+    last: tuple[Write, ...] = ()
+    if workload is not None and gate is not None and later.workers:
+        sets = pod_sets(job, facts.default_ps_image)
+        last = writes_for(job, workload, facts.larger, later.workers, gate.quota.get(WORKERS, 0), sets)
+    elif facts.larger is not None:
+        first += removal(facts.larger)
+    times = [one for one in (made.look_again, later.look_again) if one is not None]
+    writes = (*first, *made.writes, *last)
+    return msgspec.structs.replace(made, writes=writes, look_again=min(times, default=None))
+
+
+def _decide(facts: Facts, now: datetime) -> Decision:
     job, workload = facts.job, facts.workload
     queue = queue_name(job.metadata.labels)
     if workload is None and not queue:
@@ -177,6 +214,9 @@ def _with_pod_sets(
         writes = status.writes() or (_renewed(workload, facts.job, sets),)
         return Decision(closed_gate("JobChanged", "the job was changed"), writes)
     if workload.is_true("Finished"):
+        if workload.condition("Finished").reason == _REPLACED:
+            why = "the Workload that replaced the job's Workload is gone; the job waits in the queue again"
+            return Decision(closed_gate("WorkloadFinished", why), gone)
         writes = () if occupied else unfinalized(workload)
         return Decision(closed_gate("WorkloadFinished", workload.condition("Finished").message), writes)
     if workload.is_true("QuotaReserved") and _run_again(facts, workload):
@@ -186,7 +226,7 @@ def _with_pod_sets(
     driven = _driven(facts, workload, occupied=occupied, now=now)
     if is_to_be_compared(workload):
         # Alone: a second write to the same version would be refused.
-        return msgspec.structs.replace(driven, writes=(patch_of(workload, _marked(workload, sets)),))
+        return msgspec.structs.replace(driven, writes=(patch_of(workload, _marked(workload, facts.job, sets)),))
     return driven
 
 
@@ -225,7 +265,7 @@ def _asks_for(facts: Facts, workload: Workload, sets: list[dict[str, Any]]) -> b
     ):
         return False
     if not is_to_be_compared(workload):
-        return workload.mark == mark_of(sets, adopted=workload.is_adopted)
+        return workload.mark == mark_of(job, sets, adopted=workload.is_adopted) and _has_counts(job, workload, sets)
     try:
         found = placements(workload, facts.flavors)
     except PlacementError:
@@ -233,16 +273,30 @@ def _asks_for(facts: Facts, workload: Workload, sets: list[dict[str, Any]]) -> b
     return found if isinstance(found, str) else agree(facts.asked, sets, found)
 
 
+def _has_counts(job: TFJob, workload: Workload, sets: list[dict[str, Any]]) -> bool:
+    """Return whether the Workload of an elastic job asks for the right number of workers.
+
+    With quota, each number is right: `growth` asks for more, and quota that is not needed is given back.
+    """
+    if job.spec.elastic_policy is None or workload.is_true("QuotaReserved") or workload.is_true("Finished"):
+        return True
+    counts = {one["name"]: (one["count"], one.get("minCount")) for one in sets}
+    return counts == {one.name: (one.count, one.min_count) for one in workload.spec.pod_sets}
+
+
 def _renewed(workload: Workload, job: TFJob, sets: list[dict[str, Any]]) -> Write:
     """Return the patch by which a Workload without quota asks for what the job needs now, at its old place."""
     spec = workload_body(job, sets)["spec"]
     spec.setdefault("maximumExecutionTimeSeconds", None)
-    return patch_of(workload, {**_marked(workload, sets), "spec": spec})
+    marked = _marked(workload, job, sets)
+    if workload.replaces:
+        marked["metadata"]["annotations"][REPLACES_ANNOTATION] = None
+    return patch_of(workload, {**marked, "spec": spec})
 
 
-def _marked(workload: Workload, sets: list[dict[str, Any]]) -> dict[str, Any]:
+def _marked(workload: Workload, job: TFJob, sets: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the part of a patch by which a Workload has the mark of these pod sets."""
-    return {"metadata": {"annotations": {POD_SETS_ANNOTATION: mark_of(sets, adopted=workload.is_adopted)}}}
+    return {"metadata": {"annotations": {POD_SETS_ANNOTATION: mark_of(job, sets, adopted=workload.is_adopted)}}}
 
 
 def _ended(facts: Facts, workload: Workload, occupied: bool, now: datetime) -> tuple[Write, ...]:
@@ -271,7 +325,8 @@ def _reported(facts: Facts, workload: Workload, now: datetime, *, admitted: bool
     """
     job, status = facts.job, NextStatus(workload, now)
     status.report_readiness(admitted=admitted, ready=has_condition(job, ConditionType.READY))
-    status.reclaim(_not_needed(job, workload, facts.pods, reserved=reserved), reserved=reserved)
+    if seconds_to_grow(job, workload, now) <= 0:
+        status.reclaim(_not_needed(job, workload, facts.pods, reserved=reserved), reserved=reserved)
     return status
 
 
@@ -294,8 +349,13 @@ def _driven(facts: Facts, workload: Workload, *, occupied: bool, now: datetime) 
         return Decision(closed_gate("FailedToStart", str(error)), status.writes())
     admission = workload.status.admission
     cluster_queue = "" if admission is None else admission.cluster_queue
-    gate = QueueGate("Admitted", cluster_queue, admitted=True, quota=_quota(facts, workload, status))
-    return Decision(gate, (*status.writes(), *reprice), copy)
+    quota, left = _quota(facts, workload, status), seconds_to_grow(job, workload, now)
+    size = job.status.elastic.workers if job.status.elastic is not None else 0
+    if size > 0 and WORKERS in quota and (left <= 0 or facts.spent):
+        # The job goes on with these workers. Its quota for others is given back when their pods are gone.
+        quota[WORKERS] = min(quota[WORKERS], size)
+    gate = QueueGate("Admitted", cluster_queue, admitted=True, quota=quota)
+    return Decision(gate, (*status.writes(), *reprice), copy, look_again=left or None)
 
 
 def _why_closed(workload: Workload) -> QueueGate:

@@ -27,6 +27,7 @@ from tfoperator.controller.kueue.decide import (
     is_driven_by_kueue,
     is_to_be_compared,
 )
+from tfoperator.controller.kueue.growth import roles_of
 from tfoperator.controller.kueue.lag import TRY_AGAIN, WorkloadLag, missing_flavors
 from tfoperator.controller.kueue.left import JOB_INDEX, WorkloadsLeft, index_by_job, key_of
 from tfoperator.controller.kueue.objects import (
@@ -170,6 +171,8 @@ class QueueKeeper:
         if facts.workload is not None and final_condition(job) is None:
             self._tell_of_kueue(job, facts.workload)
         decision = decide(facts, self._clock.now())
+        if decision.look_again is not None:
+            self._enqueue_after(job.metadata.key, decision.look_again)
         if not decision.writes:
             self._outage.leave(job.metadata.key)
         elif may_write:
@@ -221,8 +224,7 @@ class QueueKeeper:
             lag.verify_workloads(job, found)
         if not found and not queued:
             return None
-        # A Workload that is being deleted makes room for its successor: two can't have the same name at a time.
-        workload = min(found, key=lambda each: each.metadata.name, default=None)
+        workload, larger, spent = roles_of(found)
         runs = queued and not ends and not job.spec.suspended
         return Facts(
             job=job,
@@ -234,6 +236,8 @@ class QueueKeeper:
             default_ps_image=default_ps_image,
             given_back={} if workload is None else lag.given_back(workload),
             asked=lag.asked_for(workload) if workload is not None and runs and is_to_be_compared(workload) else (),
+            larger=larger,
+            spent=spent,
         )
 
     def _undecided(self, observed: Observed) -> Observed:
@@ -241,7 +245,7 @@ class QueueKeeper:
         job = observed.job
         if final_condition(job) is not None or job.spec.suspended or not queue_name(job.metadata.labels):
             return observed
-        workload = min(self._lag.shown(job), key=lambda each: each.metadata.name, default=None)
+        workload = roles_of(self._lag.shown(job)).current
         if workload is not None and is_driven_by_kueue(workload):
             return observed
         if not observed.pods:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tfoperator.api.kueue.queues import WORKLOAD_ANNOTATION
+from tfoperator.api.kueue.queues import JOB_UID_LABEL, WORKLOAD_ANNOTATION
 from tfoperator.api.kueue.workloads import WORKLOADS, Workload
 from tfoperator.api.replicas.names import MANAGED_SELECTOR, job_selector
 from tfoperator.api.v1.types import TFJOBS, TFJob
@@ -32,12 +32,23 @@ TRY_AGAIN = 30.0
 """Seconds until something that was missing is looked up again."""
 
 
+_MAX_DELETED = 8
+"""Deleted Workloads of a job that are remembered. A job has two at most at a time."""
+
+
 class GivenBack(NamedTuple):
     """For how many pods of each set quota was given back by writes to this version of a Workload."""
 
     uid: str
     version: str
     counts: dict[str, int]
+
+
+class Unseen(NamedTuple):
+    """A Workload that this process has made: its name, and the monotonic time at which it may be asked for again."""
+
+    name: str
+    due: float
 
 
 class WorkloadLag:
@@ -48,13 +59,13 @@ class WorkloadLag:
         self._workloads = workloads
         self._flavors = flavors
         self._clock = clock
-        # _sure and _complete: UIDs of jobs whose Workload, or whose pods, the cache has shown as they are. _unseen, by
-        # the job's UID: the time at which the operator may ask again for a Workload that this process has made.
-        # _deleted, by the job's UID: the UID of the Workload that this process has deleted.
+        # _sure and _complete: UIDs of jobs whose Workloads, or whose pods, the cache has shown as they are. _unseen, by
+        # the job's UID: a Workload that this process has made. _deleted, by the job's UID: the UIDs of the last
+        # Workloads that this process has deleted.
         self._sure: set[str] = set()
         self._complete: set[str] = set()
-        self._unseen: dict[str, float] = {}
-        self._deleted: dict[str, str] = {}
+        self._unseen: dict[str, Unseen] = {}
+        self._deleted: dict[str, tuple[str, ...]] = {}
         # By the job's UID: the last writes that gave quota back, whether they were answered or not.
         self._given_back: dict[str, GivenBack] = {}
 
@@ -67,11 +78,13 @@ class WorkloadLag:
         self._given_back.pop(uid, None)
 
     def shown(self, job: TFJob) -> list[Workload]:
-        """Return the job's Workloads in the cache, without the Workload that this process has deleted."""
+        """Return the job's Workloads in the cache, without Workloads that this process has deleted."""
         uid, found = job.metadata.uid, self._workloads.by_index(CONTROLLER_UID_INDEX, job.metadata.uid)
-        deleted = self._deleted.get(uid)
-        left = [one for one in found if one.metadata.uid != deleted or one.metadata.deletion_timestamp is not None]
-        if left and self._unseen.pop(uid, None) is not None:
+        deleted = self._deleted.get(uid, ())
+        left = [one for one in found if one.metadata.uid not in deleted or one.metadata.deletion_timestamp is not None]
+        unseen = self._unseen.get(uid)
+        if unseen is not None and any(one.metadata.name == unseen.name for one in left):
+            del self._unseen[uid]
             self._sure.add(uid)
         return left
 
@@ -116,9 +129,10 @@ class WorkloadLag:
     def written(self, job: TFJob, write: Write) -> None:
         """Note that the API server has carried out this write."""
         if write.verb is Verb.CREATE:
-            self._unseen[job.metadata.uid] = self._clock.monotonic() + TRY_AGAIN
+            self._unseen[job.metadata.uid] = Unseen(write.name, self._clock.monotonic() + TRY_AGAIN)
         elif write.verb is Verb.DELETE:
-            self._deleted[job.metadata.uid] = write.uid
+            before = self._deleted.get(job.metadata.uid, ())
+            self._deleted[job.metadata.uid] = (*before, write.uid)[-_MAX_DELETED:]
 
     def is_asked_for(self, job: TFJob) -> bool:
         """Return whether this process has made a Workload for the job that the cache does not show yet."""
@@ -126,22 +140,27 @@ class WorkloadLag:
 
     def seconds_until_asked_again(self, job: TFJob) -> float:
         """Return after how many seconds to ask again for a Workload that the cache lacks; 0 if now."""
-        due = self._unseen.get(job.metadata.uid)
-        if due is None:
+        unseen = self._unseen.get(job.metadata.uid)
+        if unseen is None:
             return 0.0
-        left = max(due - self._clock.monotonic(), 0.0)
+        left = max(unseen.due - self._clock.monotonic(), 0.0)
         if not left:
             self._sure.discard(job.metadata.uid)
-            self.verify_workloads(job, ())
+            self.verify_workloads(job, self.shown(job))
         return left
 
     def verify_workloads(self, job: TFJob, shown: Sequence[Workload]) -> None:
-        """Make sure that these are the job's Workloads. Costs a LIST of one object for the first time."""
+        """Make sure that these are the job's Workloads. Costs a LIST of a few objects for the first time.
+
+        An elastic job may have a second Workload, whose name only its label leads to.
+        """
         meta = job.metadata
         if meta.uid in self._sure:
             return
-        name = shown[0].metadata.name if shown else workload_name(job)
-        there = list_all(ListWatch(self._client, WORKLOADS, meta.namespace, decode_partial, by_name(name))).items
+        selection = by_name(shown[0].metadata.name if shown else workload_name(job))
+        if job.spec.elastic_policy is not None or len(shown) > 1 or any(one.replaces for one in shown):
+            selection = Selection(label_selector=f"{JOB_UID_LABEL}={meta.uid}")
+        there = list_all(ListWatch(self._client, WORKLOADS, meta.namespace, decode_partial, selection)).items
         live = {one.metadata.resource_version for one in there if one.metadata.is_controlled_by(meta.uid)}
         if live != {one.metadata.resource_version for one in shown}:
             raise StaleCache("the job's Workload has changed, but the cache does not show it yet")

@@ -142,11 +142,15 @@ def _least_workers(job: TFJob) -> int | None:
     return least if least < workers else None
 
 
-def mark_of(sets: list[dict[str, Any]], *, adopted: bool = False) -> str:
-    """Return a short text that differs where the pod sets do. An API server adds defaults to what it stores.
+def mark_of(job: TFJob, sets: list[dict[str, Any]], *, adopted: bool = False) -> str:
+    """Return a short text that differs where the job's pod sets do. An API server adds defaults to what it stores.
 
-    `adopted`: for a Workload that Kueue's own framework has made.
+    The number of workers of an elastic job may change while the job keeps its quota: the text is the same for each
+    number. `adopted`: for a Workload that Kueue's own framework has made.
     """
+    if job.spec.elastic_policy is not None:
+        workers = ReplicaType.WORKER.lower()
+        sets = [one if one["name"] != workers else one | {"count": 0, "minCount": 0} for one in sets]
     digest = hashlib.sha256(_encode(sets)).hexdigest()[:16]
     return f"{ADOPTED}-{digest}" if adopted else digest
 
@@ -165,7 +169,7 @@ def workload_body(job: TFJob, sets: list[dict[str, Any]]) -> dict[str, Any]:
             "name": workload_name(job),
             "namespace": meta.namespace,
             "labels": {JOB_UID_LABEL: meta.uid},
-            "annotations": {**annotations, POD_SETS_ANNOTATION: mark_of(sets)},
+            "annotations": {**annotations, POD_SETS_ANNOTATION: mark_of(job, sets)},
             "finalizers": [IN_USE],
             "ownerReferences": [owner_reference(job)],
         },

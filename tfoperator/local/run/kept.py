@@ -20,6 +20,9 @@ from tfoperator.local.run.ending import DIED, RunEnd
 if TYPE_CHECKING:
     from tfoperator.local.run.results import RunResult
 
+KUBECONFIG = "kubeconfig"
+"""A file in the directory of a run that goes on: the way to its API server."""
+
 RESULT, LOG, RECORDS = "result.json", "tfoperator.log", "records.json"
 """Files in a run's directory: the result, written at its end; the operator's log, locked until then; the records."""
 

@@ -6,11 +6,13 @@ terminal nor millions of log lines delay the response to Ctrl-C, a timeout, or t
 
 from __future__ import annotations
 
+import json
 import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -18,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from tfoperator.api.v1.condition_types import ConditionType
 from tfoperator.api.v1.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
+from tfoperator.base.private_files import write_private
 from tfoperator.informers import Callbacks, SharedInformerFactory
 from tfoperator.kube.client import Client
 from tfoperator.kube.protocol.errors import KubeError, NotFoundError
@@ -29,6 +32,7 @@ from tfoperator.local.controlplane import ControlPlane
 from tfoperator.local.manifest_resources import apply
 from tfoperator.local.run.container_output import RunListener
 from tfoperator.local.run.finished import may_be_ending
+from tfoperator.local.run.kept import KUBECONFIG
 from tfoperator.local.run.report_facts import quiet_seconds
 from tfoperator.local.run.results import RunOutcome
 from tfoperator.report.curves import Curves, Point
@@ -160,7 +164,8 @@ class JobLifecycle:
         try:
             plane.start()
             try:
-                self._live(plane, None if self._timeout is None else began + self._timeout)
+                with _announced(plane):
+                    self._live(plane, None if self._timeout is None else began + self._timeout)
             finally:
                 plane.stop()
             self._handle_waiting()
@@ -308,6 +313,24 @@ class JobLifecycle:
 
     def _count_interrupt(self) -> None:
         self._interrupts += 1
+
+
+@contextmanager
+def _announced(plane: ControlPlane) -> Iterator[None]:
+    """Keep a kubeconfig in the run's directory while the run goes on: with it other commands change its jobs.
+
+    A run goes on without it, for example if the disk is full.
+    """
+    path = plane.run_dir / KUBECONFIG
+    try:
+        write_private(path, json.dumps(plane.endpoint.kubeconfig()).encode())
+    except OSError as error:
+        logger.warning("can't write %s, which commands need to change the jobs of this run: %s", path, error)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def _abandon() -> None:

@@ -71,13 +71,14 @@ def job_detail(
 
     `phases` are the phases of its usage that were seen before.
     """
-    scheduling = job.spec.policy.scheduling_policy
+    scheduling, elastic = job.spec.policy.scheduling_policy, job.status.elastic
     return job_row(job, queue) | {
         "generation": job.metadata.generation,
         "queue": (scheduling.queue if scheduling is not None else None) or queue_name(job.metadata.labels),
         "queueState": "" if queue is None else short(str(queue)),
         "suspended": job.spec.suspended,
-        "elastic": "" if job.status.elastic is None else short(job.status.elastic.text()),
+        "elastic": "" if elastic is None else short(elastic.text()),
+        "resizes": "" if elastic is None else short("; ".join(one.text() for one in elastic.resizes)),
         "managedBy": job.spec.policy.managed_by or "",
         "labels": job.metadata.labels,
         "broken": job.decode_error,

@@ -9,7 +9,7 @@ import pytest
 from tests.support.fake_api import FakeApi
 from tests.unit.controller.builders import NOW
 from tests.unit.controller.kueue.test_decide import FLAVORS, Api, asked, queued
-from tfoperator.api.kueue.queues import ADOPTED, POD_SETS_ANNOTATION
+from tfoperator.api.kueue.queues import ADOPTED, POD_SETS_ANNOTATION, REPLACES_ANNOTATION
 from tfoperator.api.kueue.workloads import WORKLOADS, Workload, decode_workload
 from tfoperator.base.clock import SystemClock
 from tfoperator.controller.kueue.cached import decode_flavor_for_cache, decode_workload_for_cache
@@ -55,6 +55,16 @@ def test_a_cache_says_of_the_same_workloads_that_they_concern_a_job(owners: list
         assert kept.metadata.finalizers == whole.metadata.finalizers
     else:
         assert (kept.spec, kept.status, kept.mark) == (Workload().spec, Workload().status, "")
+
+
+def test_the_workload_that_another_replaces_is_kept_within_bounds() -> None:
+    stored = workload([OWNER], "0123456789abcdef")
+    stored["metadata"]["annotations"][REPLACES_ANNOTATION] = "ns/first"
+    assert cached(stored).replaces == "ns/first"
+    stored["metadata"]["annotations"][REPLACES_ANNOTATION] = "x" * 10_000
+    assert len(cached(stored).replaces) == 317
+    del stored["metadata"]["annotations"][POD_SETS_ANNOTATION]
+    assert cached(stored).replaces == "", "nothing is kept of a Workload that the operator does not drive"
 
 
 def test_the_decisions_about_an_honest_workload_are_those_by_the_whole_of_it() -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -23,16 +24,18 @@ from tests.unit.controller.builders import (
     with_status,
 )
 from tests.unit.controller.plan.objects.test_tensorboard import BOARD, NAME, Objects
-from tfoperator.api.kueue.queues import ADOPTED, POD_SETS_ANNOTATION, QUEUE_LABEL
-from tfoperator.api.kueue.workloads import WORKLOADS, Workload, decode_workload
-from tfoperator.api.replicas.names import ANNOTATION_JOB_RESTARTS, replica_of
+from tfoperator.api.kueue.queues import ADOPTED, POD_SETS_ANNOTATION, QUEUE_LABEL, REPLACES_ANNOTATION
+from tfoperator.api.kueue.workloads import WORKLOADS, AdmissionCheck, Workload, decode_workload
+from tfoperator.api.replicas.names import ANNOTATION_JOB_RESTARTS, is_probe, replica_of
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.kueue.decide import Decision, Facts, decide, occupies
+from tfoperator.controller.kueue.growth import Roles, roles_of, wish
 from tfoperator.controller.kueue.objects import IN_USE, Flavor
 from tfoperator.controller.kueue.requests import send
 from tfoperator.controller.kueue.writes import Verb
+from tfoperator.controller.plan.values.actions import Create
 from tfoperator.controller.plan.values.observed import Observed
 from tfoperator.kube.protocol.errors import ConflictError
 from tfoperator.kube.views.objects import Pod, PodCondition
@@ -62,55 +65,84 @@ def elastic(least: int) -> dict[str, Any]:
 
 
 class Api:
-    """The one Workload that a job has, on an API server to which decisions are sent as the operator sends them."""
+    """The Workloads that a job has, on an API server to which decisions are sent as the operator sends them.
+
+    A job has one Workload, and an elastic job may have a second Workload, which asks for more workers.
+    """
 
     def __init__(self) -> None:
-        self.made = 0
+        self.made = self.made_larger = 0
+        self.now = NOW
         self._server = FakeApi(lambda: NOW)
 
     @property
-    def stored(self) -> dict[str, Any] | None:
-        return next(iter(self._server.objects(WORKLOADS)), None)
+    def workloads(self) -> list[Workload]:
+        return [decode_workload(msgspec.json.encode(one)) for one in self._server.objects(WORKLOADS)]
+
+    @property
+    def roles(self) -> Roles:
+        return roles_of(self.workloads)
 
     @property
     def workload(self) -> Workload | None:
-        return None if self.stored is None else decode_workload(msgspec.json.encode(self.stored))
+        return self.roles.current
+
+    @property
+    def stored(self) -> dict[str, Any] | None:
+        """The Workload that decides about the job."""
+        return None if self.workload is None else self.raw(self.workload.metadata.name)
+
+    def raw(self, name: str) -> dict[str, Any]:
+        return next(one for one in self._server.objects(WORKLOADS) if one["metadata"]["name"] == name)
 
     def carry_out(self, decision: Decision) -> None:
         for write in decision.writes:
             if write.verb is Verb.CREATE:
-                assert self.stored is None, "a second Workload"
-                self.made += 1
+                is_larger = REPLACES_ANNOTATION in write.body["metadata"]["annotations"]
+                assert len(self.workloads) == is_larger, "a second Workload"
+                self.made += not is_larger
+                self.made_larger += is_larger
             with suppress(ConflictError):
                 send(self._server, "ns", write)
 
-    def change(self, patch: dict[str, Any]) -> None:
-        self._server.edit(WORKLOADS, "ns", self._name, patch)
+    def change(self, patch: dict[str, Any], name: str = "") -> None:
+        self._server.edit(WORKLOADS, "ns", name or self._name, patch)
 
-    def delete(self) -> None:
-        self._server.delete(WORKLOADS, "ns", self._name)
+    def delete(self, name: str = "") -> None:
+        self._server.delete(WORKLOADS, "ns", name or self._name)
 
     @property
     def _name(self) -> str:
         return str(self.stored["metadata"]["name"])
 
-    def set(self, **conditions: bool) -> None:
+    def set(self, name: str = "", **conditions: bool) -> None:
         """Set conditions, as Kueue does."""
-        now = NOW.isoformat()
+        raw, now = self.raw(name or self._name), self.now.isoformat()
+        seen = {"message": "said", "lastTransitionTime": now, "observedGeneration": raw["metadata"]["generation"]}
         new = [
-            {"type": kind, "status": str(value), "reason": "Preempted", "message": "said", "lastTransitionTime": now}
-            for kind, value in conditions.items()
+            {"type": kind, "status": str(value), "reason": "Preempted", **seen} for kind, value in conditions.items()
         ]
-        old = [one for one in self.stored.get("status", {}).get("conditions", ()) if one["type"] not in conditions]
-        self.change({"status": {"conditions": old + new}})
+        old = [one for one in raw.get("status", {}).get("conditions", ()) if one["type"] not in conditions]
+        self.change({"status": {"conditions": old + new}}, name)
 
-    def admit(self, counts: dict[str, int] | None = None, flavor: str = "fast") -> None:
+    def admit(self, counts: dict[str, int] | None = None, flavor: str = "fast", name: str = "") -> None:
         assignments = [
             {"name": one["name"], "count": (counts or {}).get(one["name"], one["count"]), "flavors": {"cpu": flavor}}
-            for one in self.stored["spec"]["podSets"]
+            for one in self.raw(name or self._name)["spec"]["podSets"]
         ]
-        self.change({"status": {"admission": {"clusterQueue": "big", "podSetAssignments": assignments}}})
-        self.set(QuotaReserved=True, Admitted=True, Evicted=False)
+        self.change({"status": {"admission": {"clusterQueue": "big", "podSetAssignments": assignments}}}, name)
+        self.set(name or self._name, QuotaReserved=True, Admitted=True, Evicted=False)
+
+    def finish_replaced(self) -> None:
+        """Finish the Workload that another Workload with quota replaces, as Kueue does."""
+        for one in self.workloads:
+            replaced = one.replaces.rpartition("/")[2]
+            if one.is_true("QuotaReserved") and any(each.metadata.name == replaced for each in self.workloads):
+                self.set(replaced, Finished=True)
+                conditions = self.raw(replaced)["status"]["conditions"]
+                done = [each | {"reason": "WorkloadSliceReplaced"} for each in conditions if each["type"] == "Finished"]
+                others = [each for each in conditions if each["type"] != "Finished"]
+                self.change({"status": {"conditions": others + done}}, replaced)
 
     def needed(self) -> dict[str, int]:
         """How many pods of each set need quota."""
@@ -119,17 +151,22 @@ class Api:
         return {one["name"]: one["count"] - spare.get(one["name"], 0) for one in self.stored["spec"]["podSets"]}
 
     def quota(self) -> dict[str, int]:
-        """How many pods of each set have quota now, by Kueue's own sum."""
-        workload = self.workload
-        if workload is None or not workload.is_true("QuotaReserved") or workload.is_true("Finished"):
-            return {}
-        given = {one.name: one.count or 0 for one in workload.status.admission.pod_set_assignments}
-        return {name: min(given[name], count) for name, count in self.needed().items()}
+        """How many pods of each set have quota now, by Kueue's own sum; by the largest of several Workloads."""
+        found: dict[str, int] = {}
+        for workload in self.workloads:
+            if workload.is_true("QuotaReserved") and not workload.is_true("Finished"):
+                spare = {one.name: one.count for one in workload.status.reclaimable_pods}
+                asks = {one.name: one.count - spare.get(one.name, 0) for one in workload.spec.pod_sets}
+                for one in workload.status.admission.pod_set_assignments:
+                    found[one.name] = max(found.get(one.name, 0), min(one.count or 0, asks[one.name]))
+        return found
 
 
 def look(job: TFJob, api: Api, *pods: Pod, **facts: Any) -> Decision:
     asked = () if api.stored is None else api.stored["spec"]["podSets"]
-    return decide(Facts(job, api.workload, pods, **{"flavors": FLAVORS, "asked": asked, **facts}), NOW)
+    workload, larger, spent = api.roles
+    known = {"flavors": FLAVORS, "asked": asked, "larger": larger, "spent": spent}
+    return decide(Facts(job, workload, pods, **{**known, **facts}), api.now)
 
 
 def asked(job: TFJob) -> Api:
@@ -441,8 +478,7 @@ class World(RuleBasedStateMachine):
     @rule(times=st.integers(1, 3))
     def operator_looks(self, times: int) -> None:
         for _ in range(times):
-            facts = Facts(self.job, self.api.workload, tuple(self.pods.values()), FLAVORS)
-            decision = decide(facts, NOW)
+            decision = look(self.job, self.api, *self.pods.values())
             self.api.carry_out(decision)
             if decision.admitted is not None and not self.elastic:
                 specs, given = self.job.spec.tf_replica_specs, decision.admitted.spec.tf_replica_specs
@@ -452,18 +488,20 @@ class World(RuleBasedStateMachine):
             seen = Observed(
                 decision.admitted or self.job, tuple(self.pods.values()), services_of(self.job), gate=decision.gate
             )
-            plan = plan_for(seen, options=AT_ONCE)
+            plan = plan_for(seen, self.api.now, AT_ONCE)
             self.job = msgspec.structs.replace(self.job, status=plan.status)
             for deletion in plan.deletions("pods"):
                 self.delete_pod(deletion.name)
-            for creation in plan.creations("pods"):
+            for creation in [one for one in plan.actions if isinstance(one, Create) and one.kind == "pods"]:
                 assert creation.name not in self.pods
                 kind, index = creation.replica or ("", 0)
                 self.made += 1
-                counts = creation.body["metadata"]["annotations"].get(ANNOTATION_JOB_RESTARTS, "0")
-                self.pods[creation.name] = make_pod(
-                    f"{kind}-{index}", "Pending", uid=f"pod-{self.made}", job_restarts=int(counts)
-                )
+                annotations = creation.body["metadata"]["annotations"]
+                counts = annotations.get(ANNOTATION_JOB_RESTARTS, "0")
+                pod = make_pod(f"{kind}-{index}", "Pending", uid=f"pod-{self.made}", job_restarts=int(counts))
+                annotations = {**pod.metadata.annotations, **annotations}
+                metadata = msgspec.structs.replace(pod.metadata, annotations=annotations)
+                self.pods[creation.name] = msgspec.structs.replace(pod, metadata=metadata)
 
     def delete_pod(self, name: str) -> None:
         """Delete a pod: an ended pod is gone at once, a pod that runs is gone when its kubelet reports it."""
@@ -484,7 +522,7 @@ class World(RuleBasedStateMachine):
 
     @rule(data=st.data(), end=st.sampled_from([None, 0, 0, 1, 143, 143]), looks=st.booleans())
     def kubelet(self, data: st.DataObject, end: int | None, looks: bool) -> None:
-        alive = [name for name, pod in self.pods.items() if occupies(pod)]
+        alive = [name for name, pod in self.pods.items() if occupies(pod) and not is_probe(pod.metadata.annotations)]
         phase = "Running" if end is None else "Failed" if end else "Succeeded"
         if alive:
             self.change_pod(data.draw(st.sampled_from(alive)), phase=phase, code=end)
@@ -572,6 +610,47 @@ class ElasticWorld(World):
         if looks:
             self.operator_looks(2)
 
+    @rule(data=st.data(), looks=st.booleans())
+    def a_scheduler_finds_room(self, data: st.DataObject, looks: bool) -> None:
+        waiting = [name for name, pod in self.pods.items() if pod.status.phase == "Pending"]
+        if waiting:
+            self.place(data.draw(st.sampled_from(waiting)))
+        if looks:
+            self.operator_looks(2)
+
+    @rule(seconds=st.sampled_from([1, 40]))
+    def time_passes(self, seconds: int) -> None:
+        self.api.now += timedelta(seconds=seconds)
+
+    @precondition(lambda self: self.api.roles.larger is not None)
+    @rule(finishes=st.booleans())
+    def kueue_admits_more_workers(self, finishes: bool) -> None:
+        larger = self.api.roles.larger
+        if larger.is_true("QuotaReserved") or larger.metadata.deletion_timestamp is not None:
+            return
+        self.api.admit(name=larger.metadata.name)
+        if finishes:
+            self.api.finish_replaced()
+
+    @rule()
+    def kueue_finishes_what_is_replaced(self) -> None:
+        self.api.finish_replaced()
+
+    @precondition(lambda self: self.api.roles.larger is not None)
+    @rule(what=st.sampled_from(["refused", "deleted", "evicted"]))
+    def the_larger_workload_is(self, what: str) -> None:
+        name = self.api.roles.larger.metadata.name
+        if what == "deleted":
+            self.api.delete(name)
+        elif what == "refused":
+            self.api.set(name, QuotaReserved=False)
+        elif self.api.roles.larger.is_true("QuotaReserved"):
+            self.api.set(name, Evicted=True)
+
+    def place(self, name: str) -> None:
+        pod = self.pods[name]
+        self.pods[name] = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name="node"))
+
     def refuse(self, name: str) -> None:
         pod = self.pods[name]
         refused = PodCondition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available: 1 Insufficient cpu.")
@@ -609,6 +688,191 @@ def test_an_elastic_job_gives_the_quota_of_workers_without_room_back_when_their_
     world.operator_looks(3)
     assert len(world.pods) == 2, "it does not grow beyond its quota"
     assert world.api.made == 1, "and it is not queued anew"
+
+
+def shrunk(workers: int, size: int, **policy: int) -> ElasticWorld:
+    """A job with quota for so many workers, which has become smaller because of missing machines."""
+    world = ElasticWorld()
+    world.workers = workers
+    world.the_job_is_elastic()
+    world.elastic["elasticPolicy"] |= {"maxReplicas": workers, **policy}
+    world.job = world.wanted()
+    world.operator_looks(1)
+    world.api.admit(world.api.needed())
+    world.operator_looks(1)
+    for index in range(workers):
+        name = f"mnist-worker-{index}"
+        world.change_pod(name, phase="Running") if index < size else world.refuse(name)
+    for seconds in (0, 61):
+        world.api.now += timedelta(seconds=seconds)
+        world.operator_looks(2)
+    world.pods.clear()
+    world.operator_looks(2)
+    run(world)
+    assert (world.job.status.elastic.workers, world.api.quota()) == (size, {"worker": size})
+    return world
+
+
+def run(world: ElasticWorld) -> None:
+    """All pods of the job that are no probes run, and those that were deleted are gone."""
+    for _ in range(3):
+        world.pods = {name: pod for name, pod in world.pods.items() if pod.metadata.deletion_timestamp is None}
+        for name in [name for name, pod in world.pods.items() if not is_probe(pod.metadata.annotations)]:
+            world.place(name)
+            world.change_pod(name, phase="Running")
+        world.operator_looks(1)
+        world.quota_is_never_overdrawn()
+
+
+def test_an_elastic_job_asks_for_more_workers_by_a_second_workload_and_keeps_its_own_until_that_has_quota() -> None:
+    world = shrunk(3, 2, shrinkAfterSeconds=60, growAfterSeconds=600)
+    api, first = world.api, world.api.workload
+    api.now += timedelta(seconds=500)
+    decision = look(world.job, api, *world.pods.values())
+    assert (api.made_larger, decision.look_again) == (0, 100)
+    api.now += timedelta(seconds=101)
+    world.operator_looks(3)
+    larger = api.roles.larger
+    assert (api.made_larger, larger.replaces) == (1, f"ns/{first.metadata.name}")
+    assert [(one.count, one.min_count) for one in larger.spec.pod_sets] == [(3, None)]
+    assert len(world.pods) == 2
+    assert world.job.status.elastic.workers == 2
+    api.admit(name=larger.metadata.name)
+    world.operator_looks(1)
+    assert [one.metadata.uid for one in api.workloads] == [larger.metadata.uid], "the first is let go"
+    world.operator_looks(1)
+    assert is_probe(world.pods["mnist-worker-2"].metadata.annotations)
+    world.place("mnist-worker-2")
+    world.operator_looks(1)
+    run(world)
+    assert (world.job.status.elastic.workers, api.quota(), len(world.pods)) == (3, {"worker": 3}, 3)
+    assert (api.made, api.made_larger) == (1, 1)
+    api.set(Evicted=True)
+    run(world)
+    world.operator_looks(2)
+    assert [(one.count, one.min_count) for one in api.workload.spec.pod_sets] == [(3, 1)], "fewer are enough again"
+    assert not api.workload.replaces
+
+
+def test_a_job_for_which_kueue_has_no_room_asks_for_fewer_more_workers() -> None:
+    world = shrunk(8, 2, shrinkAfterSeconds=60, growAfterSeconds=0)
+    asked = []
+    for _ in range(5):
+        world.operator_looks(2)
+        asked.append(world.api.roles.larger.spec.pod_sets[0].count)
+        world.api.set(world.api.roles.larger.metadata.name, QuotaReserved=False)
+    assert asked == [8, 5, 3, 3, 3]
+    assert world.api.made_larger == 1
+
+
+def test_a_job_that_finds_no_machine_for_its_new_quota_gives_it_back_and_asks_later() -> None:
+    world = shrunk(3, 2, shrinkAfterSeconds=60, growAfterSeconds=600)
+    world.api.now += timedelta(seconds=600)
+    world.operator_looks(2)
+    world.api.admit(name=world.api.roles.larger.metadata.name)
+    world.operator_looks(2)
+    world.refuse("mnist-worker-2")
+    assert look(world.job, world.api, *world.pods.values()).look_again == 60
+    world.api.now += timedelta(seconds=61)
+    run(world)
+    assert (world.api.quota(), sorted(world.pods)) == ({"worker": 2}, ["mnist-worker-0", "mnist-worker-1"])
+    assert (world.api.made_larger, world.api.roles.larger) == (1, None)
+    world.api.now += timedelta(seconds=600)
+    world.operator_looks(2)
+    assert world.api.made_larger == 2
+
+
+@pytest.mark.parametrize("how", ["suspended", "evicted", "its Workload is deleted", "ended", "another queue"])
+def test_a_job_that_gives_its_quota_up_gives_the_second_workload_up_first(how: str) -> None:
+    world = shrunk(3, 2, shrinkAfterSeconds=60, growAfterSeconds=0)
+    world.operator_looks(2)
+    larger = world.api.roles.larger.metadata.name
+    if how == "suspended":
+        world.suspend = True
+        world.change_job()
+    elif how == "evicted":
+        world.api.set(Evicted=True)
+    elif how == "its Workload is deleted":
+        world.api.delete()
+    elif how == "another queue":
+        world.queue = "other"
+        world.change_job()
+    else:
+        for name in world.pods:
+            world.change_pod(name, phase="Succeeded", code=0)
+    world.operator_looks(1)
+    names = [one.metadata.name for one in world.api.workloads]
+    assert larger not in names or how == "ended"
+    run(world)
+    world.operator_looks(2)
+    assert larger not in [one.metadata.name for one in world.api.workloads]
+
+
+def test_a_second_workload_that_somebody_deletes_is_let_go_and_asked_for_again() -> None:
+    world = shrunk(3, 2, shrinkAfterSeconds=60, growAfterSeconds=0)
+    world.operator_looks(2)
+    first = world.api.roles.larger.metadata.uid
+    world.api.delete(world.api.roles.larger.metadata.name)
+    assert world.api.roles.larger.metadata.uid == first, "its finalizer keeps it"
+    world.operator_looks(2)
+    assert world.api.roles.larger.metadata.uid != first
+    assert world.api.made_larger == 2
+
+
+@pytest.mark.parametrize("what", ["a check", "places", "a limit of time", "a worker has completed", "pods that leave"])
+def test_a_job_asks_for_no_second_workload_that_could_cost_it_its_quota(what: str) -> None:
+    world = shrunk(3, 2, shrinkAfterSeconds=60, growAfterSeconds=0)
+    api, workload = world.api, world.api.workload
+    assert wish(world.job, workload, 2, api.now).workers == 3
+    replace, status = msgspec.structs.replace, workload.status
+    quota = 2
+    if what == "a check":
+        workload = replace(workload, status=replace(status, admission_checks=(AdmissionCheck("budget", "Ready"),)))
+    elif what == "places":
+        sets = tuple(replace(one, topology_assignment={}) for one in status.admission.pod_set_assignments)
+        admission = replace(status.admission, pod_set_assignments=sets)
+        workload = replace(workload, status=replace(status, admission=admission))
+    elif what == "a limit of time":
+        workload = replace(workload, spec=replace(workload.spec, maximum_execution_time_seconds=60))
+    elif what == "a worker has completed":
+        statuses = msgspec.convert({"replicaStatuses": {"Worker": {"completedIndexes": "1"}}}, TFJobStatus)
+        changed = replace(world.job.status, replica_statuses=statuses.replica_statuses)
+        world.job = replace(world.job, status=changed)
+    else:
+        quota = 1
+    assert wish(world.job, workload, quota, api.now).workers == 0
+
+
+def test_a_scaled_elastic_job_keeps_its_quota_and_asks_for_more_or_gives_back() -> None:
+    world = shrunk(3, 2, shrinkAfterSeconds=60, growAfterSeconds=600)
+    first = world.api.workload.metadata.uid
+    world.workers = 1
+    world.change_job()
+    world.operator_looks(2)
+    run(world)
+    world.operator_looks(2)
+    assert (world.job.status.elastic.workers, world.api.quota(), world.api.made) == (1, {"worker": 1}, 1)
+    world.workers = 2
+    world.change_job()
+    world.api.now += timedelta(seconds=601)
+    world.operator_looks(2)
+    assert [one.count for one in world.api.roles.larger.spec.pod_sets] == [2]
+    assert world.api.workload.metadata.uid == first
+
+
+def test_a_workload_that_was_replaced_by_one_that_is_gone_makes_room_for_a_new_one() -> None:
+    world = shrunk(3, 2, shrinkAfterSeconds=60, growAfterSeconds=0)
+    world.operator_looks(2)
+    larger = world.api.roles.larger.metadata.name
+    world.api.admit(name=larger)
+    world.api.finish_replaced()
+    world.api.change({"metadata": {"finalizers": None}}, larger)
+    world.api.delete(larger)
+    assert world.api.workload.is_true("Finished")
+    world.operator_looks(1)
+    world.pods.clear()
+    world.operator_looks(2)
+    assert (world.pods, world.api.made) == ({}, 2)
 
 
 @pytest.mark.parametrize("how", ["a server fails", "all pods are gone", "suspended for a moment"])

@@ -10,7 +10,8 @@ from tests.support.fake_api import FakeApi
 from tests.unit.controller.builders import make_job
 from tfoperator.api.kueue.workloads import Workload
 from tfoperator.controller.kueue.lag import GivenBack, WorkloadLag
-from tfoperator.controller.kueue.writes import NextStatus
+from tfoperator.controller.kueue.writes import NextStatus, Verb, Write
+from tfoperator.informers import CONTROLLER_UID_INDEX, index_by_controller_uid
 from tfoperator.informers.store import Indexer, Lister
 
 OWNER = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "mnist", "uid": "job-uid", "controller": True}
@@ -66,3 +67,28 @@ def test_a_write_that_was_refused_gave_nothing_back() -> None:
     gives_back(lag, workload("7"), 1)
     lag.refused(JOB, gives_back(lag, workload("7"), 2))
     assert lag.given_back(workload("7")) == {"worker": 1}
+
+
+def owned(name: str, uid: str, **meta: Any) -> Workload:
+    return msgspec.convert(
+        {"metadata": {"name": name, "namespace": "ns", "uid": uid, "ownerReferences": [OWNER], **meta}}, Workload
+    )
+
+
+def test_of_two_workloads_that_this_process_has_deleted_neither_is_shown_and_a_new_one_is_awaited_by_its_name() -> None:
+    first, second = owned("first", "1"), owned("second", "2")
+    cache: Indexer[Workload] = Indexer(indexers={CONTROLLER_UID_INDEX: index_by_controller_uid})
+    for one in (first, second):
+        cache.add(one)
+    lag = WorkloadLag(FakeApi(), Lister(cache), Lister(Indexer()), FakeClock())
+    assert lag.shown(JOB) == [first, second]
+    lag.written(JOB, Write(Verb.CREATE, "third"))
+    assert lag.is_asked_for(JOB)
+    for one in (first, second):
+        lag.written(JOB, Write(Verb.DELETE, one.metadata.name, uid=one.metadata.uid))
+    assert lag.shown(JOB) == []
+    assert lag.is_asked_for(JOB), "the cache does not show the third yet"
+    third = owned("third", "3")
+    cache.add(third)
+    assert lag.shown(JOB) == [third]
+    assert not lag.is_asked_for(JOB)

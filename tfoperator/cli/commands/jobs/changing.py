@@ -13,6 +13,7 @@ from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.cli.cluster import ClusterOptions, JobName
 from tfoperator.cli.manifests import in_namespace, is_tfjob, title
+from tfoperator.cli.recorded import client_to_change
 from tfoperator.cli.terminal.complaints import complain
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import (
@@ -59,13 +60,16 @@ def scale(
     output: ObjectOutput = ObjectFormat.TEXT,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
-    """Change the number of replicas of a TFJob."""
+    """Change the number of replicas of a TFJob.
+
+    In the place of a job, a run of `tfoperator run` that goes on: its name, its directory, or the word latest.
+    """
     wanted: dict[str, int] = dict(_count(text) for text in replicas or ())
     if workers is not None:
         wanted[ReplicaType.WORKER] = workers
     if not wanted:
         raise CliError("the number of replicas is missing: use --workers N, or --replicas TYPE=N")
-    with cluster.connect() as client:
+    with client_to_change(name, cluster) as (client, job_name):
 
         def change(name: str) -> TFJob:
             job = client.scale_job(name, wanted)
@@ -77,7 +81,7 @@ def scale(
                 )
             return job
 
-        _apply_to_each(client, [name], change, output, done="scaled")
+        _apply_to_each(client, [job_name], change, output, done="scaled")
 
 
 def _count(text: str) -> tuple[str, int]:

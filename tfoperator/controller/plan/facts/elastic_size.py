@@ -107,7 +107,7 @@ def _record(recorded: ElasticStatus | None, wanted: int, now: datetime) -> Elast
         return ElasticStatus(wanted, wanted, whole_second(now))
     if recorded.workers <= 0:
         changes = min(max(recorded.changes, 0), MAX_CHANGES)
-        return ElasticStatus(wanted, wanted, whole_second(now), changes=changes)
+        return ElasticStatus(wanted, wanted, whole_second(now), changes=changes, resizes=recorded.resizes)
     # A user who lowers the number and raises it again asks for more workers once more.
     asked = min(recorded.wanted, wanted)
     since, lacking = _past(recorded.since, now), recorded.lacking_since and _past(recorded.lacking_since, now)
@@ -146,7 +146,7 @@ def _growing(policy: ElasticPolicy, size: Size, room: Room, most: int, now: date
 
 def _changed(size: Size, workers: int, reason: str, now: datetime) -> Size:
     changes = min(size.record.changes + 1, MAX_CHANGES)
-    record = ElasticStatus(workers, size.wanted, whole_second(now), reason, None, changes)
+    record = ElasticStatus(workers, size.wanted, whole_second(now), reason, None, changes, size.record.resizes)
     return msgspec.structs.replace(size, workers=workers, record=record)
 
 

@@ -12,7 +12,7 @@ from tests.unit.controller.builders import NOW, after, make_job, make_pod, plan_
 from tfoperator.api.replicas.names import ANNOTATION_PROBE, ANNOTATION_WORKERS
 from tfoperator.api.v1.choices import ReplicaType
 from tfoperator.api.v1.condition_types import ConditionType
-from tfoperator.api.v1.elastic import ElasticPolicy, ElasticStatus
+from tfoperator.api.v1.elastic import ElasticPolicy, ElasticStatus, Resize
 from tfoperator.api.v1.status import Metric, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.waiting import Reason, ReasonKind
@@ -322,3 +322,16 @@ def test_a_job_in_a_queue_makes_no_probe_beyond_its_quota() -> None:
     seen = Observed(job, (running(0, 2), running(1, 2)), services_of(job)[:2], gate=gate)
     made = plan_for(seen, after(1000))
     assert [one for one in made.actions if not one.required] == []
+
+
+def test_the_last_changes_are_kept_with_their_costs() -> None:
+    state = ElasticStatus(3, 3, NOW)
+    for number in range(12):
+        state = state.with_resize(Resize(after(number), 3, 2, "a test", untrained_before=10 * number))
+    assert [one.untrained_before for one in state.resizes] == [10 * number for number in range(2, 12)]
+    assert [one.untrained_seconds for one in state.resizes] == [*[10] * 9, None], "a later change ends an earlier one"
+    assert state.resizes[-1].text() == f"3 to 2 at {after(11):%Y-%m-%d %H:%M:%S}: not at work yet"
+    closed = state.closed(117)
+    assert closed.resizes[-1].untrained_seconds == 7
+    assert closed.closed(500) is closed
+    assert state.closed(3).resizes[-1].untrained_seconds == 0, "sums that somebody wrote never make it negative"

@@ -46,3 +46,27 @@ def _grows_seldom(world: ElasticWorld) -> None:
     grown = [time for (time, size), (_, before) in zip(world.sizes[1:], world.sizes, strict=False) if size > before]
     for earlier, later in pairwise(grown):
         assert later - earlier >= timedelta(seconds=POLICY["growAfterSeconds"] - 1)
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_each_change_of_size_records_for_how_long_the_job_did_not_train(dies: bool) -> None:
+    deaths = random.Random(3) if dies else None
+    world = ElasticWorld(job=elastic_job(3, POLICY), options=OPTIONS, deaths=deaths)
+    untrained: list[int] = []
+    changes = 0
+    while world.seconds < 3600:
+        world.capacity = 2 if 600 <= world.seconds < 1200 else 3
+        world.tick()
+        elastic = world.job.status.elastic
+        if elastic is not None and elastic.changes > changes:
+            changes = elastic.changes
+            untrained.append(0)
+        if untrained and not world.is_training:
+            untrained[-1] += 1
+    found = world.job.status.elastic.resizes
+    assert [(one.before, one.workers) for one in found] == [(3, 2), (2, 3)]
+    for one, seconds in zip(found, untrained, strict=True):
+        assert one.untrained_seconds == pytest.approx(seconds, abs=3), "of whole seconds, and of a late operator"
+        assert one.untrained_seconds >= START_SECONDS
+        assert f"{one.before} to {one.workers} at " in one.text()
+        assert one.text().endswith(f": {one.untrained_seconds} s without training")
